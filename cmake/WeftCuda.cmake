@@ -1,0 +1,35 @@
+# CUDA is compiled wherever nvcc is, with or without a GPU, so that it cannot rot unseen.
+#
+# nvcc is called directly instead of through CMake's CUDA language: CMake 3.25 does not know nvcc 13's C++20 (it drops
+# CUDA_STANDARD 20 without a word and fails on cxx_std_20), and it would link every program with nvcc.
+
+find_package(CUDAToolkit QUIET)
+set(WEFT_CUDA_FOUND FALSE)
+if(CUDAToolkit_NVCC_EXECUTABLE)
+  set(WEFT_CUDA_FOUND TRUE)
+endif()
+set(WEFT_CUDA_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities to compile for; the last one also as PTX")
+
+# weft_cuda_sources(floor sources...): compiles .cu files into the floor's library.
+function(weft_cuda_sources floor)
+  set(flags -std=c++20 -O3 -Xcompiler -fPIC,-Wall,-Wextra)
+  if(WEFT_WARNINGS_AS_ERRORS)
+    list(APPEND flags -Werror all-warnings -Xcompiler -Werror)
+  endif()
+  foreach(architecture ${WEFT_CUDA_ARCHITECTURES})
+    list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(GET WEFT_CUDA_ARCHITECTURES -1 newest)
+  list(APPEND flags -gencode arch=compute_${newest},code=compute_${newest})
+  foreach(source ${ARGN})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    get_filename_component(folder ${object} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${flags} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+              -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+      MAIN_DEPENDENCY ${source} DEPFILE ${object}.d COMMENT "Compiling CUDA ${source}" VERBATIM COMMAND_EXPAND_LISTS)
+    target_sources(${floor} PRIVATE ${object})
+  endforeach()
+  target_link_libraries(${floor} PUBLIC CUDA::cudart_static)
+endfunction()

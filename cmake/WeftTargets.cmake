@@ -1,0 +1,34 @@
+# One static or shared library a floor (BUILD_SHARED_LIBS decides), and the warnings of the house.
+
+add_library(weft_warnings INTERFACE)
+target_compile_options(weft_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${WEFT_WARNINGS_AS_ERRORS}>:-Werror>)
+
+if(WEFT_SANITIZE)
+  add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer)
+  if(WEFT_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize-recover=all)
+  endif()
+  add_link_options(-fsanitize=${WEFT_SANITIZE})
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+# weft_floor(name SOURCES ... BELOW lower floors)
+function(weft_floor name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;BELOW" ${ARGN})
+  add_library(weft_${name} ${ARG_SOURCES})
+  add_library(weft::${name} ALIAS weft_${name})
+  set_target_properties(weft_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION 0)
+  target_compile_features(weft_${name} PUBLIC cxx_std_20)
+  target_include_directories(weft_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(weft_${name} PUBLIC ${ARG_BELOW} PRIVATE $<BUILD_INTERFACE:weft_warnings>)
+endfunction()

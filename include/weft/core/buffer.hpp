@@ -1,0 +1,49 @@
+#pragma once
+// Owned memory and the view of it. Move-only; the memory goes back to where it came from when the Buffer
+// does.
+//
+// Host memory comes zeroed and aligned to 128 bytes (two cache lines: adjacent-line prefetch never pairs two
+// owners). `Communicator::allocate` hands out Buffers from the node heap, which peers on the node can reach
+// without a copy. Whoever frees a Buffer makes sure that no stream still uses it.
+//
+//   Buffer gradients = comm.allocate(DataType::f32, layout.size());
+//   comm.all_reduce(gradients.view(), ReduceOp::avg, stream);
+//   stream.synchronize();                          // before `gradients` goes
+//
+// WRONG: comm.all_reduce(Buffer::on_host(dtype, n).view(), op, stream);   // freed while the stream uses it
+
+#include <functional>
+#include <memory>
+
+#include "weft/core/view.hpp"
+
+namespace weft {
+
+class Buffer {
+ public:
+  using Release = std::function<void(void*)>;
+
+  Buffer() = default;
+  /// Takes over `memory`, which `release` gives back.
+  Buffer(View memory, Release release) : view_(memory), memory_(memory.data(), std::move(release)) {}
+
+  /// Zeroed private host memory. @throws Error (usage) for a negative count, (system) when there is not
+  /// enough memory
+  static Buffer on_host(DataType dtype, std::int64_t count);
+  static constexpr std::size_t alignment = 128;
+
+  View view() { return view_; }
+  ConstView view() const { return view_; }
+  std::int64_t count() const { return view_.count(); }
+  std::size_t size_bytes() const { return view_.size_bytes(); }
+  template <class T>
+  std::span<T> as() const {
+    return view_.as<T>();
+  }
+
+ private:
+  View view_;
+  std::unique_ptr<void, Release> memory_{nullptr, [](void*) {}};
+};
+
+}  // namespace weft

@@ -1,0 +1,40 @@
+#pragma once
+// A point in time after which waiting is an error. A value; pass it down, never a duration, so that nested
+// waits share one budget.
+//
+//   Deadline deadline = Deadline::in(std::chrono::seconds(10));
+//   while (!ready()) { if (deadline.passed()) throw ...; backoff.pause(); }
+
+#include <chrono>
+#include <optional>
+
+namespace weft {
+
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static Deadline never() { return Deadline(Clock::now(), Clock::time_point::max()); }
+  static Deadline in(std::chrono::nanoseconds wait) {
+    const auto now = Clock::now();
+    return wait >= Clock::time_point::max() - now ? never() : Deadline(now, now + wait);
+  }
+
+  bool passed() const { return Clock::now() >= end_; }
+  Clock::time_point end() const { return end_; }
+  /// What is left, never negative.
+  std::chrono::nanoseconds left() const {
+    const auto now = Clock::now();
+    return now >= end_ ? std::chrono::nanoseconds{0} : end_ - now;
+  }
+  /// Seconds from when the deadline was set until now; for messages.
+  double waited_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  Deadline(Clock::time_point start, Clock::time_point end) : start_(start), end_(end) {}
+
+  Clock::time_point start_;
+  Clock::time_point end_;
+};
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+#pragma once
+// A place where memory lies and work runs: the host, or one CUDA device. A value; compare freely.
+
+#include <ostream>
+
+namespace weft {
+
+class Device {
+ public:
+  enum class Kind { host, cuda };
+
+  constexpr Device() = default;
+  static constexpr Device host() { return {}; }
+  static constexpr Device cuda(int index) { return Device(Kind::cuda, index); }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr bool is_host() const { return kind_ == Kind::host; }
+  /// CUDA ordinal as the process sees it; 0 for the host.
+  constexpr int index() const { return index_; }
+
+  friend constexpr bool operator==(Device, Device) = default;
+  friend std::ostream& operator<<(std::ostream& out, Device device) {
+    return device.is_host() ? out << "host" : out << "cuda:" << device.index_;
+  }
+
+ private:
+  constexpr Device(Kind kind, int index) : kind_(kind), index_(index) {}
+
+  Kind kind_ = Kind::host;
+  int index_ = 0;
+};
+
+}  // namespace weft

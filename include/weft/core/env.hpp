@@ -1,0 +1,107 @@
+#pragma once
+// Every environment variable that weft reads, in one table, and the only way to read one.
+//
+// Code never calls getenv: it takes an `Environment`, a snapshot of the process's variables, so that a test
+// can hand in any other. `env::variables` is the table; docs/environment.md is printed from it (`weft-launch
+// env --document`) and a test compares the two. A value that does not parse is an Error that names variable,
+// value and what is allowed. A snapshot is immutable after it is filled and may be read from any thread.
+//
+//   Environment environment = Environment::of_process();
+//   double seconds = environment.number(env::timeout);          // the table's default when it is not set
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+namespace env {
+
+struct Variable {
+  std::string_view name;
+  std::string_view fallback;  ///< value when it is not set; empty: none
+  std::string_view meaning;   ///< one sentence for docs/environment.md
+  std::string_view origin;    ///< "weft", or the launcher that sets it
+};
+
+// clang-format off
+// Who am I (explicit claims outrank every launcher)
+inline constexpr Variable rank{"WEFT_RANK", "", "Rank of this process; outranks every launcher. Needs WEFT_SIZE.", "weft"};
+inline constexpr Variable size{"WEFT_SIZE", "", "Number of ranks. Needs WEFT_RANK.", "weft"};
+inline constexpr Variable local_rank{"WEFT_LOCAL_RANK", "", "Rank within this node; default: counted after the ranks met.", "weft"};
+inline constexpr Variable local_size{"WEFT_LOCAL_SIZE", "", "Ranks on this node; default: counted after the ranks met.", "weft"};
+inline constexpr Variable rendezvous{"WEFT_RENDEZVOUS", "", "Where ranks meet: mpi, tcp://HOST:PORT (rank 0 listens there) or file://PATH (one machine; a path no earlier run has used).", "weft"};
+inline constexpr Variable host_id{"WEFT_HOST_ID", "", "Name of this node; ranks with equal names share memory. Default: host name, boot id and pid namespace.", "weft"};
+// How long, how much, how
+inline constexpr Variable connect_timeout{"WEFT_CONNECT_TIMEOUT", "120", "Seconds to wait for all ranks to arrive.", "weft"};
+inline constexpr Variable timeout{"WEFT_TIMEOUT", "600", "Seconds an operation may wait for other ranks before it fails and names them.", "weft"};
+inline constexpr Variable heap_bytes{"WEFT_HEAP_BYTES", "0", "Address space of the node heap in bytes, reserved but not used until touched; 0: the machine's memory.", "weft"};
+inline constexpr Variable progress{"WEFT_PROGRESS", "auto", "Who carries out host communication: inline (the calling thread, when it polls or waits), thread (a thread of its own), auto (a thread where this node has more cores than ranks).", "weft"};
+inline constexpr Variable log{"WEFT_LOG", "warn", "What is logged to standard error: off, error, warn, info or debug.", "weft"};
+// What launchers say
+inline constexpr Variable torch_rank{"RANK", "", "Rank.", "torchrun"};
+inline constexpr Variable torch_size{"WORLD_SIZE", "", "Number of ranks.", "torchrun"};
+inline constexpr Variable torch_local_rank{"LOCAL_RANK", "", "Rank within the node.", "torchrun"};
+inline constexpr Variable torch_local_size{"LOCAL_WORLD_SIZE", "", "Ranks on the node.", "torchrun"};
+inline constexpr Variable master_addr{"MASTER_ADDR", "", "Host of rank 0, where ranks meet without MPI.", "torchrun"};
+inline constexpr Variable master_port{"MASTER_PORT", "", "Port at MASTER_ADDR.", "torchrun"};
+inline constexpr Variable elastic_run{"TORCHELASTIC_RUN_ID", "", "Marks processes started by torchrun.", "torchrun"};
+inline constexpr Variable elastic_restart{"TORCHELASTIC_RESTART_COUNT", "0", "Which attempt this is; keeps the ports of two attempts apart.", "torchrun"};
+inline constexpr Variable agent_store{"TORCHELASTIC_USE_AGENT_STORE", "", "True: torchrun's agent already listens on MASTER_PORT, so weft meets on the port above it.", "torchrun"};
+inline constexpr Variable ompi_rank{"OMPI_COMM_WORLD_RANK", "", "Rank.", "Open MPI"};
+inline constexpr Variable ompi_size{"OMPI_COMM_WORLD_SIZE", "", "Number of ranks.", "Open MPI"};
+inline constexpr Variable ompi_local_rank{"OMPI_COMM_WORLD_LOCAL_RANK", "", "Rank within the node.", "Open MPI"};
+inline constexpr Variable ompi_local_size{"OMPI_COMM_WORLD_LOCAL_SIZE", "", "Ranks on the node.", "Open MPI"};
+inline constexpr Variable pmix_namespace{"PMIX_NAMESPACE", "", "Marks processes started by a PMIx launcher.", "PMIx"};
+inline constexpr Variable pmix_rank{"PMIX_RANK", "", "Rank.", "PMIx"};
+inline constexpr Variable pmi_rank{"PMI_RANK", "", "Rank.", "PMI (MPICH, Intel MPI)"};
+inline constexpr Variable pmi_size{"PMI_SIZE", "", "Number of ranks.", "PMI (MPICH, Intel MPI)"};
+inline constexpr Variable pmi_local_rank{"MPI_LOCALRANKID", "", "Rank within the node.", "PMI (MPICH, Intel MPI)"};
+inline constexpr Variable pmi_local_size{"MPI_LOCALNRANKS", "", "Ranks on the node.", "PMI (MPICH, Intel MPI)"};
+inline constexpr Variable slurm_step{"SLURM_STEP_ID", "", "Marks a job step; a batch script has none and is not a rank.", "Slurm"};
+inline constexpr Variable slurm_job{"SLURM_JOB_ID", "", "Job number; the meeting port is derived from it.", "Slurm"};
+inline constexpr Variable slurm_rank{"SLURM_PROCID", "", "Rank.", "Slurm"};
+inline constexpr Variable slurm_step_size{"SLURM_STEP_NUM_TASKS", "", "Number of ranks of the step.", "Slurm"};
+inline constexpr Variable slurm_size{"SLURM_NTASKS", "", "Number of ranks when the step does not say.", "Slurm"};
+inline constexpr Variable slurm_local_rank{"SLURM_LOCALID", "", "Rank within the node.", "Slurm"};
+inline constexpr Variable slurm_nodelist{"SLURM_STEP_NODELIST", "", "Nodes of the step; ranks meet on the first.", "Slurm"};
+// clang-format on
+
+/// All of them, in the order of docs/environment.md.
+std::span<const Variable* const> variables();
+
+/// docs/environment.md, as text.
+std::string document();
+
+}  // namespace env
+
+/// A snapshot of environment variables.
+class Environment {
+ public:
+  using Values = std::map<std::string, std::string, std::less<>>;
+
+  Environment() = default;
+  explicit Environment(Values values) : values_(std::move(values)) {}
+  static Environment of_process();
+
+  /// The value, if it is set and not empty.
+  std::optional<std::string> get(const env::Variable& variable) const;
+  bool has(const env::Variable& variable) const { return get(variable).has_value(); }
+  /// The value or the table's default.
+  std::string value(const env::Variable& variable) const;
+  /// @throws Error (usage) when the value is not an integer in [low, high]
+  std::optional<std::int64_t> integer(const env::Variable& variable, std::int64_t low,
+                                      std::int64_t high) const;
+  /// A finite number >= 0, from the environment or the table's default. @throws Error (usage)
+  double number(const env::Variable& variable) const;
+  std::chrono::nanoseconds seconds(const env::Variable& variable) const;
+
+ private:
+  Values values_;
+};
+
+}  // namespace weft

@@ -1,0 +1,86 @@
+#pragma once
+// The one exception type of weft.
+//
+// Every failure is thrown as a weft::Error that says what happened, on which rank, in which operation and its
+// number, with the values that were compared, and what to do about it. what() is a single line, fit to print
+// as it is. Destructors of weft never throw. An Error may be copied and rethrown on any thread.
+//
+//   try { train(); }
+//   catch (const weft::Error& error) {
+//     std::cerr << error.what() << '\n';
+//     return weft::exit_code(error.kind());     // 42: do not retry, 75: try again, 70: a fault of weft or
+//     the system
+//   }
+//
+// WRONG: catching Error in the middle of a step and going on with the same communicator. After a timeout, a
+// mismatch or a lost peer the ranks no longer agree on what comes next; make a new communicator.
+
+#include <cstdint>
+#include <exception>
+#include <source_location>
+#include <sstream>
+#include <string>
+
+namespace weft {
+
+enum class ErrorKind : std::uint8_t {
+  usage,      ///< wrong argument, option, variable or order of calls
+  mismatch,   ///< ranks disagree on what they do together
+  timeout,    ///< a deadline passed; the message names who is missing
+  peer_lost,  ///< another rank died, failed or left
+  system,     ///< the operating system or a vendor library refused
+  internal,   ///< a defect of weft
+};
+
+const char* name(ErrorKind kind) noexcept;
+
+/// Status a program ends with: 42 (usage, mismatch), 75 (timeout, peer_lost), 70 (system, internal).
+int exit_code(ErrorKind kind) noexcept;
+
+/// Where in the training job an error happened. Defaults mean "not known".
+struct ErrorContext {
+  int rank = -1;
+  std::string operation;     ///< e.g. "all_reduce"
+  std::uint64_t number = 0;  ///< its number in the communicator, from 1
+};
+
+class Error : public std::exception {
+ public:
+  /// @param problem what happened, with the values; no trailing full stop
+  /// @param advice what the reader can do; may be empty
+  Error(ErrorKind kind, std::string problem, std::string advice = {}, ErrorContext context = {},
+        std::source_location where = std::source_location::current());
+
+  const char* what() const noexcept override { return line_.c_str(); }
+  ErrorKind kind() const noexcept { return kind_; }
+  const ErrorContext& context() const noexcept { return context_; }
+  const std::string& problem() const noexcept { return problem_; }
+  const std::source_location& where() const noexcept { return where_; }
+
+  /// The same error with the parts of `context` that it did not know yet.
+  Error in(const ErrorContext& context) const;
+
+ private:
+  void compose();
+
+  ErrorKind kind_;
+  std::string problem_;
+  std::string advice_;
+  ErrorContext context_;
+  std::source_location where_;
+  std::string line_;
+};
+
+/// Joins its arguments as text: text("rank ", 3, " of ", 8).
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+/// An Error of kind system from errno: "problem: No such file or directory".
+Error system_error(const std::string& problem, const std::string& advice = {},
+                   std::source_location where = std::source_location::current());
+
+}  // namespace weft

@@ -1,0 +1,82 @@
+#pragma once
+// An ordered queue of work on one device. Every operation of weft on memory takes a stream and runs in its
+// order.
+//
+// Three kinds. `Stream()` is inline on the host: work runs in the caller's thread, at the call if it can
+// finish there; what cannot (a collective whose peers have not arrived) stays posted and is progressed by
+// whoever next polls, waits or submits; it never blocks at the call. `Stream::queued()` has a thread of its
+// own, for overlap. (A CUDA stream joins them with the NCCL backend.) Streams are handles: copies are the
+// same queue. Any thread may use one; the order of work is the order of the calls.
+//
+// The first error is sticky: work after it does not run, and every later wait rethrows it. The destructor of
+// the last handle finishes the work; while an exception is unwinding it drops it instead.
+//
+//   Stream compute, wire = Stream::queued();
+//   compute.run([&] { backward(layer); });
+//   wire.wait(compute.record());
+//   Work work = comm.all_reduce(gradient, ReduceOp::avg, wire);
+//   compute.wait(wire.record());                   // a join; the host does not block here
+//   compute.synchronize();                         // here it does
+//
+// WRONG: stream.run([&] { stream.synchronize(); });   // work that waits for its own stream; refused with an
+// Error
+
+#include <functional>
+#include <memory>
+
+#include "weft/core/deadline.hpp"
+#include "weft/core/device.hpp"
+#include "weft/core/event.hpp"
+
+namespace weft {
+
+/// Work that a stream carries out by asking it to advance until it is complete. What it touches must outlive
+/// it.
+class Task {
+ public:
+  virtual ~Task() = default;
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  /// One attempt, without blocking. True: complete. Throws: failed, and the stream with it.
+  virtual bool advance() = 0;
+};
+
+namespace detail {
+class StreamState;
+}
+
+class Stream {
+ public:
+  /// Inline on the host.
+  Stream();
+  /// On the host, with a thread of its own.
+  static Stream queued();
+
+  Device device() const { return {}; }
+  bool is_inline() const;
+
+  /// Runs a host function in the stream's order. Its exception becomes the stream's error.
+  void run(std::function<void()> function);
+  Event submit(std::unique_ptr<Task> task);
+  /// Later work of this stream starts after `event`; fails with it.
+  void wait(Event event);
+  /// The point after everything submitted so far.
+  Event record() const;
+
+  /// Progresses posted work of an inline stream, if there is any. True when nothing is left to do.
+  bool poll();
+  /// Blocks until everything submitted so far has run. @throws the stream's error; Error (timeout) at the
+  /// deadline
+  void synchronize(Deadline deadline = Deadline::never());
+
+  friend bool operator==(const Stream&, const Stream&) = default;
+
+ private:
+  explicit Stream(std::shared_ptr<detail::StreamState> state);
+
+  std::shared_ptr<detail::StreamState> state_;
+};
+
+}  // namespace weft

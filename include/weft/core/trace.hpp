@@ -1,0 +1,56 @@
+#pragma once
+// What happened when: spans of time on named tracks, written as a file that ui.perfetto.dev and
+// chrome://tracing load.
+//
+// A span is recorded after it ended, with two readings of the steady clock; recording takes a lock and no
+// allocation beyond the name's. Spans of one track must nest or follow each other (the viewers drop
+// overlapping ones), so every stream and communicator writes to a track of its own. Beyond `capacity` spans
+// the oldest are overwritten and the file says how many were. Any thread may record; write() may be called
+// while others do.
+//
+//   Trace trace(rank);
+//   const auto begin = Trace::Clock::now();
+//   ...
+//   trace.span("wire", "all_reduce #3", begin, Trace::Clock::now());
+//   trace.write("step.json");
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+class Trace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Trace(int rank = 0, std::size_t capacity = 1 << 16);
+
+  void span(std::string_view track, std::string_view name, Clock::time_point begin, Clock::time_point end);
+
+  std::size_t size() const;
+  /// Spans that were overwritten.
+  std::size_t lost() const;
+  /// Trace Event Format (JSON). @throws Error (system) when the file cannot be written
+  void write(const std::string& path) const;
+  std::string json() const;
+
+ private:
+  struct Span {
+    std::string track;
+    std::string name;
+    Clock::time_point begin;
+    Clock::time_point end;
+  };
+
+  const int rank_;
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  std::vector<Span> ring_;
+  std::size_t recorded_ = 0;
+};
+
+}  // namespace weft

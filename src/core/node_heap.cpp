@@ -1,0 +1,152 @@
+#include "weft/core/node_heap.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "weft/core/env.hpp"
+
+namespace weft {
+
+SharedMapping::SharedMapping(int fd, std::size_t bytes) : bytes_(bytes) {
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (address == MAP_FAILED) {
+    throw system_error(text("cannot map ", bytes, " bytes of shared memory"),
+                       text("raise `ulimit -v` or set ", env::heap_bytes.name, " to less"));
+  }
+  base_ = static_cast<std::byte*>(address);
+}
+
+SharedMapping& SharedMapping::operator=(SharedMapping&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+SharedMapping::~SharedMapping() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+MemoryFile::MemoryFile(const char* name, std::size_t bytes)
+    : fd_(memfd_create(name, MFD_CLOEXEC)), bytes_(bytes) {
+  if (fd_ < 0) throw system_error("cannot make an anonymous memory file");
+  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
+    const Error error = system_error(text("cannot reserve ", bytes, " bytes of shared memory"),
+                                     text("set ", env::heap_bytes.name, " to less"));
+    close(fd_);
+    throw error;
+  }
+}
+
+MemoryFile MemoryFile::of_process(int pid, int fd, std::size_t bytes) {
+  const std::string path = text("/proc/", pid, "/fd/", fd);
+  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (opened < 0) {
+    throw system_error(text("cannot open the shared memory of process ", pid, " at ", path),
+                       "ranks of one node must run as one user in one pid namespace, and be alive");
+  }
+  return {opened, bytes};
+}
+
+MemoryFile::~MemoryFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+namespace {
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::size_t machine_memory() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
+}
+
+}  // namespace
+
+std::shared_ptr<NodeHeap> NodeHeap::create(std::size_t capacity) {
+  return std::shared_ptr<NodeHeap>(
+      new NodeHeap(round_up(capacity == 0 ? machine_memory() : capacity, page_bytes())));
+}
+
+NodeHeap::NodeHeap(std::size_t capacity) : file_("weft-heap", capacity), mapping_(file_.map()) {
+  free_.emplace(0, capacity);
+}
+
+Buffer NodeHeap::allocate(DataType dtype, std::int64_t count) {
+  if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
+  const std::size_t bytes = round_up(static_cast<std::size_t>(count) * size_of(dtype), Buffer::alignment);
+  if (bytes == 0) return Buffer(View(nullptr, 0, dtype), nullptr);
+  const std::uint64_t offset = take(bytes);
+  return Buffer(View(mapping_.at(offset), count, dtype),
+                [heap = shared_from_this(), offset, bytes](void*) { heap->give_back(offset, bytes); });
+}
+
+std::uint64_t NodeHeap::take(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (auto block = free_.begin(); block != free_.end(); ++block) {
+    const auto [offset, size] = *block;
+    if (size < bytes) continue;
+    free_.erase(block);
+    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    used_ += bytes;
+    return offset;
+  }
+  throw Error(
+      ErrorKind::usage,
+      text("the node heap has no room for ", bytes, " bytes: ", used_, " of ", capacity(), " are used"),
+      text("set ", env::heap_bytes.name, " to more"));
+}
+
+void NodeHeap::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
+  // Whole pages go back to the system and read as zero again; the rest is zeroed by hand.
+  const std::uint64_t first = round_up(offset, page_bytes());
+  const std::uint64_t last = (offset + bytes) / page_bytes() * page_bytes();
+  const bool punched =
+      first < last && fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+                                static_cast<off_t>(last - first)) == 0;
+  if (punched) {
+    std::memset(mapping_.at(offset), 0, first - offset);
+    std::memset(mapping_.at(last), 0, offset + bytes - last);
+  } else {
+    std::memset(mapping_.at(offset), 0, bytes);
+  }
+
+  const std::lock_guard lock(mutex_);
+  used_ -= bytes;
+  auto block = free_.emplace(offset, bytes).first;
+  if (const auto next = std::next(block);
+      next != free_.end() && block->first + block->second == next->first) {
+    block->second += next->second;
+    free_.erase(next);
+  }
+  if (block != free_.begin()) {
+    const auto previous = std::prev(block);
+    if (previous->first + previous->second == block->first) {
+      previous->second += block->second;
+      free_.erase(block);
+    }
+  }
+}
+
+std::optional<std::uint64_t> NodeHeap::offset_of(const void* address, std::size_t bytes) const {
+  const auto* byte = static_cast<const std::byte*>(address);
+  const std::less<> before;
+  if (before(byte, mapping_.base()) || before(mapping_.base() + mapping_.size(), byte + bytes))
+    return std::nullopt;
+  return static_cast<std::uint64_t>(byte - mapping_.base());
+}
+
+std::size_t NodeHeap::used() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
+}  // namespace weft

@@ -1,0 +1,168 @@
+#include "core/stream_state.hpp"
+
+#include <condition_variable>
+#include <thread>
+
+#include "weft/core/backoff.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+
+void Completion::drive() const {
+  if (auto stream = driver_.lock()) stream->progress();
+}
+
+bool Completion::awaited_by_its_own_stream() const {
+  const auto stream = driver_.lock();
+  return stream && stream->runs_in_this_thread();
+}
+
+std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
+  auto completion = std::make_shared<Completion>(weak_from_this());
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(task), completion});
+    last_ = completion;
+  }
+  appended();
+  return completion;
+}
+
+std::shared_ptr<Completion> StreamState::last() {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+bool StreamState::idle() {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty();
+}
+
+bool StreamState::advance(Entry& entry) {
+  {
+    const std::lock_guard lock(sticky_mutex_);
+    if (sticky_) {
+      entry.task.reset();
+      entry.completion->fail(sticky_);
+      return true;
+    }
+  }
+  try {
+    if (!entry.task->advance()) return false;
+    entry.task.reset();  // what it holds is free before anybody hears that it is done
+    entry.completion->succeed();
+  } catch (...) {
+    {
+      const std::lock_guard lock(sticky_mutex_);
+      sticky_ = std::current_exception();
+    }
+    entry.task.reset();
+    entry.completion->fail(std::current_exception());
+  }
+  return true;
+}
+
+void StreamState::drop_all() noexcept {
+  const auto dropped = std::make_exception_ptr(Error(
+      ErrorKind::usage, "the stream was destroyed, while an exception was unwinding, before this work ran"));
+  for (Entry& entry : queue_) {
+    entry.task.reset();
+    entry.completion->fail(dropped);
+  }
+  queue_.clear();
+}
+
+namespace {
+
+class InlineStream final : public StreamState {
+ public:
+  ~InlineStream() override {
+    if (std::uncaught_exceptions() > 0) drop_all();
+    for (Backoff backoff; !idle(); backoff.pause()) progress();
+  }
+
+  // One thread at a time carries the queue; the others, and work that submits more to its own stream, leave
+  // it to that one. The lock is not held while work runs.
+  void progress() override {
+    std::unique_lock lock(mutex_);
+    if (carrier_ != std::thread::id{}) return;
+    carrier_ = std::this_thread::get_id();
+    while (!queue_.empty()) {
+      Entry& front = queue_.front();  // stays valid: others only append
+      lock.unlock();
+      const bool finished = advance(front);
+      lock.lock();
+      if (!finished) break;
+      queue_.pop_front();
+    }
+    carrier_ = {};
+  }
+
+  bool is_inline() const override { return true; }
+  bool runs_in_this_thread() override {
+    const std::lock_guard lock(mutex_);
+    return carrier_ == std::this_thread::get_id();
+  }
+
+ private:
+  void appended() override { progress(); }
+
+  std::thread::id carrier_{};
+};
+
+class QueuedStream final : public StreamState {
+ public:
+  QueuedStream() : worker_([this] { work(); }) {}
+
+  ~QueuedStream() override {
+    {
+      std::unique_lock lock(mutex_);
+      stopping_ = true;
+      drop_ = std::uncaught_exceptions() > 0;
+    }
+    wake_.notify_one();
+    // The last handle may be let go by work of this very stream; then the thread ends by itself, after us.
+    if (worker_.get_id() == std::this_thread::get_id()) {
+      worker_.detach();
+    } else {
+      worker_.join();
+    }
+  }
+
+  void progress() override {}
+  bool is_inline() const override { return false; }
+  bool runs_in_this_thread() override { return worker_.get_id() == std::this_thread::get_id(); }
+
+ private:
+  void appended() override { wake_.notify_one(); }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      Entry& front = queue_.front();  // stays valid: others only append
+      lock.unlock();
+      for (Backoff backoff; !drop_.load() && !advance(front);) backoff.pause();
+      lock.lock();
+      if (drop_.load()) return drop_all();
+      queue_.pop_front();
+    }
+  }
+
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::atomic<bool> drop_{false};
+  std::thread worker_;
+};
+
+}  // namespace
+
+std::shared_ptr<StreamState> make_inline_stream() {
+  return std::make_shared<InlineStream>();
+}
+std::shared_ptr<StreamState> make_queued_stream() {
+  return std::make_shared<QueuedStream>();
+}
+
+}  // namespace weft::detail

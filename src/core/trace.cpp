@@ -1,0 +1,94 @@
+#include "weft/core/trace.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <iomanip>
+#include <map>
+
+#include "weft/core/error.hpp"
+
+namespace weft {
+namespace {
+
+std::string json_string(std::string_view raw) {
+  std::ostringstream out;
+  out << '"';
+  for (const char c : raw) {
+    if (c == '"' || c == '\\') {
+      out << '\\' << c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
+    } else {
+      out << c;
+    }
+  }
+  out << '"';
+  return std::move(out).str();
+}
+
+double microseconds(Trace::Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+}  // namespace
+
+Trace::Trace(int rank, std::size_t capacity) : rank_(rank), capacity_(capacity) {
+  if (capacity == 0)
+    throw Error(ErrorKind::usage, "a trace with room for 0 spans", "give it room for at least 1");
+}
+
+void Trace::span(std::string_view track, std::string_view name, Clock::time_point begin,
+                 Clock::time_point end) {
+  const std::lock_guard lock(mutex_);
+  Span span{std::string(track), std::string(name), begin, end};
+  if (ring_.size() < capacity_) {
+    ring_.push_back(std::move(span));
+  } else {
+    ring_[recorded_ % capacity_] = std::move(span);
+  }
+  ++recorded_;
+}
+
+std::size_t Trace::size() const {
+  const std::lock_guard lock(mutex_);
+  return ring_.size();
+}
+
+std::size_t Trace::lost() const {
+  const std::lock_guard lock(mutex_);
+  return recorded_ - ring_.size();
+}
+
+std::string Trace::json() const {
+  const std::lock_guard lock(mutex_);
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(3);
+  out << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost_spans\":" << recorded_ - ring_.size()
+      << "},\"traceEvents\":[\n"
+      << R"({"ph":"M","name":"process_name","pid":)" << rank_ << R"(,"args":{"name":"rank )" << rank_
+      << "\"}}";
+  std::map<std::string, std::size_t> tracks;
+  for (const Span& span : ring_) {
+    const auto [track, fresh] = tracks.try_emplace(span.track, tracks.size());
+    if (fresh) {
+      out << ",\n"
+          << R"({"ph":"M","name":"thread_name","pid":)" << rank_ << ",\"tid\":" << track->second
+          << ",\"args\":{\"name\":" << json_string(span.track) << "}}";
+    }
+    out << ",\n"
+        << R"({"ph":"X","pid":)" << rank_ << ",\"tid\":" << track->second
+        << ",\"name\":" << json_string(span.name) << ",\"ts\":" << microseconds(span.begin.time_since_epoch())
+        << ",\"dur\":" << microseconds(span.end - span.begin) << "}";
+  }
+  out << "\n]}\n";
+  return std::move(out).str();
+}
+
+void Trace::write(const std::string& path) const {
+  std::ofstream file(path);
+  file << json();
+  file.close();
+  if (!file) throw system_error(text("cannot write the trace to ", path));
+}
+
+}  // namespace weft

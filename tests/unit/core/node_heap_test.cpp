@@ -1,0 +1,85 @@
+#include "weft/core/node_heap.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "support/expect_error.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t capacity = 1 << 20;
+
+TEST(NodeHeap, BlocksAreZeroedAlignedAndFoundByOffset) {
+  const auto heap = NodeHeap::create(capacity);
+  Buffer first = heap->allocate(DataType::f32, 100);
+  Buffer second = heap->allocate(DataType::f32, 100);
+  EXPECT_EQ(heap->offset_of(first.view().data(), first.size_bytes()), 0U);
+  EXPECT_EQ(heap->offset_of(second.view().data(), second.size_bytes()), 512U);
+  EXPECT_FALSE(heap->offset_of(&capacity, 4).has_value());
+  EXPECT_FALSE(heap->offset_of(first.view().bytes(), capacity + 1).has_value());
+}
+
+TEST(NodeHeap, FreedMemoryIsZeroAgainAndMergesWithItsNeighbours) {
+  const auto heap = NodeHeap::create(capacity);
+  std::mt19937 random(7);
+  std::vector<Buffer> live;
+  for (int round = 0; round < 2000; ++round) {
+    if (live.size() > 20 || (!live.empty() && random() % 2 == 0)) {
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(random() % live.size()));
+      continue;
+    }
+    Buffer buffer = heap->allocate(DataType::u8, static_cast<std::int64_t>(1 + random() % 20000));
+    for (std::uint8_t& byte : buffer.as<std::uint8_t>()) {
+      ASSERT_EQ(byte, 0);
+      byte = 0xab;
+    }
+    live.push_back(std::move(buffer));
+  }
+  live.clear();
+  EXPECT_EQ(heap->used(), 0U);
+  EXPECT_EQ(heap->allocate(DataType::u8, capacity).count(), static_cast<std::int64_t>(capacity))
+      << "one block again";
+}
+
+TEST(NodeHeap, AFullHeapSaysHowMuchItHasAndWhichVariableRaisesIt) {
+  const auto heap = NodeHeap::create(capacity);
+  const Buffer most = heap->allocate(DataType::u8, capacity - 4096);
+  test::expect_error(ErrorKind::usage, {"8192", "1044480 of 1048576", "WEFT_HEAP_BYTES"},
+                     [&] { (void)heap->allocate(DataType::u8, 8192); });
+}
+
+TEST(NodeHeap, AnotherProcessReachesItAtTheSameOffset) {
+  const auto heap = NodeHeap::create(capacity);
+  Buffer buffer = heap->allocate(DataType::i32, 4);
+  const int parent = getpid();
+  const int fd = heap->fd();
+  const pid_t child = fork();
+  if (child == 0) {
+    const MemoryFile file = MemoryFile::of_process(parent, fd, capacity);
+    const SharedMapping mapping = file.map();
+    reinterpret_cast<std::int32_t*>(mapping.at(0))[3] = 99;
+    _exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(buffer.as<std::int32_t>()[3], 99);
+}
+
+TEST(NodeHeap, AVanishedProcessIsNamed) {
+  test::expect_error(ErrorKind::system, {"process 999999999", "one user"},
+                     [] { (void)MemoryFile::of_process(999999999, 3, capacity); });
+}
+
+TEST(NodeHeap, ABufferKeepsItsHeapAlive) {
+  Buffer buffer = NodeHeap::create(capacity)->allocate(DataType::u8, 10);
+  buffer.as<std::uint8_t>()[9] = 1;
+  EXPECT_EQ(buffer.as<std::uint8_t>()[9], 1);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,175 @@
+#include "weft/core/stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/expect_error.hpp"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Completes when the gate is opened.
+class Gated final : public Task {
+ public:
+  explicit Gated(std::atomic<bool>& open) : open_(open) {}
+  bool advance() override { return open_; }
+
+ private:
+  std::atomic<bool>& open_;
+};
+
+class EveryStream : public testing::TestWithParam<bool> {
+ protected:
+  Stream stream_ = GetParam() ? Stream::queued() : Stream();
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryStream, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "queued" : "inline"; });
+
+TEST_P(EveryStream, RunsWorkInTheOrderOfTheCalls) {
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) stream_.run([&order, i] { order.push_back(i); });
+  stream_.synchronize();
+  ASSERT_EQ(order.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  EXPECT_TRUE(stream_.poll());
+}
+
+TEST_P(EveryStream, AnEventIsDoneOnlyAfterAllWorkBeforeIt) {
+  std::atomic<bool> open = false;
+  bool ran = false;
+  stream_.submit(std::make_unique<Gated>(open));
+  stream_.run([&] { ran = true; });
+  const Event event = stream_.record();
+  EXPECT_FALSE(event.done());
+  open = true;
+  event.wait(Deadline::in(10s));
+  EXPECT_TRUE(ran);
+}
+
+TEST_P(EveryStream, NeverBlocksAtTheCall) {
+  std::atomic<bool> open = false;
+  for (int i = 0; i < 10; ++i) stream_.submit(std::make_unique<Gated>(open));
+  EXPECT_FALSE(stream_.poll());
+  open = true;
+  stream_.synchronize(Deadline::in(10s));
+}
+
+TEST_P(EveryStream, AnotherStreamWaitsWithoutBlockingTheHost) {
+  std::atomic<bool> open = false;
+  std::atomic<int> value = 0;
+  Stream other = GetParam() ? Stream() : Stream::queued();
+  stream_.submit(std::make_unique<Gated>(open));
+  stream_.run([&] { value = 1; });
+  other.wait(stream_.record());
+  other.run([&] { value = value == 1 ? 2 : -1; });
+  EXPECT_EQ(value, 0);
+  open = true;
+  other.synchronize(Deadline::in(10s));
+  EXPECT_EQ(value, 2);
+}
+
+TEST_P(EveryStream, TheFirstErrorIsStickyAndLaterWorkDoesNotRun) {
+  bool ran = false;
+  stream_.run([] { throw Error(ErrorKind::usage, "first"); });
+  stream_.run([&] { ran = true; });
+  stream_.run([] { throw Error(ErrorKind::usage, "second"); });
+  test::expect_error(ErrorKind::usage, {"first"}, [&] { stream_.synchronize(); });
+  test::expect_error(ErrorKind::usage, {"first"}, [&] { stream_.synchronize(); });
+  EXPECT_FALSE(ran);
+  Stream other;
+  other.wait(stream_.record());
+  test::expect_error(ErrorKind::usage, {"first"}, [&] { other.synchronize(); });
+}
+
+TEST_P(EveryStream, ADeadlineIsAnErrorAndTheWorkGoesOn) {
+  std::atomic<bool> open = false;
+  stream_.submit(std::make_unique<Gated>(open));
+  test::expect_error(ErrorKind::timeout, {"0.0"}, [&] { stream_.synchronize(Deadline::in(20ms)); });
+  open = true;
+  stream_.synchronize(Deadline::in(10s));
+}
+
+TEST_P(EveryStream, WorkMaySubmitMoreToItsOwnStreamButNotWaitForIt) {
+  bool nested = false;
+  stream_.run([&] { stream_.run([&] { nested = true; }); });
+  stream_.synchronize();  // the outer work, which submitted the inner before it was done
+  stream_.synchronize();
+  EXPECT_TRUE(nested);
+  std::atomic<bool> never = false;
+  stream_.run([&] {
+    stream_.submit(std::make_unique<Gated>(never));
+    stream_.synchronize();
+  });
+  test::expect_error(ErrorKind::usage, {"waits for that very stream"},
+                     [&] { stream_.synchronize(Deadline::in(10s)); });
+}
+
+TEST_P(EveryStream, TheDestructorFinishesTheWork) {
+  std::atomic<int> count = 0;
+  {
+    Stream stream = GetParam() ? Stream::queued() : Stream();
+    for (int i = 0; i < 50; ++i) stream.run([&] { ++count; });
+  }
+  EXPECT_EQ(count, 50);
+}
+
+TEST_P(EveryStream, UnwindingDropsTheWorkInsteadOfWaitingForIt) {
+  std::atomic<bool> never = false;
+  Event event;
+  try {
+    Stream stream = GetParam() ? Stream::queued() : Stream();
+    event = stream.submit(std::make_unique<Gated>(never));
+    throw 1;
+  } catch (int) {
+  }
+  test::expect_error(ErrorKind::usage, {"destroyed"}, [&] { event.wait(Deadline::in(10s)); });
+}
+
+TEST(Stream, TwoInlineStreamsMayWaitForEachOther) {
+  Stream a;
+  Stream b;
+  std::atomic<bool> open = false;
+  const Event first = a.submit(std::make_unique<Gated>(open));
+  b.wait(first);
+  const Event second = b.record();
+  a.wait(second);
+  const Event third = a.record();
+  open = true;
+  third.wait(Deadline::in(10s));
+}
+
+TEST(Stream, ManyThreadsMayPollOneInlineStream) {
+  Stream stream;
+  std::atomic<bool> open = false;
+  std::atomic<int> running = 0;
+  std::atomic<int> most = 0;
+  stream.submit(std::make_unique<Gated>(open));
+  for (int i = 0; i < 200; ++i) {
+    stream.run([&] {
+      most = std::max(most.load(), ++running);
+      --running;
+    });
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stream.poll()) std::this_thread::yield();
+    });
+  }
+  open = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+}
+
+TEST(Event, ADefaultEventIsDone) {
+  EXPECT_TRUE(Event().done());
+  Event().wait();
+}
+
+}  // namespace
+}  // namespace weft
