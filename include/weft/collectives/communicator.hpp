@@ -1,0 +1,151 @@
+#pragma once
+// A group of ranks that move data together.
+//
+// `Communicator` checks arguments, numbers and records the operation, and hands it to a backend: `self` (one
+// rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI between
+// nodes). It is a handle: copies are the same communicator, and its resources live until the last copy and
+// the last operation are gone.
+//
+// Every operation takes a stream and runs in its order; the call returns at once with a `Work`. Views must
+// stay alive and untouched until then. Collectives are collective: all ranks issue the same operations, in
+// the same order, with the same count, dtype, op and root; what differs is an Error on every rank that names
+// ranks and values. One thread at a time issues. Operations of one communicator run one after the other even
+// on different streams (each waits for the one before it); communicators that shall overlap are made with
+// split().
+//
+// After a timeout, mismatch or lost peer the communicator is broken: every later operation fails with the
+// first error. Make a new one, or end.
+//
+//   auto comm = connect(World::from_environment());
+//   Stream stream;
+//   Buffer gradient = comm.allocate(DataType::f32, n);          // reachable by the node's ranks: no copies
+//   comm.all_reduce(gradient.view(), ReduceOp::avg, stream);
+//   stream.synchronize();
+//
+// WRONG: if (comm.rank() == 0) comm.barrier(stream);             // the others never come; an Error after the
+// timeout
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/collectives/reduce_op.hpp"
+#include "weft/collectives/topology.hpp"
+#include "weft/collectives/work.hpp"
+#include "weft/collectives/world.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/stream.hpp"
+#include "weft/core/trace.hpp"
+
+namespace weft {
+
+namespace detail {
+class CommunicatorState;
+}
+class Group;
+
+struct ConnectOptions {
+  std::shared_ptr<Trace> trace{};  ///< records a span for every operation
+};
+
+class Communicator {
+ public:
+  int rank() const;
+  int size() const;
+  const Topology& topology() const;
+  /// "self", "threads", "host (shared memory)" or "host (MPI)".
+  std::string backend() const;
+  std::chrono::nanoseconds timeout() const;
+  /// A stream for this communicator's operations that compute streams run beside: with a thread of its own
+  /// where this process has a core for it, else inline. WEFT_PROGRESS decides otherwise.
+  /// @throws Error (usage) when a thread is asked for and MPI was initialised for one thread only
+  Stream progress_stream(const Environment& environment = Environment::of_process()) const;
+
+  /// out[i] = op over ranks of in[i]. In place when in and out are the same memory.
+  Work all_reduce(ConstView in, View out, ReduceOp op, const Stream& stream);
+  Work all_reduce(View data, ReduceOp op, const Stream& stream) { return all_reduce(data, data, op, stream); }
+  /// Rank r gets elements [r*n, (r+1)*n) of the reduction; in has size()*n elements, out n. `out` may be that
+  /// part of `in`.
+  Work reduce_scatter(ConstView in, View out, ReduceOp op, const Stream& stream);
+  /// out[r*n + i] = rank r's in[i]; in has n elements, out size()*n. `in` may be this rank's part of `out`.
+  Work all_gather(ConstView in, View out, const Stream& stream);
+  /// Everybody gets root's data.
+  Work broadcast(View data, int root, const Stream& stream);
+  /// Like all_reduce, but only root's `out` is written (others may pass an empty view).
+  Work reduce(ConstView in, View out, ReduceOp op, int root, const Stream& stream);
+  /// out[r*n + i] = rank r's in[rank()*n + i]; both have size()*n elements and must not overlap.
+  Work all_to_all(ConstView in, View out, const Stream& stream);
+  /// Done when every rank has reached it.
+  Work barrier(const Stream& stream);
+
+  /// The ranks that name the same color, ordered by key and then rank; nobody for no color. Collective over
+  /// all ranks, blocks the host. @throws Error (timeout) naming the ranks that do not take part
+  std::optional<Communicator> split(std::optional<int> color, int key = 0);
+
+  /// Zeroed memory that this communicator's operations reach without a copy. Not collective.
+  Buffer allocate(DataType dtype, std::int64_t count);
+
+  /// Payload bytes this rank has sent to others so far, by the operations' own count (docs/algorithms.md).
+  std::uint64_t wire_bytes() const;
+
+  explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
+
+ private:
+  friend class Group;
+  std::shared_ptr<detail::CommunicatorState> state_;
+};
+
+/// Sends and receives that are paired with others' and progress together, so that no order of them can
+/// deadlock.
+///
+///   Group group(comm);
+///   group.send(right_edge, (rank + 1) % size).receive(left_halo, (rank + size - 1) % size);
+///   group.start(stream).wait();
+///
+/// Messages between two ranks match in the order of their calls; counts and dtypes must agree. Only the ranks
+/// that take part call it.
+class Group {
+ public:
+  explicit Group(Communicator communicator) : communicator_(std::move(communicator)) {}
+
+  Group& send(ConstView data, int peer);
+  Group& receive(View data, int peer);
+  Work start(const Stream& stream);
+
+ private:
+  struct Transfer {
+    ConstView out;
+    View in;
+    int peer;
+    bool sends;
+  };
+  void check(const ConstView& data, int peer) const;
+
+  Communicator communicator_;
+  std::vector<Transfer> transfers_;
+};
+
+/// The communicator of all ranks of the world: `self` for one rank, else `host`. Collective; blocks until all
+/// ranks are there. @throws Error (timeout) naming the missing ranks, (usage) when ranks are on several nodes
+/// and there is no MPI
+Communicator connect(const World& world, const ConnectOptions& options = {});
+
+/// A communicator of this rank alone.
+Communicator self();
+
+struct ThreadRanks {
+  std::chrono::nanoseconds timeout = std::chrono::minutes(1);
+  bool shared_memory =
+      true;  ///< false: as if no rank could reach another's buffers, so that all data is staged
+  std::shared_ptr<Trace> trace{};
+};
+
+/// Runs `body` as `ranks` ranks, each a thread of this process. Rethrows the first failure by rank, after all
+/// have ended.
+void run_as_threads(int ranks, const std::function<void(Communicator)>& body,
+                    const ThreadRanks& options = {});
+
+}  // namespace weft

@@ -1,0 +1,36 @@
+#pragma once
+// How elements of several ranks become one.
+//
+// Reductions run in rank order, ((r0 + r1) + r2) + ..., whatever the size of the message and the number of
+// slices, so that every rank holds bitwise the same result. f16 and bf16 are reduced in float and rounded
+// once. `avg` divides the sum by the number of ranks, in the type the sum is taken in; integers round towards
+// zero.
+
+#include <cstdint>
+#include <ostream>
+
+namespace weft {
+
+enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg };
+
+constexpr const char* name(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::prod:
+      return "prod";
+    case ReduceOp::min:
+      return "min";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::avg:
+      return "avg";
+  }
+  return "unknown";
+}
+
+inline std::ostream& operator<<(std::ostream& out, ReduceOp op) {
+  return out << name(op);
+}
+
+}  // namespace weft

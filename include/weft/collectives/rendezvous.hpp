@@ -1,0 +1,43 @@
+#pragma once
+// Where ranks meet: the one operation that setting up a communicator needs, whatever carries it.
+//
+// `all_gather` hands everybody's note to everybody, waits until a deadline, and names the ranks that did not
+// come. It is collective: every rank of the rendezvous calls it equally often, one call at a time. Notes are
+// small (addresses, names); data goes through a Communicator.
+//
+//   std::vector<std::string> notes = rendezvous->all_gather(my_address, "connect", Deadline::in(30s));
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/collectives/store.hpp"
+#include "weft/core/deadline.hpp"
+
+namespace weft {
+
+class Rendezvous {
+ public:
+  virtual ~Rendezvous() = default;
+  Rendezvous() = default;
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// @param purpose what the ranks meet for; named in the error
+  /// @returns the notes by rank. @throws Error (timeout) naming the ranks that are missing at the deadline
+  virtual std::vector<std::string> all_gather(const std::string& note, const std::string& purpose,
+                                              Deadline deadline) = 0;
+
+  /// A rendezvous of some of the ranks, in the order of `members` (ranks of this one, this rank among them).
+  /// All ranks of this rendezvous call it at the same time, each with the group it belongs to.
+  virtual std::shared_ptr<Rendezvous> split(const std::vector<int>& members) = 0;
+};
+
+/// Meets on a Store. `name` keeps several rendezvous on one store apart.
+std::shared_ptr<Rendezvous> make_store_rendezvous(std::shared_ptr<Store> store, std::string name, int rank,
+                                                  int size);
+
+}  // namespace weft

@@ -1,0 +1,108 @@
+#include "collectives/algorithms/reduce_kernel.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::detail {
+namespace {
+
+// A block of sums stays in the first-level cache while all sources pass through it and all destinations are
+// written from it: every byte of memory is touched once, and any destination may alias any source.
+constexpr std::int64_t block = 2048;
+
+template <class T>
+Accumulate<T> widen(T value) {
+  return static_cast<Accumulate<T>>(value);
+}
+
+template <class T>
+T narrow(Accumulate<T> value) {
+  return static_cast<T>(value);
+}
+
+template <class T, class Combine>
+void fold_with(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::int64_t begin,
+               std::int64_t count, Combine combine) {
+  const T* first = reinterpret_cast<const T*>(sources[0]) + begin;
+  for (std::int64_t i = 0; i < count; ++i) sums[i] = widen<T>(first[i]);
+  for (const std::byte* source : sources.subspan(1)) {
+    const T* next = reinterpret_cast<const T*>(source) + begin;
+    for (std::int64_t i = 0; i < count; ++i) sums[i] = combine(sums[i], widen<T>(next[i]));
+  }
+}
+
+// Integers wrap, as the peers' do; signed overflow would be undefined.
+template <class A>
+A add(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    using U = std::make_unsigned_t<A>;
+    return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <class A>
+A multiply(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    using U = std::make_unsigned_t<A>;
+    return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
+  } else {
+    return a * b;
+  }
+}
+
+template <class T>
+void fold(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::int64_t begin,
+          std::int64_t count, ReduceOp op) {
+  using A = Accumulate<T>;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+      return fold_with<T>(sums, sources, begin, count, [](A a, A b) { return add(a, b); });
+    case ReduceOp::prod:
+      return fold_with<T>(sums, sources, begin, count, [](A a, A b) { return multiply(a, b); });
+    // NaN in either operand is kept: a poisoned gradient must not vanish in a maximum.
+    case ReduceOp::min:
+      return fold_with<T>(sums, sources, begin, count, [](A a, A b) { return b < a || b != b ? b : a; });
+    case ReduceOp::max:
+      return fold_with<T>(sums, sources, begin, count, [](A a, A b) { return a < b || b != b ? b : a; });
+  }
+}
+
+template <class T>
+void reduce_typed(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+                  std::int64_t count, ReduceOp op) {
+  using A = Accumulate<T>;
+  alignas(64) A sums[block];
+  alignas(64) T result[block];
+  const A divisor = static_cast<A>(sources.size());
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t length = std::min(block, count - begin);
+    fold<T>(sums, sources, begin, length, op);
+    if (op == ReduceOp::avg) {
+      for (std::int64_t i = 0; i < length; ++i) sums[i] = static_cast<A>(sums[i] / divisor);
+    }
+    const T* ready = nullptr;
+    if constexpr (std::is_same_v<T, A>) {
+      ready = sums;
+    } else {
+      for (std::int64_t i = 0; i < length; ++i) result[i] = narrow<T>(sums[i]);
+      ready = result;
+    }
+    for (std::byte* destination : destinations) {
+      std::memcpy(reinterpret_cast<T*>(destination) + begin, ready,
+                  static_cast<std::size_t>(length) * sizeof(T));
+    }
+  }
+}
+
+}  // namespace
+
+void reduce(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+            std::int64_t count, DataType dtype, ReduceOp op) {
+  if (sources.size() == 1 && destinations.size() == 1 && sources[0] == destinations[0]) return;
+  dispatch(dtype, [&]<class T>(std::type_identity<T>) { reduce_typed<T>(sources, destinations, count, op); });
+}
+
+}  // namespace weft::detail

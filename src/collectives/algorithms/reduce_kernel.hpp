@@ -1,0 +1,18 @@
+#pragma once
+// Element-wise reduction of several sources into several destinations, in one pass over memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "weft/collectives/reduce_op.hpp"
+#include "weft/core/dtype.hpp"
+
+namespace weft::detail {
+
+/// Every destination gets ((s0 op s1) op s2) op ...; avg then divides by the number of sources. A destination
+/// may be one of the sources, at the same address. Sums of 16-bit types are taken in float and rounded once.
+void reduce(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+            std::int64_t count, DataType dtype, ReduceOp op);
+
+}  // namespace weft::detail

@@ -1,0 +1,114 @@
+#include "collectives/algorithms/shared_ground.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+namespace {
+
+std::size_t lines_bytes(int size) {
+  return static_cast<std::size_t>(size) * sizeof(Line);
+}
+std::size_t channels_bytes(int size) {
+  return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * sizeof(Channel);
+}
+
+}  // namespace
+
+std::size_t SharedGround::bytes_for(int size) {
+  return lines_bytes(size) + channels_bytes(size) + static_cast<std::size_t>(size) * 2 * staging_bytes;
+}
+
+SharedGround::SharedGround(int rank, int size, SharedMapping memory, std::chrono::nanoseconds timeout)
+    : rank_(rank), size_(size), memory_(std::move(memory)), timeout_(timeout) {
+  // Zeroed memory is a valid state of every atomic here; only the own line is touched, so nobody's arrival is
+  // overwritten.
+  line(rank).presence.store(Presence::here, std::memory_order_release);
+}
+
+SharedGround::~SharedGround() {
+  Presence expected = Presence::here;
+  line(rank_).presence.compare_exchange_strong(expected, Presence::left, std::memory_order_release);
+}
+
+Line& SharedGround::line(int rank) const {
+  return reinterpret_cast<Line*>(memory_.base())[rank];
+}
+
+Channel& SharedGround::channel(int from, int to) const {
+  return reinterpret_cast<Channel*>(memory_.base() + lines_bytes(size_))[from * size_ + to];
+}
+
+std::byte* SharedGround::staging_in(int rank) const {
+  return memory_.base() + lines_bytes(size_) + channels_bytes(size_) +
+         static_cast<std::size_t>(rank) * 2 * staging_bytes;
+}
+
+std::byte* SharedGround::staging_out(int rank) const {
+  return staging_in(rank) + staging_bytes;
+}
+
+std::uint64_t SharedGround::arrive() {
+  line(rank_).meetings.store(++meetings_, std::memory_order_release);
+  return meetings_;
+}
+
+bool SharedGround::everybody_at(std::uint64_t meeting) const {
+  for (int other = 0; other < size_; ++other) {
+    if (line(other).meetings.load(std::memory_order_acquire) < meeting) return false;
+  }
+  return true;
+}
+
+std::optional<std::string> SharedGround::lost(int rank) const {
+  const Line& other = line(rank);
+  switch (other.presence.load(std::memory_order_acquire)) {
+    case Presence::failed:
+      return text("rank ", rank, " failed: ", other.reason);
+    case Presence::left:
+      return text("rank ", rank, " has left the communicator");
+    case Presence::expected:
+    case Presence::here:
+      break;
+  }
+  return died(rank);
+}
+
+std::string SharedGround::missing_at(std::uint64_t meeting) const {
+  std::ostringstream out;
+  const char* separator = "";
+  for (int other = 0; other < size_; ++other) {
+    if (line(other).meetings.load(std::memory_order_acquire) >= meeting) continue;
+    out << separator << "rank " << other;
+    separator = ", ";
+    const std::uint64_t at = line(other).operation.load(std::memory_order_relaxed);
+    if (at == 0) {
+      out << " (has issued no collective)";
+    } else {
+      out << " (its last collective is #" << at << ")";
+    }
+  }
+  return std::move(out).str();
+}
+
+void SharedGround::give_up(const std::string& reason) noexcept {
+  Line& own = line(rank_);
+  if (own.presence.load(std::memory_order_relaxed) != Presence::here) return;
+  const std::size_t length = std::min(reason.size(), sizeof(own.reason) - 1);
+  std::memcpy(own.reason, reason.data(), length);
+  own.reason[length] = '\0';
+  own.presence.store(Presence::failed, std::memory_order_release);
+}
+
+bool Patience::time_to_look() {
+  if (++polls_ % 64 != 0) return false;
+  const auto now = Deadline::Clock::now();
+  if (now < next_look_) return false;
+  next_look_ = now + std::chrono::milliseconds(5);
+  return true;
+}
+
+}  // namespace weft::detail

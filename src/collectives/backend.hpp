@@ -1,0 +1,83 @@
+#pragma once
+// The seam between the front and what moves bytes: an operation is a value, a backend turns it into a Task.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/collectives/reduce_op.hpp"
+#include "weft/collectives/rendezvous.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/stream.hpp"
+
+namespace weft::detail {
+
+enum class Collective : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  barrier
+};
+
+inline constexpr std::array collective_names{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                             "reduce",     "all_to_all",     "barrier"};
+constexpr const char* name(Collective kind) {
+  return collective_names[static_cast<std::size_t>(kind)];
+}
+
+/// What all ranks do together. `count` is the unit the operation works in: elements of one rank's part for
+/// reduce_scatter, all_gather and all_to_all, of the whole buffer otherwise.
+struct Operation {
+  Collective kind = Collective::barrier;
+  std::uint64_t number = 0;
+  ConstView in{};
+  View out{};
+  std::int64_t count = 0;
+  DataType dtype = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+
+  bool reduces() const {
+    return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::reduce_scatter;
+  }
+};
+
+/// One message of a Group: `in` is received into, or `out` is sent.
+struct Transfer {
+  ConstView out;
+  View in;
+  int peer = 0;
+  bool sends = false;
+
+  std::int64_t count() const { return sends ? out.count() : in.count(); }
+  DataType dtype() const { return sends ? out.dtype() : in.dtype(); }
+};
+
+/// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
+/// calls it with checked arguments, from one thread at a time, and runs its tasks one after the other.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  virtual std::string name() const = 0;
+  virtual std::unique_ptr<Task> start(const Operation& operation) = 0;
+  virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers) = 0;
+  virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// Whether tasks may run on another thread than the one that made the backend.
+  virtual bool any_thread() const { return true; }
+  /// A backend for `members` (ranks of this one, this rank among them), who meet at `rendezvous`. Collective.
+  virtual std::shared_ptr<Backend> split(const std::vector<int>& members,
+                                         const std::shared_ptr<Rendezvous>& rendezvous) = 0;
+  /// Tells the other ranks, where it can, that this one will take part no longer.
+  virtual void give_up(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace weft::detail

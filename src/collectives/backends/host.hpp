@@ -1,0 +1,20 @@
+#pragma once
+// The backend of processes that share a node: the shared-memory algorithms over a node heap.
+
+#include <memory>
+
+#include "collectives/backend.hpp"
+
+namespace weft {
+class NodeHeap;
+}
+
+namespace weft::detail {
+
+/// Collective over `rendezvous`, whose ranks are processes of this node.
+std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& rendezvous,
+                                           std::shared_ptr<NodeHeap> heap,
+                                           std::chrono::nanoseconds connect_timeout,
+                                           std::chrono::nanoseconds timeout);
+
+}  // namespace weft::detail

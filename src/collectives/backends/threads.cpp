@@ -1,0 +1,100 @@
+#include "collectives/backends/threads.hpp"
+
+#include <exception>
+#include <thread>
+
+#include "collectives/backends/shared_backend.hpp"
+#include "collectives/communicator_state.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft {
+namespace detail {
+namespace {
+
+class ThreadsGround final : public SharedGround {
+ public:
+  ThreadsGround(int rank, int size, SharedMapping memory, const ThreadsOptions& options)
+      : SharedGround(rank, size, std::move(memory), options.timeout), options_(options) {}
+
+  const ThreadsOptions& options() const { return options_; }
+
+  Address publish(const void* memory, std::size_t bytes) const override {
+    return {options_.shared_memory || bytes == 0, reinterpret_cast<std::uintptr_t>(memory)};
+  }
+  std::byte* resolve(int, Address address) const override {
+    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address.token));  // NOLINT: it was one
+  }
+  Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
+
+ private:
+  ThreadsOptions options_;
+};
+
+class ThreadsBackend final : public SharedBackend {
+ public:
+  explicit ThreadsBackend(std::shared_ptr<ThreadsGround> ground)
+      : SharedBackend(ground), options_(ground->options()), size_(ground->size()) {}
+
+  std::string name() const override { return size_ == 1 ? "self" : "threads"; }
+  std::shared_ptr<Backend> split(const std::vector<int>&,
+                                 const std::shared_ptr<Rendezvous>& rendezvous) override {
+    return make_threads_backend(rendezvous, options_);
+  }
+
+ private:
+  ThreadsOptions options_;
+  int size_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> make_threads_backend(const std::shared_ptr<Rendezvous>& rendezvous,
+                                              const ThreadsOptions& options) {
+  const Deadline deadline = Deadline::in(options.timeout);
+  // The first rank makes the memory and everybody maps it by its descriptor, which is valid throughout the
+  // process.
+  const std::size_t bytes = SharedGround::bytes_for(rendezvous->size());
+  std::optional<MemoryFile> file;
+  if (rendezvous->rank() == 0) file.emplace("weft-threads", bytes);
+  const auto notes =
+      rendezvous->all_gather(file ? std::to_string(file->fd()) : "", "connect threads", deadline);
+  auto ground = std::make_shared<ThreadsGround>(rendezvous->rank(), rendezvous->size(),
+                                                SharedMapping(std::stoi(notes[0]), bytes), options);
+  rendezvous->all_gather("", "connect threads: memory is mapped", deadline);
+  return std::make_shared<ThreadsBackend>(std::move(ground));
+}
+
+}  // namespace detail
+
+Communicator self() {
+  auto rendezvous = make_store_rendezvous(make_memory_store(), "self", 0, 1);
+  const auto timeout = std::chrono::minutes(1);
+  return detail::make_communicator(detail::make_threads_backend(rendezvous, {.timeout = timeout}), rendezvous,
+                                   Topology({"self"}), timeout, nullptr);
+}
+
+void run_as_threads(int ranks, const std::function<void(Communicator)>& body, const ThreadRanks& options) {
+  if (ranks < 1)
+    throw Error(ErrorKind::usage, text("run_as_threads with ", ranks, " ranks"), "at least 1 is needed");
+  const auto store = make_memory_store();
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        auto rendezvous = make_store_rendezvous(store, "threads", rank, ranks);
+        auto backend = detail::make_threads_backend(rendezvous, {options.timeout, options.shared_memory});
+        const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
+        body(detail::make_communicator(backend, rendezvous, topology, options.timeout, options.trace));
+      } catch (...) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,149 @@
+#include "collectives/communicator_state.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "weft/core/error.hpp"
+
+namespace weft {
+
+void Work::wait(Deadline deadline) const {
+  try {
+    event_.wait(deadline);
+  } catch (const Error& error) {
+    throw error.in({-1, operation_, number_});
+  }
+}
+
+namespace detail {
+namespace {
+
+/// An operation as its stream sees it: the backend's task, with context on its errors and a span in the
+/// trace.
+class IssuedTask final : public Task {
+ public:
+  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, std::string operation,
+             std::uint64_t number)
+      : state_(std::move(state)), task_(std::move(task)), operation_(std::move(operation)), number_(number) {}
+
+  bool advance() override {
+    if (!started_) {
+      started_ = true;
+      state_->expect_intact();
+      if (state_->trace()) begin_ = Trace::Clock::now();
+    }
+    try {
+      if (!task_->advance()) return false;
+    } catch (const Error& error) {
+      const Error enriched = state_->in_context(error, operation_, number_);
+      state_->fail(enriched);
+      throw enriched;
+    }
+    if (state_->trace()) {
+      state_->trace()->span("communicator", text(operation_, " #", number_), begin_, Trace::Clock::now());
+    }
+    return true;
+  }
+
+ private:
+  std::shared_ptr<CommunicatorState> state_;
+  std::unique_ptr<Task> task_;
+  std::string operation_;
+  std::uint64_t number_;
+  bool started_ = false;
+  Trace::Clock::time_point begin_;
+};
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                                     Topology topology, std::chrono::nanoseconds timeout,
+                                     std::shared_ptr<Trace> trace)
+    : backend_(std::move(backend)),
+      rendezvous_(std::move(rendezvous)),
+      topology_(std::move(topology)),
+      timeout_(timeout),
+      trace_(std::move(trace)) {}
+
+Work CommunicatorState::issue(Operation operation, const Stream& stream, std::uint64_t payload) {
+  expect_intact();
+  operation.number = ++collectives_;
+  wire_bytes_ += payload;
+  return submit(backend_->start(operation), name(operation.kind), operation.number, stream);
+}
+
+Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
+  expect_intact();
+  for (const Transfer& transfer : transfers) {
+    if (transfer.sends && transfer.peer != rank()) wire_bytes_ += transfer.out.size_bytes();
+  }
+  return submit(backend_->start(std::move(transfers)), "send/receive group", ++groups_, stream);
+}
+
+Work CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number,
+                               Stream stream) {
+  if (last_stream_ && !(*last_stream_ == stream)) stream.wait(last_event_);
+  last_event_ =
+      stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number));
+  last_stream_ = std::move(stream);
+  return Work(last_event_, operation, number);
+}
+
+void CommunicatorState::fail(const Error& error) noexcept {
+  {
+    const std::lock_guard lock(broken_mutex_);
+    if (broken_) return;
+    broken_ = error;
+  }
+  backend_->give_up(error.problem());
+}
+
+void CommunicatorState::expect_intact() const {
+  const std::lock_guard lock(broken_mutex_);
+  if (broken_) throw Error(*broken_);
+}
+
+Error CommunicatorState::in_context(const Error& error, const std::string& operation,
+                                    std::uint64_t number) const {
+  return error.in({rank(), operation, number});
+}
+
+std::optional<Communicator> CommunicatorState::split(std::optional<int> color, int key) {
+  expect_intact();
+  const std::string note = color ? text(*color, " ", key) : "";
+  const auto notes = rendezvous_->all_gather(note, "split", Deadline::in(timeout_));
+  struct Member {
+    int key;
+    int rank;
+  };
+  std::vector<Member> chosen;
+  for (int other = 0; other < size(); ++other) {
+    std::istringstream in(notes[static_cast<std::size_t>(other)]);
+    int other_color = 0;
+    int other_key = 0;
+    if (color && in >> other_color >> other_key && other_color == *color)
+      chosen.push_back({other_key, other});
+  }
+  std::ranges::stable_sort(chosen, {}, &Member::key);
+  std::vector<int> members;
+  for (const Member& member : chosen) members.push_back(member.rank);
+
+  // Who has no color still takes part, alone: the rendezvous splits for everybody at once.
+  const bool alone = members.empty();
+  if (alone) members.push_back(rank());
+  auto rendezvous = rendezvous_->split(members);
+  auto backend = backend_->split(members, rendezvous);
+  if (alone) return std::nullopt;
+  return make_communicator(std::move(backend), std::move(rendezvous), topology_.of(members), timeout_,
+                           trace_);
+}
+
+Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                               Topology topology, std::chrono::nanoseconds timeout,
+                               std::shared_ptr<Trace> trace) {
+  return Communicator(std::make_shared<CommunicatorState>(std::move(backend), std::move(rendezvous),
+                                                          std::move(topology), timeout, std::move(trace)));
+}
+
+}  // namespace detail
+}  // namespace weft

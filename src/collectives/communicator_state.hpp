@@ -1,0 +1,58 @@
+#pragma once
+// What stands behind Communicator: checks, numbers, records, and calls the backend.
+
+#include <memory>
+#include <mutex>
+
+#include "collectives/backend.hpp"
+#include "weft/collectives/communicator.hpp"
+
+namespace weft::detail {
+
+class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
+ public:
+  CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                    Topology topology, std::chrono::nanoseconds timeout, std::shared_ptr<Trace> trace);
+
+  int rank() const { return rendezvous_->rank(); }
+  int size() const { return rendezvous_->size(); }
+  const Topology& topology() const { return topology_; }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+  Backend& backend() { return *backend_; }
+  std::uint64_t wire_bytes() const { return wire_bytes_; }
+
+  /// Checks, numbers and submits a collective. `payload`: bytes this rank sends to others by the operation's
+  /// own count.
+  Work issue(Operation operation, const Stream& stream, std::uint64_t payload);
+  Work issue(std::vector<Transfer> transfers, const Stream& stream);
+  std::optional<Communicator> split(std::optional<int> color, int key);
+
+  /// Called by an operation that failed: later ones fail with the same error, and peers hear of it.
+  void fail(const Error& error) noexcept;
+  /// @throws the error that broke the communicator, if one has
+  void expect_intact() const;
+  Error in_context(const Error& error, const std::string& operation, std::uint64_t number) const;
+  const std::shared_ptr<Trace>& trace() const { return trace_; }
+
+ private:
+  Work submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number, Stream stream);
+
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<Rendezvous> rendezvous_;
+  Topology topology_;
+  std::chrono::nanoseconds timeout_;
+  std::shared_ptr<Trace> trace_;
+  std::uint64_t collectives_ = 0;
+  std::uint64_t groups_ = 0;
+  std::uint64_t wire_bytes_ = 0;
+  std::optional<Stream> last_stream_;
+  Event last_event_;
+  mutable std::mutex broken_mutex_;
+  std::optional<Error> broken_;
+};
+
+Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                               Topology topology, std::chrono::nanoseconds timeout,
+                               std::shared_ptr<Trace> trace);
+
+}  // namespace weft::detail

@@ -1,0 +1,87 @@
+#pragma once
+// Where the variables of a launcher say that its ranks can meet. Included by launch_claims.cpp alone.
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "weft/core/env.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+
+inline constexpr std::int64_t most_ranks = 1 << 24;
+inline constexpr std::int64_t highest_port = 65535;
+
+inline std::string tcp_address(const std::string& host, std::int64_t port) {
+  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  return bare_ipv6 ? text("tcp://[", host, "]:", port) : text("tcp://", host, ":", port);
+}
+
+/// Empty when MASTER_ADDR or MASTER_PORT is missing.
+inline std::string master_address(const Environment& environment) {
+  const auto host = environment.get(env::master_addr);
+  const auto master_port = environment.integer(env::master_port, 1, highest_port);
+  if (!host || !master_port) return {};
+  std::int64_t port = *master_port;
+  const std::string agent = environment.value(env::agent_store);
+  if (agent == "True" || agent == "true" || agent == "1") {
+    // torchrun's agent already listens on MASTER_PORT, and a rank of the attempt before may still hold its
+    // own port.
+    port += 1 + environment.integer(env::elastic_restart, 0, most_ranks).value_or(0);
+    constexpr std::int64_t lowest = 1024;
+    if (port > highest_port) port = lowest + (port - highest_port - 1) % (highest_port - lowest + 1);
+  }
+  return tcp_address(*host, port);
+}
+
+/// The first host of Slurm's compressed list: "node[03-07,9]" is node03, "r[1-2]n[01-04],x" is r1n01.
+inline std::string first_host(const std::string& list) {
+  std::string host;
+  for (std::size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] != '[') {
+      host += list[at];
+      continue;
+    }
+    const std::size_t close = list.find(']', at);
+    if (close == std::string::npos) {
+      throw Error(ErrorKind::usage, text(env::slurm_nodelist.name, "=", list, " has a [ without ]"));
+    }
+    host += list.substr(at + 1, list.find_first_of("-,]", at) - at - 1);
+    at = close;
+  }
+  return host;
+}
+
+inline std::optional<std::int64_t> number(const std::optional<std::string>& word) {
+  std::int64_t parsed = 0;
+  if (!word) return std::nullopt;
+  const auto [end, code] = std::from_chars(word->data(), word->data() + word->size(), parsed);
+  return code == std::errc{} && end == word->data() + word->size() ? std::optional(parsed) : std::nullopt;
+}
+
+/// Reads nothing but a job step: a batch script and an interactive shell of an allocation carry
+/// SLURM_PROCID=0 and the job's task count although they are one process. Slurm gives them no step id, a
+/// word, or one of the highest numbers.
+inline std::optional<std::int64_t> slurm_step(const Environment& environment) {
+  constexpr std::int64_t first_reserved = 0xfffffff0;
+  const auto step = number(environment.get(env::slurm_step));
+  return step && *step >= 0 && *step < first_reserved ? step : std::nullopt;
+}
+
+/// Rank 0 of a step runs on its first node; the port is the step's own. Empty when Slurm does not name the
+/// nodes.
+inline std::string slurm_address(const Environment& environment, std::int64_t step) {
+  constexpr std::int64_t lowest = 61440;  // above the ports the kernel hands out by itself
+  constexpr std::int64_t steps_apart = 61;
+  const auto nodes = environment.get(env::slurm_nodelist);
+  if (!nodes) return {};
+  constexpr std::int64_t ports = highest_port + 1 - lowest;
+  const std::int64_t job =
+      std::max<std::int64_t>(number(environment.get(env::slurm_job)).value_or(0), 0) % ports;
+  return tcp_address(first_host(*nodes), lowest + (job * steps_apart + step) % ports);
+}
+
+}  // namespace weft::detail

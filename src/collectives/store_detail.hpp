@@ -1,0 +1,44 @@
+#pragma once
+// What the three stores and the two rendezvous have in common.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+#include "weft/core/deadline.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+
+inline constexpr std::size_t longest_key = 4096;
+inline constexpr std::size_t longest_value = std::size_t{16} << 20U;
+
+inline void check_entry(const std::string& key, std::size_t value_bytes) {
+  if (key.empty() || key.size() > longest_key || value_bytes > longest_value) {
+    throw Error(ErrorKind::usage,
+                text("a key of ", key.size(), " bytes with a value of ", value_bytes, " bytes"),
+                text("keys have 1 to ", longest_key, " bytes, values at most ", longest_value));
+  }
+}
+
+/// How long a wait has lasted: "2.0 s".
+inline std::string seconds_text(Deadline deadline) {
+  char words[32];
+  std::snprintf(words, sizeof(words), "%.1f s", deadline.waited_seconds());
+  return words;
+}
+
+/// One step of a longer wait.
+inline Deadline at_most(std::chrono::nanoseconds step, Deadline deadline) {
+  return Deadline::in(std::min(step, deadline.left()));
+}
+
+/// Beyond the deadline of the ranks waited for, so that they speak first.
+inline Deadline later(Deadline deadline, std::chrono::nanoseconds grace) {
+  constexpr std::chrono::nanoseconds century = std::chrono::hours(24 * 365 * 100);
+  return Deadline::in(std::min(deadline.left(), century) + grace);
+}
+
+}  // namespace weft::detail

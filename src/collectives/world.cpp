@@ -1,0 +1,142 @@
+#include "weft/collectives/world.hpp"
+
+#include <utility>
+
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
+
+#if WEFT_HAS_MPI
+#include "mpi_rendezvous.hpp"
+#endif
+
+namespace weft {
+namespace {
+
+const std::string mpi = "mpi";
+
+bool mpi_initialised() {
+#if WEFT_HAS_MPI
+  return detail::MpiRuntime::initialised();
+#else
+  return false;
+#endif
+}
+
+/// MPI's own rank and size, which a claim of the environment must not contradict.
+[[maybe_unused]] LaunchClaim confirmed(LaunchClaim claim, int rank, int size, const std::string& library) {
+  const bool same = claim.rank == rank && (claim.size == -1 || claim.size == size);
+  if (claim.launcher != Launcher::single && !same) {
+    throw Error(ErrorKind::usage,
+                text(library, " says rank ", rank, " of ", size, ", but ", name(claim.launcher), " says ",
+                     describe(claim)),
+                "start the ranks with this MPI's own mpirun, or set WEFT_RENDEZVOUS (and do not initialise "
+                "MPI) to do "
+                "without it");
+  }
+  claim.rank = rank;
+  claim.size = size;
+  return claim;
+}
+
+std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
+                                        std::chrono::nanoseconds patience) {
+#if WEFT_HAS_MPI
+  auto runtime = detail::MpiRuntime::acquire();
+  int rank = 0;
+  int size = 1;
+  {
+    const auto lock = runtime->enter();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+  }
+  claim = confirmed(std::move(claim), rank, size, detail::MpiRuntime::library());
+  if (claim.rendezvous != mpi) return nullptr;
+  return std::make_shared<detail::MpiRendezvous>(std::move(runtime), MPI_COMM_WORLD, deadline, patience);
+#else
+  static_cast<void>(deadline);
+  static_cast<void>(patience);
+  throw Error(ErrorKind::usage,
+              text(describe(claim), " is to meet the others through MPI, but this build of weft has none"),
+              "set WEFT_RENDEZVOUS to tcp://HOST:PORT or file://PATH");
+#endif
+}
+
+std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline deadline) {
+  if (claim.size == 1) return make_store_rendezvous(make_memory_store(), "world", 0, 1);
+  if (claim.size == -1) {
+    throw Error(ErrorKind::usage,
+                text(name(claim.launcher), " names ", describe(claim), " and MPI is not asked"),
+                "set WEFT_RANK and WEFT_SIZE, or unset WEFT_RENDEZVOUS in a build with MPI");
+  }
+  if (claim.rendezvous.empty()) {
+    throw Error(
+        ErrorKind::usage,
+        text(describe(claim), " (by ", name(claim.launcher), ") does not know where the ranks meet"),
+        "set WEFT_RENDEZVOUS to tcp://HOST:PORT, where rank 0 listens, or on one machine to file://PATH");
+  }
+  auto store = open_store(claim.rendezvous, claim.rank, deadline);
+  return make_store_rendezvous(std::move(store), "world", claim.rank, claim.size);
+}
+
+std::string decision(const LaunchClaim& claim) {
+  std::string line = text(describe(claim), " by ", name(claim.launcher));
+  if (claim.local_rank) line += text(", local rank ", *claim.local_rank);
+  return claim.rendezvous.empty() ? line : line + text(", meeting at ", claim.rendezvous);
+}
+
+}  // namespace
+
+World World::from_environment(const WorldOptions& options, const Environment& environment) {
+  const bool initialised = mpi_initialised();
+  World world;
+  world.claim_ = decide(launch_claims(options, environment, initialised));
+  world.environment_ = environment;
+  world.host_id_ = weft::host_id(environment);
+  world.connect_timeout_ = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
+  world.timeout_ = options.timeout.value_or(environment.seconds(env::timeout));
+
+  LaunchClaim& claim = world.claim_;
+  const bool is_explicit = claim.launcher == Launcher::explicit_options;
+  const bool address_given = options.rendezvous || environment.has(env::rendezvous);
+  if (initialised && !address_given && (!is_explicit || claim.rendezvous.empty())) claim.rendezvous = mpi;
+  log::info(text(decision(claim), " on ", world.host_id_));
+
+  const Deadline deadline = Deadline::in(world.connect_timeout_);
+  const bool ask_mpi =
+      initialised ? !is_explicit || claim.rendezvous == mpi : claim.rendezvous == mpi && claim.size != 1;
+  if (ask_mpi) world.rendezvous_ = meet_by_mpi(claim, deadline, world.timeout_);
+  if (ask_mpi && initialised && !is_explicit) claim.launcher = Launcher::mpi;
+  if (world.rendezvous_ == nullptr) world.rendezvous_ = meet_at_store(claim, deadline);
+  return world;
+}
+
+World World::over(std::shared_ptr<Rendezvous> rendezvous, std::chrono::nanoseconds timeout) {
+  const Environment environment = Environment::of_process();
+  WorldOptions options;
+  options.timeout = timeout;
+  options.connect_timeout = std::min(timeout, environment.seconds(env::connect_timeout));
+  return over(std::move(rendezvous), options, environment);
+}
+
+World World::over(std::shared_ptr<Rendezvous> rendezvous, const WorldOptions& options,
+                  const Environment& environment, Launcher launcher) {
+  if (rendezvous == nullptr || options.rank || options.size || options.rendezvous) {
+    throw Error(ErrorKind::usage,
+                rendezvous == nullptr ? "World::over without a rendezvous"
+                                      : "options name a rank, size or meeting point although the "
+                                        "ranks have met",
+                "give options the two timeouts only");
+  }
+  World world;
+  world.claim_.launcher = launcher;
+  world.claim_.rank = rendezvous->rank();
+  world.claim_.size = rendezvous->size();
+  world.environment_ = environment;
+  world.host_id_ = weft::host_id(environment);
+  world.connect_timeout_ = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
+  world.timeout_ = options.timeout.value_or(environment.seconds(env::timeout));
+  world.rendezvous_ = std::move(rendezvous);
+  return world;
+}
+
+}  // namespace weft

@@ -1,0 +1,329 @@
+// What every backend must do, whatever carries the bytes.
+
+#include <gtest/gtest.h>
+
+#include "conformance/ranks.hpp"
+#include "conformance/values.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft::test {
+namespace {
+
+enum class Memory { allocated, own, in_place };
+
+/// Input and output of one operation. In place, the smaller is the part of the larger that starts at
+/// `offset`.
+struct Buffers {
+  Buffers(Communicator& comm, Memory memory, DataType dtype, std::int64_t in_count, std::int64_t out_count,
+          std::int64_t offset = 0) {
+    const auto make = [&](std::int64_t count) {
+      return memory == Memory::own ? Buffer::on_host(dtype, count) : comm.allocate(dtype, count);
+    };
+    if (memory == Memory::in_place) {
+      first_ = make(std::max(in_count, out_count));
+      in = in_count < out_count ? first_.view().slice(offset, in_count) : first_.view();
+      out = out_count < in_count ? first_.view().slice(offset, out_count) : first_.view();
+    } else {
+      first_ = make(in_count);
+      second_ = make(out_count);
+      in = first_.view();
+      out = second_.view();
+    }
+  }
+
+  View in;
+  View out;
+
+ private:
+  Buffer first_;
+  Buffer second_;
+};
+
+template <class T, class Value>
+void fill(const View& view, Value value) {
+  const auto elements = view.as<T>();
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = value(static_cast<std::int64_t>(i));
+}
+
+template <class T, class Value>
+void expect(const View& view, const std::string& what, Value value) {
+  const auto elements = view.as<T>();
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    ASSERT_TRUE(same_bits(elements[i], value(static_cast<std::int64_t>(i))))
+        << what << " of " << elements.size() << " " << view.dtype() << " is wrong at element " << i;
+  }
+}
+
+/// Every data type, memory and length; long ones for one type only.
+template <class Body>
+void for_all_buffers(Body body) {
+  for (const Memory memory : {Memory::allocated, Memory::own, Memory::in_place}) {
+    for (const DataType dtype : all_types) {
+      dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+        for (const std::int64_t n : lengths) body.template operator()<T>(memory, n);
+      });
+    }
+    body.template operator()<float>(memory, long_length);
+  }
+}
+
+TEST(Collectives, AllReduceGivesEveryRankTheReductionInRankOrder) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg}) {
+      for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+        const Buffers data(comm, memory, data_type_of<T>, n, n);
+        fill<T>(data.in, [&](std::int64_t i) { return ordinary<T>(comm.rank(), i); });
+        comm.all_reduce(data.in, data.out, op, stream).wait();
+        expect<T>(data.out, text("all_reduce ", op),
+                  [&](std::int64_t i) { return reduced<T>(comm.size(), i, op); });
+      });
+    }
+  });
+}
+
+TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+      for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+        const std::int64_t offset = comm.rank() * n;
+        const Buffers data(comm, memory, data_type_of<T>, n * comm.size(), n, offset);
+        fill<T>(data.in, [&](std::int64_t i) { return ordinary<T>(comm.rank(), i); });
+        comm.reduce_scatter(data.in, data.out, op, stream).wait();
+        expect<T>(data.out, text("reduce_scatter ", op),
+                  [&](std::int64_t i) { return reduced<T>(comm.size(), offset + i, op); });
+      });
+    }
+  });
+}
+
+TEST(Collectives, AllGatherGivesEveryRankEverything) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+      const Buffers data(comm, memory, data_type_of<T>, n, n * comm.size(), comm.rank() * n);
+      fill<T>(data.in, [&](std::int64_t i) { return mark<T>(comm.rank(), i); });
+      comm.all_gather(data.in, data.out, stream).wait();
+      expect<T>(data.out, "all_gather",
+                [&](std::int64_t i) { return mark<T>(static_cast<int>(i / n), i % n); });
+    });
+  });
+}
+
+TEST(Collectives, BroadcastGivesEveryRankTheRootsData) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    for (int root = 0; root < comm.size(); ++root) {
+      for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+        const Buffers data(comm, memory, data_type_of<T>, n, 0);
+        fill<T>(data.in, [&](std::int64_t i) { return mark<T>(comm.rank(), i); });
+        comm.broadcast(data.in, root, stream).wait();
+        expect<T>(data.in, "broadcast", [&](std::int64_t i) { return mark<T>(root, i); });
+      });
+    }
+  });
+}
+
+TEST(Collectives, ReduceWritesOnlyTheRoot) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    for (int root = 0; root < comm.size(); ++root) {
+      for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+        const Buffers data(comm, memory, data_type_of<T>, n, n);
+        fill<T>(data.out, [&](std::int64_t i) { return mark<T>(99, i); });
+        fill<T>(data.in, [&](std::int64_t i) { return ordinary<T>(comm.rank(), i); });
+        comm.reduce(data.in, comm.rank() == root ? data.out : View(nullptr, 0, data_type_of<T>),
+                    ReduceOp::sum, root, stream)
+            .wait();
+        const bool in_place = memory == Memory::in_place;
+        expect<T>(data.out, "reduce", [&](std::int64_t i) {
+          if (comm.rank() == root) return reduced<T>(comm.size(), i, ReduceOp::sum);
+          return in_place ? ordinary<T>(comm.rank(), i) : mark<T>(99, i);
+        });
+      });
+    }
+  });
+}
+
+TEST(Collectives, AllToAllExchangesTheParts) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+      if (memory == Memory::in_place) return;
+      const Buffers data(comm, memory, data_type_of<T>, n * comm.size(), n * comm.size());
+      fill<T>(data.in, [&](std::int64_t i) { return mark<T>(comm.rank(), i); });
+      comm.all_to_all(data.in, data.out, stream).wait();
+      expect<T>(data.out, "all_to_all",
+                [&](std::int64_t i) { return mark<T>(static_cast<int>(i / n), comm.rank() * n + i % n); });
+    });
+  });
+}
+
+TEST(Collectives, SendsAndReceivesOfAGroupCannotDeadlock) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    const int right = (comm.rank() + 1) % comm.size();
+    const int left = (comm.rank() + comm.size() - 1) % comm.size();
+    for_all_buffers([&]<class T>(Memory memory, std::int64_t n) {
+      if (memory == Memory::in_place) return;
+      const Buffers to_right(comm, memory, data_type_of<T>, n, n);
+      const Buffers to_left(comm, memory, data_type_of<T>, n, n);
+      fill<T>(to_right.in, [&](std::int64_t i) { return mark<T>(comm.rank(), i); });
+      fill<T>(to_left.in, [&](std::int64_t i) { return mark<T>(comm.rank() + 100, i); });
+      // Everybody receives first: taken one by one, these would wait for each other for ever. In a ring of
+      // two both messages join the same ranks and match in the order of the calls.
+      Group(comm)
+          .receive(to_right.out, left)
+          .receive(to_left.out, right)
+          .send(to_right.in, right)
+          .send(to_left.in, left)
+          .start(stream)
+          .wait();
+      expect<T>(to_right.out, "received from the left", [&](std::int64_t i) { return mark<T>(left, i); });
+      expect<T>(to_left.out, "received from the right",
+                [&](std::int64_t i) { return mark<T>(right + 100, i); });
+    });
+  });
+}
+
+TEST(Collectives, MessagesBetweenTwoRanksMatchInOrder) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    constexpr int messages = 20;
+    std::vector<std::int64_t> numbers(messages, -1);
+    Group group(comm);
+    if (comm.rank() == 0) {
+      for (int i = 0; i < messages; ++i) numbers[static_cast<std::size_t>(i)] = i * i;
+      for (auto& number : numbers) group.send(ConstView(std::span(&number, 1)), comm.size() - 1);
+    }
+    std::vector<std::int64_t> received(messages, -1);
+    if (comm.rank() == comm.size() - 1) {
+      for (auto& number : received) group.receive(View(std::span(&number, 1)), 0);
+    }
+    group.start(stream).wait();
+    for (std::int64_t i = 0; i < messages && comm.rank() == comm.size() - 1; ++i)
+      EXPECT_EQ(received[static_cast<std::size_t>(i)], i * i);
+  });
+}
+
+TEST(Collectives, NobodyLeavesABarrierBeforeEverybodyIsThere) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    // Rank r arrives late in round r; a barrier that lets anybody through early reads a count that is not
+    // there yet.
+    Buffer arrivals = comm.allocate(DataType::i64, 1);
+    for (int round = 0; round < comm.size(); ++round) {
+      if (comm.rank() == round) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      const auto begin = std::chrono::steady_clock::now().time_since_epoch().count();
+      comm.barrier(stream).wait();
+      const auto end = std::chrono::steady_clock::now().time_since_epoch().count();
+      std::vector<std::int64_t> latest{begin};
+      comm.all_reduce(View(std::span(latest)), ReduceOp::max, stream).wait();
+      EXPECT_GE(end, latest[0]) << "round " << round;
+    }
+  });
+}
+
+TEST(Collectives, ManyMayBePostedBeforeAnybodyWaits) {
+  on_ranks([](Communicator comm) {
+    for (Stream stream : {Stream(), Stream::queued()}) {
+      std::vector<Buffer> data;
+      for (int i = 0; i < 30; ++i) {
+        data.push_back(comm.allocate(DataType::i64, 100 + i));
+        fill<std::int64_t>(data.back().view(), [&](std::int64_t k) { return comm.rank() + i * k; });
+        comm.all_reduce(data.back().view(), ReduceOp::sum, stream);
+      }
+      stream.synchronize();
+      const std::int64_t ranks = comm.size();
+      for (int i = 0; i < 30; ++i) {
+        expect<std::int64_t>(data[static_cast<std::size_t>(i)].view(), "all_reduce",
+                             [&](std::int64_t k) { return ranks * (ranks - 1) / 2 + ranks * i * k; });
+      }
+    }
+  });
+}
+
+TEST(Collectives, OperationsOfOneCommunicatorKeepTheirOrderAcrossStreams) {
+  on_ranks([](Communicator comm) {
+    Stream first = Stream::queued();
+    Stream second;
+    std::vector<std::int64_t> data{1};
+    for (int i = 0; i < 10; ++i)
+      comm.all_reduce(View(std::span(data)), ReduceOp::sum, i % 2 == 0 ? first : second);
+    second.synchronize();
+    first.synchronize();
+    std::int64_t expected = 1;
+    for (int i = 0; i < 10; ++i) expected *= comm.size();
+    EXPECT_EQ(data[0], expected);
+  });
+}
+
+TEST(Collectives, SplitMakesGroupsOrderedByKey) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    // Odd and even ranks, counted downwards; the last rank stays out.
+    const bool out = comm.rank() == comm.size() - 1;
+    const auto part = comm.split(out ? std::nullopt : std::optional(comm.rank() % 2), -comm.rank());
+    EXPECT_EQ(part.has_value(), !out);
+    if (!part) return;
+    const int members = (comm.size() - 1 - comm.rank() % 2 + 1) / 2;
+    EXPECT_EQ(part->size(), members);
+    EXPECT_EQ(part->rank(), members - 1 - comm.rank() / 2);
+    std::vector<std::int64_t> mine{comm.rank()};
+    std::vector<std::int64_t> all(static_cast<std::size_t>(members));
+    Communicator group = *part;
+    group.all_gather(ConstView(std::span(mine)), View(std::span(all)), stream).wait();
+    for (int i = 0; i < members; ++i)
+      EXPECT_EQ(all[static_cast<std::size_t>(i)], comm.rank() % 2 + 2 * (members - 1 - i));
+    const auto again = group.split(0);
+    EXPECT_EQ(again->size(), members);
+  });
+}
+
+TEST(Collectives, TheLedgerCountsWhatTheOperationsSend) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    const auto n = static_cast<std::uint64_t>(comm.size());
+    Buffer whole = comm.allocate(DataType::f32, 1000 * comm.size());
+    Buffer part = comm.allocate(DataType::f32, 1000);
+    const std::uint64_t before = comm.wire_bytes();
+    comm.all_reduce(whole.view(), ReduceOp::sum, stream).wait();
+    EXPECT_EQ(comm.wire_bytes() - before, 2 * (n - 1) * 4000);
+    comm.reduce_scatter(whole.view(), part.view(), ReduceOp::sum, stream).wait();
+    EXPECT_EQ(comm.wire_bytes() - before, 3 * (n - 1) * 4000);
+    comm.all_gather(part.view(), whole.view(), stream).wait();
+    EXPECT_EQ(comm.wire_bytes() - before, 4 * (n - 1) * 4000);
+  });
+}
+
+TEST(Collectives, WrongArgumentsAreRefusedAtTheCallBeforeAnybodyWaits) {
+  on_ranks([](Communicator comm) {
+    Stream stream;
+    std::vector<float> a(8);
+    std::vector<double> b(8);
+    const View f(std::span{a});
+    const View d(std::span{b});
+    expect_error(ErrorKind::usage, {"all_reduce", "8", "7"},
+                 [&] { comm.all_reduce(f, f.slice(0, 7), ReduceOp::sum, stream); });
+    expect_error(ErrorKind::usage, {"all_reduce", "f32", "f64"},
+                 [&] { comm.all_reduce(f, d, ReduceOp::sum, stream); });
+    expect_error(ErrorKind::usage, {"overlap"},
+                 [&] { comm.all_reduce(f.slice(0, 4), f.slice(1, 4), ReduceOp::sum, stream); });
+    expect_error(ErrorKind::usage, {"root -1"}, [&] { comm.broadcast(f, -1, stream); });
+    expect_error(ErrorKind::usage, {"broadcast", text("root ", comm.size())},
+                 [&] { comm.broadcast(f, comm.size(), stream); });
+    expect_error(ErrorKind::usage, {"all_gather", text("for ", comm.size(), " ranks")},
+                 [&] { comm.all_gather(f.slice(0, 3), f.slice(0, 8), stream); });
+    expect_error(ErrorKind::usage, {"overlap"},
+                 [&] { comm.all_to_all(f.slice(0, 0 + comm.size()), f.slice(0, comm.size()), stream); });
+    expect_error(ErrorKind::usage, {"cuda:0"}, [&] {
+      comm.all_reduce(View(a.data(), 8, DataType::f32, Device::cuda(0)), ReduceOp::sum, stream);
+    });
+    expect_error(ErrorKind::usage, {text("peer ", comm.size())}, [&] { Group(comm).send(f, comm.size()); });
+    comm.all_reduce(f, ReduceOp::sum, stream).wait();  // and the communicator is as good as before
+  });
+}
+
+}  // namespace
+}  // namespace weft::test

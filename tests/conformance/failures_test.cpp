@@ -1,0 +1,114 @@
+// What every backend that shares memory must say when ranks disagree or do not come. (Backends between nodes
+// learn to compare operations with the watchdog.)
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "support/expect_error.hpp"
+#include "weft/collectives/communicator.hpp"
+
+namespace weft::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Failures, RanksThatDisagreeAreNamedWithBothValuesOnEveryRank) {
+  run_as_threads(3, [](Communicator comm) {
+    Stream stream;
+    std::vector<float> data(10);
+    const View view = View(std::span(data)).slice(0, comm.rank() == 2 ? 9 : 10);
+    expect_error(ErrorKind::mismatch,
+                 {text("rank ", comm.rank(), ": all_reduce #1"), "rank 2", "of 9 f32", "of 10 f32"},
+                 [&] { comm.all_reduce(view, ReduceOp::sum, stream).wait(); });
+    // Broken for good, with the same reason.
+    Stream other;
+    expect_error(ErrorKind::mismatch, {"of 9 f32"}, [&] { comm.barrier(other); });
+    expect_error(ErrorKind::mismatch, {"of 9 f32"}, [&] { (void)comm.split(0); });
+  });
+}
+
+TEST(Failures, DifferentOperationsAreAMismatch) {
+  run_as_threads(2, [](Communicator comm) {
+    Stream stream;
+    std::vector<float> data(10);
+    const View view{std::span(data)};
+    expect_error(ErrorKind::mismatch, {"rank 0 issued all_reduce #1", "rank 1 issued broadcast #1"}, [&] {
+      if (comm.rank() == 0) {
+        comm.all_reduce(view, ReduceOp::sum, stream).wait();
+      } else {
+        comm.broadcast(view, 0, stream).wait();
+      }
+    });
+  });
+}
+
+TEST(Failures, ARankThatNeverComesIsNamedAtTheDeadlineWithWhereItIs) {
+  run_as_threads(3,
+                 [](Communicator comm) {
+                   Stream stream;
+                   comm.barrier(stream).wait();
+                   if (comm.rank() == 1) {
+                     std::this_thread::sleep_for(1s);
+                     return;
+                   }
+                   expect_error(ErrorKind::timeout,
+                                {"barrier #2", "waited 0.2", "rank 1 (its last collective is #1)"},
+                                [&] { comm.barrier(stream).wait(); });
+                 },
+                 {.timeout = 200ms});
+}
+
+TEST(Failures, ARankThatLeavesOrFailsIsNamedLongBeforeTheDeadline) {
+  run_as_threads(2, [](Communicator comm) {
+    Stream stream;
+    if (comm.rank() == 1) return;
+    expect_error(ErrorKind::peer_lost, {"barrier #1", "rank 1 has left"},
+                 [&] { comm.barrier(stream).wait(); });
+  });
+  run_as_threads(3,
+                 [](Communicator comm) {
+                   Stream stream;
+                   std::vector<float> data(1);
+                   const View view{std::span(data)};
+                   if (comm.rank() == 0) {
+                     // Nobody sends to it; its own deadline breaks it, and the others hear why.
+                     expect_error(ErrorKind::timeout, {"rank 2 to send"},
+                                  [&] { Group(comm).receive(view, 2).start(stream).wait(); });
+                   } else {
+                     expect_error(ErrorKind::peer_lost, {"rank 0 failed", "rank 2 to send"}, [&] {
+                       std::this_thread::sleep_for(comm.rank() * 30ms);
+                       comm.barrier(stream).wait();
+                     });
+                   }
+                   std::this_thread::sleep_for(100ms);
+                 },
+                 {.timeout = 300ms});
+}
+
+TEST(Failures, AMessageOfAnotherSizeIsAMismatch) {
+  for (const bool shared_memory : {true, false}) {
+    run_as_threads(2,
+                   [](Communicator comm) {
+                     Stream stream;
+                     std::vector<float> data(10);
+                     if (comm.rank() == 0) {
+                       try {
+                         Group(comm).send(View(std::span(data)), 1).start(stream).wait();
+                         ADD_FAILURE() << "the sender did not hear of it";
+                       } catch (const Error& error) {
+                         EXPECT_EQ(error.kind(), ErrorKind::peer_lost) << error.what();
+                       }
+                     } else {
+                       expect_error(
+                           ErrorKind::mismatch, {"rank 0 sent 10 f32", "rank 1 receives 9 f32"}, [&] {
+                             Group(comm).receive(View(std::span(data)).slice(0, 9), 0).start(stream).wait();
+                           });
+                     }
+                   },
+                   {.shared_memory = shared_memory});
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,76 @@
+#pragma once
+// Data in which every element tells its rank and its index, in every data type; and the slow, obvious twin of
+// a reduction.
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "weft/collectives/reduce_op.hpp"
+#include "weft/core/dtype.hpp"
+
+namespace weft::test {
+
+inline const std::vector<DataType> all_types{DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
+                                             DataType::i32, DataType::i64, DataType::u8};
+inline const std::vector<std::int64_t> lengths{0, 1, 2, 3, 31, 64, 65, 1000, 4099};
+/// More than a staging area holds, so that staged operations take several rounds.
+inline constexpr std::int64_t long_length = 150'001;
+
+/// For operations that move elements: a mix of rank and index, with as many bits as the type has.
+template <class T>
+T mark(int rank, std::int64_t i) {
+  const auto bits = static_cast<std::uint64_t>(rank + 1) * 0x9e3779b97f4a7c15ULL ^
+                    static_cast<std::uint64_t>(i) * 0xbf58476d1ce4e5b9ULL;
+  T value;
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+  return value;
+}
+
+/// For reductions: a value of ordinary size whose sums round.
+template <class T>
+T ordinary(int rank, std::int64_t i) {
+  const auto mix =
+      (static_cast<std::uint64_t>(i) * 2654435761U + static_cast<std::uint64_t>(rank) * 40503U) % 1009;
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(mix);
+  } else {
+    return static_cast<T>(static_cast<float>(mix) * 0.0137F - 5.0F);
+  }
+}
+
+template <class T>
+bool same_bits(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+
+/// One element, in rank order, in the type that sums are taken in, rounded once.
+template <class T>
+T reduced(int ranks, std::int64_t i, ReduceOp op) {
+  using A = Accumulate<T>;
+  using Wide = std::conditional_t<std::is_integral_v<A>,
+                                  std::make_unsigned_t<std::conditional_t<std::is_integral_v<A>, A, int>>, A>;
+  A result = static_cast<A>(ordinary<T>(0, i));
+  for (int rank = 1; rank < ranks; ++rank) {
+    const A next = static_cast<A>(ordinary<T>(rank, i));
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::avg:
+        result = static_cast<A>(static_cast<Wide>(result) + static_cast<Wide>(next));
+        break;
+      case ReduceOp::prod:
+        result = static_cast<A>(static_cast<Wide>(result) * static_cast<Wide>(next));
+        break;
+      case ReduceOp::min:
+        result = next < result ? next : result;
+        break;
+      case ReduceOp::max:
+        result = next > result ? next : result;
+        break;
+    }
+  }
+  if (op == ReduceOp::avg) result = static_cast<A>(result / static_cast<A>(ranks));
+  return static_cast<T>(result);
+}
+
+}  // namespace weft::test

@@ -1,0 +1,208 @@
+#!/bin/bash
+# weft-launch, and ranks under every launcher there is here: statuses, lines, and that nothing is left behind.
+# usage: launch_test.sh PATH_OF_WEFT_LAUNCH PATH_OF_PROBE [PATH_OF_MPIRUN PATH_OF_MPI_PROBE]   (without: their cases are
+# left out)
+set -u
+launch=$1 probe=$2 mpirun=${3:-} mpi_probe=${4:-}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT WEFT_RANK WEFT_SIZE WEFT_RENDEZVOUS WEFT_LOG WEFT_CONNECT_TIMEOUT
+
+work=$(mktemp -d)
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fail() {
+  echo "FAILED: $1"
+  sed 's/^/    | /' "$work/out" "$work/err"
+  failures=$((failures + 1))
+}
+
+# check NAME STATUS PATTERN COMMAND...: the status, and a line of standard output or error that matches PATTERN
+check() {
+  local name=$1 expected=$2 pattern=$3
+  shift 3
+  timeout -k 5 60 "$@" > "$work/out" 2> "$work/err" < /dev/null
+  local status=$?
+  if [ $status -ne "$expected" ]; then
+    fail "$name: status $status, not $expected"
+  elif ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then
+    fail "$name: no line matches $pattern"
+  else
+    echo "ok: $name"
+  fi
+}
+
+# refused NAME PATTERN COMMAND...: status 42, one line on standard error, nothing on standard output
+refused() {
+  check "$1" 42 "$2" "${@:3}"
+  [ "$(wc -l < "$work/err")" -eq 1 ] || fail "$1: not one line"
+  [ ! -s "$work/out" ] || fail "$1: something on standard output"
+}
+
+# lines NAME COUNT PATTERN: how often PATTERN was in the output of the last check
+lines() {
+  [ "$(cat "$work/out" "$work/err" | grep -Ec -- "$3")" -eq "$2" ] || fail "$1: not $2 lines match $3"
+}
+
+nothing_left() {
+  local left
+  left=$(ls -A "$TMPDIR" | grep -v '^ompi\.')  # Open MPI's own, which its daemon removes a moment later
+  if [ -n "$left" ]; then fail "$1: left in $TMPDIR: $left"; fi
+  # A rank carries its meeting point below TMPDIR in its environment.
+  left=$(grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ 2> /dev/null)
+  if [ -n "$left" ]; then fail "$1: processes left: $left"; fi
+}
+
+# until_true SECONDS COMMAND...
+until_true() {
+  local turns=$(($1 * 20))
+  shift
+  while [ $turns -gt 0 ]; do
+    "$@" && return 0
+    sleep 0.05
+    turns=$((turns - 1))
+  done
+  return 1
+}
+
+waiting() { [ "$(grep -c waits "$work/out")" -eq "$1" ]; }
+sleeping() { [ "$(grep -c sleeps "$work/out")" -eq "$1" ]; }
+
+# --- what weft-launch refuses
+refused "no arguments" "-n is missing" "$launch"
+refused "no program" "the program to start is missing" "$launch" -n 2
+refused "no program after --" "the program to start is missing" "$launch" -n 2 --
+refused "zero ranks" "-n 0 is not a number of ranks from 1" "$launch" -n 0 true
+refused "negative ranks" "-n -3 is not a number of ranks" "$launch" -n -3 true
+refused "ranks that are no number" "two" "$launch" -n two true
+refused "unknown option" "--rank" "$launch" --rank 2 true
+refused "abbreviated option" "--time" "$launch" -n 1 --time 3 true
+refused "bad timeout" "--timeout -1" "$launch" -n 1 --timeout -1 true
+refused "program not on the PATH" "program no-such-program is not on the PATH" "$launch" -n 2 no-such-program
+refused "program not there" "program ./no-such-program does not exist" "$launch" -n 2 ./no-such-program
+refused "program not executable" "is no executable file" "$launch" -n 2 /etc/passwd
+echo "no program at all" > "$work/text" && chmod +x "$work/text"
+refused "program the kernel cannot run" "cannot start $work/text: Exec format error" "$launch" -n 2 "$work/text"
+refused "folder for a program" "is no executable file" "$launch" -n 2 /tmp
+refused "unknown option of env" "--documents" "$launch" env --documents
+refused "environment that contradicts itself" "PMI: rank 0 of 2 . RANK/WORLD_SIZE: rank 1 of 4" \
+  env PMI_RANK=0 PMI_SIZE=2 RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env --json -
+nothing_left "refusals"
+
+# --- what it tells
+check "help" 0 "weft-launch -n 2 --timeout 600" "$launch" --help
+check "help of env" 0 "mpirun -n 2 weft-launch env" "$launch" env --help
+check "env of nobody" 0 "believed: single process, rank 0 of 1" "$launch" env
+check "env of torchrun" 0 "believed: torchrun, rank 1 of 4" \
+  env TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env
+check "env as JSON" 0 '"decision":\{"launcher":"torchrun","rank":1,"size":4,.*"rendezvous":"tcp://a:1"' \
+  env TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env --json -
+check "table of variables" 0 '^\| .WEFT_RANK. \|' "$launch" env --document
+
+# --- ranks that do well
+check "one rank" 0 "rank 0 of 1" "$launch" -n 1 "$probe"
+check "four ranks" 0 "rank 3 of 4 by options or WEFT_RANK, group 1 of 2" "$launch" -n 4 "$probe"
+lines "four ranks" 4 "^rank [0-3] of 4"
+check "arguments that look like ours" 0 "^<-n><--help><--><>$" "$launch" -n 1 -- printf "<%s><%s><%s><%s>\n" -n --help -- ""
+check "variables of an outer launcher" 0 "rank 1 of 2 by options" \
+  env OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=9 PMIX_NAMESPACE=x PMIX_RANK=7 RANK=5 WORLD_SIZE=6 MASTER_ADDR=a \
+  MASTER_PORT=1 TORCHELASTIC_RUN_ID=x WEFT_RANK=3 WEFT_SIZE=4 WEFT_RENDEZVOUS=tcp://a:1 SLURM_STEP_ID=0 "$launch" -n 2 "$probe"
+check "what a rank finds" 0 "^1 2 1 2 1 2 1 2 none none none$" env MASTER_ADDR=a MASTER_PORT=1 PMI_FD=3 "$launch" -n 2 \
+  sh -c 'echo $WEFT_RANK $WEFT_SIZE $WEFT_LOCAL_RANK $WEFT_LOCAL_SIZE $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE \
+  ${MASTER_ADDR:-none} ${MASTER_PORT:-none} ${PMI_FD:-none}'
+nothing_left "ranks that do well"
+
+# --- ranks that fail
+check "status of the first rank that fails" 3 "weft-launch: rank 1 \(pid [0-9]+\) ended with status 3" \
+  env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" exit 1 3
+lines "the others name it" 2 "rank 1 of 3 did not arrive within 1.0 s for probe"
+check "rank killed by a signal" 75 "weft-launch: rank 2 \(pid [0-9]+\) was killed by signal 9" \
+  env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" kill 2
+check "rank that never comes" 75 "rank 0: rank 1 of 2 did not arrive within 1.0 s for probe" \
+  env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 2 "$probe" absent 1
+lines "it is ended" 1 "weft-launch: ending rank 1$"
+check "ranks deaf to SIGTERM" 3 "weft-launch: killing ranks 1, 2$" "$launch" -n 3 "$probe" deaf
+check "job that takes too long" 75 "ranks 0, 1 still running after 0.5 s" "$launch" -n 2 --timeout 0.5 sleep 50
+check "what a rank started ends with it" 0 "started" "$launch" -n 2 sh -c 'sleep 55 & echo started'
+nothing_left "ranks that fail"
+
+# --- signals
+"$launch" -n 2 "$probe" signal > "$work/out" 2> "$work/err" & job=$!
+if until_true 20 waiting 2; then
+  kill -USR1 $job
+  wait $job
+  status=$?
+  if [ $status -ne 0 ] || [ "$(grep -c 'got signal 10' "$work/out")" -ne 2 ]; then fail "SIGUSR1: status $status"; else echo "ok: SIGUSR1"; fi
+else
+  fail "SIGUSR1: the ranks did not start"
+  kill $job
+fi
+
+"$launch" -n 2 sh -c 'echo sleeps; sleep 50' > "$work/out" 2> "$work/err" & job=$!
+if until_true 20 sleeping 2; then
+  kill -TERM $job
+  wait $job
+  status=$?
+  if [ $status -ne 75 ] || ! grep -q "killed by signal 15" "$work/err"; then fail "SIGTERM: status $status"; else echo "ok: SIGTERM"; fi
+else
+  fail "SIGTERM: the ranks did not start"
+  kill $job
+fi
+nothing_left "signals"
+
+"$launch" -n 2 sh -c 'echo sleeps; exec sleep 50' > "$work/out" 2> "$work/err" & job=$!
+gone() { ! grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ > /dev/null 2>&1; }
+if until_true 20 sleeping 2; then
+  kill -KILL $job
+  wait $job 2> /dev/null
+  if until_true 5 gone; then echo "ok: ranks die with weft-launch"; else fail "ranks outlive weft-launch"; fi
+else
+  fail "SIGKILL: the ranks did not start"
+  kill $job
+fi
+rm -rf "$TMPDIR" && mkdir "$TMPDIR"  # SIGKILL leaves nobody to remove the folder
+
+# --- torch's variables by hand
+port=$((20000 + $$ % 20000))
+torch() { env RANK="$1" WORLD_SIZE="$2" MASTER_ADDR=localhost MASTER_PORT=$port WEFT_CONNECT_TIMEOUT=2 "$probe"; }
+for rank in 1 2; do torch $rank 3 > "$work/rank$rank" 2>&1 & done
+check "three ranks by torch's variables" 0 "rank 0 of 3 by RANK/WORLD_SIZE, group 0 of 2" \
+  env RANK=0 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$port WEFT_CONNECT_TIMEOUT=20 "$probe"
+wait
+grep -q "rank 2 of 3 by RANK/WORLD_SIZE, group 1 of 2" "$work/rank2" || fail "rank 2: $(cat "$work/rank2")"
+torch 2 4 > "$work/rank2" 2>&1 & other=$!
+check "peers that never arrive" 75 "rank 0: ranks 1, 3 of 4 did not arrive within 2.0 s for probe" \
+  env RANK=0 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=$port WEFT_CONNECT_TIMEOUT=2 "$probe"
+wait $other
+[ $? -eq 75 ] && grep -q "rank 2: ranks 1, 3 of 4 did not arrive" "$work/rank2" || fail "rank 2: $(cat "$work/rank2")"
+check "rank 0 that never arrives" 75 "rank 0 did not answer at localhost:$port within 1.0 s" \
+  env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port WEFT_CONNECT_TIMEOUT=1 "$probe"
+check "half of torch's variables" 42 "MASTER_ADDR and MASTER_PORT are not set" env RANK=1 WORLD_SIZE=2 "$probe"
+
+# --- mpirun
+if [ -n "$mpirun" ]; then
+  under() { check "$1" "$2" "$3" "$mpirun" --oversubscribe -n "${@:4}"; }
+  under "mpirun" 0 "rank 1 of 2 by (PMIx|Open MPI|PMI), group 0 of 1" 2 "$probe"
+  lines "mpirun" 2 "^rank [01] of 2"
+  under "mpirun, four ranks" 0 "rank 3 of 4 by (PMIx|Open MPI|PMI), group 1 of 2" 4 "$probe"
+  WEFT_CONNECT_TIMEOUT=2 under "rank that never comes under mpirun" 75 "rank 0: rank 1 of 3 did not arrive within 2.0 s" \
+    3 "$probe" absent 1
+  WEFT_CONNECT_TIMEOUT=2 under "rank that leaves early under mpirun" 75 "rank 0: rank 1 of 2 did not arrive" 2 \
+    "$probe" exit 1 9
+  under "rank killed under mpirun" 137 "signal 9" 2 "$probe" kill 1
+  RANK=0 WORLD_SIZE=1 under "a container's RANK beneath mpirun" 0 "rank 1 of 2" 2 "$probe"
+  RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 under "launchers that disagree" 42 "disagree.*RANK/WORLD_SIZE" 2 "$probe"
+  under "no MPI although mpirun started it" 0 "rank 1 of 2 by" 2 env WEFT_RENDEZVOUS="file://$TMPDIR/meeting" "$probe"
+  under "weft-launch beneath mpirun" 0 "rank 1 of 2 by options" 1 "$launch" -n 2 "$probe"
+  for mode in own single weft mismatch; do
+    under "MPI: $mode" 0 "^$mode holds" 2 "$mpi_probe" $mode
+    lines "MPI: $mode" 2 "^$mode holds"
+  done
+  check "one rank with its own MPI" 0 "^own holds" "$mpi_probe" own
+  nothing_left "mpirun"
+fi
+
+echo "$failures failed"
+[ $failures -eq 0 ]

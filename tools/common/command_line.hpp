@@ -1,0 +1,23 @@
+#pragma once
+// What every program of weft does alike: parse its options, print one line on an error, end with the
+// contract's status.
+
+#include <boost/program_options.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace weft::tool {
+
+/// Runs `body` with the arguments after the program's name. An Error becomes one line on standard error,
+/// "NAME: problem; advice", and the exit status of its kind; anything else status 70.
+int run_program(const char* name, int argc, char** argv,
+                const std::function<int(const std::vector<std::string>&)>& body);
+
+/// Long options are never guessed from a beginning, and words that are no options are refused.
+/// @throws Error (usage) naming the option, its value and `help`, the command that lists what there is
+boost::program_options::variables_map parse(const std::vector<std::string>& arguments,
+                                            const boost::program_options::options_description& description,
+                                            const std::string& help);
+
+}  // namespace weft::tool

@@ -1,0 +1,63 @@
+#include "child_environment.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "weft/core/env.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::launch {
+
+bool names_a_rank(std::string_view variable) {
+  // Families of which weft reads only some: an MPI that a rank starts for itself must not find the rest
+  // either. A user's own OMPI_MCA_* settings stay.
+  static constexpr std::array<std::string_view, 15> families{"PMIX_",
+                                                             "PMI_",
+                                                             "PRTE_",
+                                                             "OMPI_COMM_WORLD_",
+                                                             "OMPI_MCA_orte_",
+                                                             "OMPI_MCA_ess",
+                                                             "OMPI_UNIVERSE",
+                                                             "OMPI_APP_",
+                                                             "OMPI_FIRST_RANKS",
+                                                             "OMPI_NUM_APP_",
+                                                             "OMPI_FILE_LOCATION",
+                                                             "SLURM_STEP",
+                                                             "SLURM_TASK_PID",
+                                                             "TORCHELASTIC_",
+                                                             "HYDI_"};
+  if (std::any_of(families.begin(), families.end(),
+                  [&](auto family) { return variable.starts_with(family); })) {
+    return true;
+  }
+  static constexpr std::array<const env::Variable*, 5> ours{&env::rank, &env::size, &env::local_rank,
+                                                            &env::local_size, &env::rendezvous};
+  const auto all = env::variables();
+  return std::any_of(all.begin(), all.end(), [&](const env::Variable* known) {
+    if (known->name != variable) return false;
+    return known->origin != "weft" || std::find(ours.begin(), ours.end(), known) != ours.end();
+  });
+}
+
+std::vector<std::string> child_environment(const std::vector<std::string>& inherited, int rank, int size,
+                                           const std::string& rendezvous) {
+  std::vector<std::string> lines;
+  for (const std::string& line : inherited) {
+    if (!names_a_rank(std::string_view(line).substr(0, line.find('=')))) lines.push_back(line);
+  }
+  const auto add = [&](const env::Variable& variable, const auto& value) {
+    lines.push_back(text(variable.name, "=", value));
+  };
+  add(env::rank, rank);
+  add(env::size, size);
+  add(env::local_rank, rank);
+  add(env::local_size, size);
+  add(env::rendezvous, rendezvous);
+  add(env::torch_rank, rank);
+  add(env::torch_size, size);
+  add(env::torch_local_rank, rank);
+  add(env::torch_local_size, size);
+  return lines;
+}
+
+}  // namespace weft::launch

@@ -1,0 +1,51 @@
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "env_command.hpp"
+#include "options.hpp"
+#include "supervisor.hpp"
+#include "weft/core/error.hpp"
+
+extern char** environ;  // NOLINT: POSIX declares it nowhere
+
+namespace {
+
+int run(const std::vector<std::string>& arguments) {
+  using namespace weft::launch;
+  if (!arguments.empty() && arguments.front() == "env") {
+    const EnvOptions options = parse_env({arguments.begin() + 1, arguments.end()});
+    if (options.help) {
+      std::cout << env_help();
+    } else {
+      print_environment(options, weft::Environment::of_process(), std::cout);
+    }
+    return 0;
+  }
+  RunOptions options = parse_run(arguments);
+  if (options.help) {
+    std::cout << run_help();
+    return 0;
+  }
+  std::vector<std::string> inherited;
+  for (char** line = environ; line != nullptr && *line != nullptr; ++line) inherited.emplace_back(*line);
+  Supervisor supervisor(std::move(options), std::move(inherited));
+  return supervisor.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const weft::Error& error) {
+    std::string_view line = error.what();
+    if (line.starts_with("weft: ")) line.remove_prefix(6);  // one name at the start of the line is enough
+    std::cerr << "weft-launch: " << line << '\n';
+    return weft::exit_code(error.kind());
+  } catch (const std::exception& error) {
+    std::cerr << "weft-launch: " << error.what() << '\n';
+    return weft::exit_code(weft::ErrorKind::system);
+  }
+}

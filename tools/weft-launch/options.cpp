@@ -1,0 +1,163 @@
+#include "options.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/program_options.hpp>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "weft/core/error.hpp"
+
+namespace weft::launch {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int most_ranks = 4096;
+
+po::options_description run_description() {
+  po::options_description description("Options");
+  description.add_options()                                                                       //
+      ("ranks,n", po::value<int>()->value_name("N"), "number of ranks to start on this machine")  //
+      ("timeout", po::value<double>()->value_name("SECONDS"),
+       "end the job after this long, with status 75")  //
+      ("help,h", "this text");
+  return description;
+}
+
+po::options_description env_description() {
+  po::options_description description("Options");
+  description.add_options()                                                   //
+      ("document", "print the table of all variables (docs/environment.md)")  //
+      ("json", po::value<std::string>()->value_name("FILE"),
+       "write claims and decision to FILE, - for standard output")  //
+      ("help,h", "this text");
+  return description;
+}
+
+po::variables_map parse(const std::vector<std::string>& arguments,
+                        const po::options_description& description) {
+  try {
+    po::variables_map values;
+    constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(arguments).options(description).positional({}).style(style).run(),
+              values);
+    return values;
+  } catch (const po::error& error) {
+    throw Error(ErrorKind::usage, error.what(), "weft-launch --help shows what there is");
+  }
+}
+
+/// Where our options end: at "--" or at the first word that is neither an option nor an option's value.
+std::size_t program_begin(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size()) {
+    const std::string& word = arguments[at];
+    if (word == "--" || word.size() < 2 || word.front() != '-') break;
+    const bool takes_next = word == "-n" || word == "--ranks" || word == "--timeout";
+    at += takes_next ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
+bool is_program(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+/// As a shell looks for it.
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    if (is_program(name)) return name;
+    struct stat status {};
+    const bool exists = stat(name.c_str(), &status) == 0;
+    throw Error(ErrorKind::usage,
+                text("program ", name, exists ? " is no executable file" : " does not exist"));
+  }
+  const char* path = std::getenv("PATH");  // NOLINT: one thread
+  std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = text(folder.empty() ? "." : folder, "/", name);
+    if (is_program(candidate)) return candidate;
+  }
+  throw Error(ErrorKind::usage, text("program ", name, " is not on the PATH"),
+              "give its path, as in ./" + name);
+}
+
+}  // namespace
+
+RunOptions parse_run(const std::vector<std::string>& arguments) {
+  const std::size_t begin = program_begin(arguments);
+  const auto middle = arguments.begin() + static_cast<std::ptrdiff_t>(begin);
+  const po::variables_map values = parse({arguments.begin(), middle}, run_description());
+  RunOptions options;
+  options.help = values.count("help") != 0;
+  if (options.help) return options;
+
+  options.program.assign(middle, arguments.end());
+  if (!options.program.empty() && options.program.front() == "--")
+    options.program.erase(options.program.begin());
+  if (values.count("ranks") == 0) {
+    throw Error(ErrorKind::usage, "-n is missing", "say how many ranks to start: weft-launch -n 2 PROGRAM");
+  }
+  options.ranks = values["ranks"].as<int>();
+  if (options.ranks < 1 || options.ranks > most_ranks) {
+    throw Error(ErrorKind::usage,
+                text("-n ", options.ranks, " is not a number of ranks from 1 to ", most_ranks));
+  }
+  if (values.count("timeout") != 0) {
+    const double seconds = values["timeout"].as<double>();
+    if (!std::isfinite(seconds) || seconds <= 0 || seconds > 1e9) {
+      throw Error(ErrorKind::usage,
+                  text("--timeout ", seconds, " is not a number of seconds above 0, at most 1e9"));
+    }
+    options.timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+  }
+  if (options.program.empty()) {
+    throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");
+  }
+  options.program.front() = find_program(options.program.front());
+  return options;
+}
+
+EnvOptions parse_env(const std::vector<std::string>& arguments) {
+  const po::variables_map values = parse(arguments, env_description());
+  EnvOptions options;
+  options.help = values.count("help") != 0;
+  options.document = values.count("document") != 0;
+  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  return options;
+}
+
+std::string run_help() {
+  std::ostringstream out;
+  out << "weft-launch -n N [options] [--] PROGRAM [ARGUMENTS]\n"
+         "weft-launch env [--document] [--json FILE]\n\n"
+         "Starts N ranks of PROGRAM on this machine without MPI, watches them and ends with their status: 0, "
+         "or that of\n"
+         "the first rank that failed (75 when a signal killed it). Then the others have 5 s to notice, 5 s "
+         "to end after\n"
+         "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
+         "SIGTERM kills.\n"
+         "`env` shows which launcher this process would believe, and starts nothing.\n\n"
+      << run_description()
+      << "\nExample:\n"
+         "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n\n"
+         "Exit status: that of the ranks; 42 wrong usage, 75 killed or timed out, 70 a fault of the "
+         "system.\n";
+  return std::move(out).str();
+}
+
+std::string env_help() {
+  std::ostringstream out;
+  out << "weft-launch env [options]\n\n"
+         "Prints what each launcher's variables say about this process and which of them holds.\n\n"
+      << env_description() << "\nExample:\n  mpirun -n 2 weft-launch env\n";
+  return std::move(out).str();
+}
+
+}  // namespace weft::launch

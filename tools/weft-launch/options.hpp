@@ -1,0 +1,32 @@
+#pragma once
+// The command line of weft-launch, as values.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::launch {
+
+struct RunOptions {
+  int ranks = 0;
+  std::optional<std::chrono::nanoseconds> timeout;  ///< of the whole job
+  std::vector<std::string> program;                 ///< with its arguments; a path that exists
+  bool help = false;
+};
+
+struct EnvOptions {
+  bool document = false;
+  std::optional<std::string> json;  ///< a file, or - for standard output
+  bool help = false;
+};
+
+/// Everything from the first word that is no option of ours belongs to the program, whatever it looks like.
+/// @throws Error (usage) naming the argument
+RunOptions parse_run(const std::vector<std::string>& arguments);
+EnvOptions parse_env(const std::vector<std::string>& arguments);
+
+std::string run_help();
+std::string env_help();
+
+}  // namespace weft::launch
