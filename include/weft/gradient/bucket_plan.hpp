@@ -1,0 +1,54 @@
+#pragma once
+// Which gradients travel together, and in what order: a plain value made by a pure function.
+//
+// Buckets are contiguous ranges of the layout. Backward produces gradients from the last parameter to the
+// first, so the first bucket to leave holds the last parameters. A plan is printable, comparable and hashed;
+// all ranks compare hashes before the first step.
+//
+//   BucketPlan plan = plan_buckets(layout, 25 << 20);
+//   std::cout << plan;
+
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "weft/gradient/param_layout.hpp"
+
+namespace weft {
+
+struct Bucket {
+  std::int64_t begin = 0;  ///< elements of the flat space, [begin, end)
+  std::int64_t end = 0;
+  std::vector<ParamId> params;  ///< in the order in which backward is expected to finish them
+
+  std::int64_t count() const { return end - begin; }
+  friend bool operator==(const Bucket&, const Bucket&) = default;
+};
+
+class BucketPlan {
+ public:
+  BucketPlan(ParamLayout layout, std::vector<Bucket> buckets)
+      : layout_(std::move(layout)), buckets_(std::move(buckets)) {}
+
+  const ParamLayout& layout() const { return layout_; }
+  /// In the order in which they leave.
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  std::uint64_t hash() const;
+
+  friend bool operator==(const BucketPlan& a, const BucketPlan& b) {
+    return a.hash() == b.hash() && a.buckets_ == b.buckets_;
+  }
+  /// A line per bucket: range, bytes, first and last parameter.
+  friend std::ostream& operator<<(std::ostream& out, const BucketPlan& plan);
+
+ private:
+  ParamLayout layout_;
+  std::vector<Bucket> buckets_;
+};
+
+/// Fills buckets from the last parameter backwards; a bucket is closed before a parameter would make it
+/// larger than `bucket_bytes`, so only a single larger parameter exceeds it. @throws Error (usage) when
+/// bucket_bytes is 0
+BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
+
+}  // namespace weft

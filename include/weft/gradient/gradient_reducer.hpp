@@ -1,0 +1,94 @@
+#pragma once
+// Averages gradients over ranks, bucket by bucket, while backward still runs.
+//
+// The reducer owns the gradients: one arena of the layout, in memory that the communicator reaches without a
+// copy. Backward writes a gradient into `gradient(id)` and calls `mark_ready(id, stream)`; a bucket closes
+// with its last gradient and leaves in plan order, the same on every rank. After `finish_step` the stream
+// given to it sees the mean in place. One thread uses a reducer. The construction and every step are
+// collective.
+//
+//   GradientReducer reducer(comm, ParamLayout::of(model.parameters()));
+//   for (const Batch& batch : data) {
+//     reducer.begin_step();
+//     model.backward(batch, compute, [&](ParamId id) { reducer.mark_ready(id, compute); });
+//     reducer.finish_step(compute);               // the stream waits, the host does not
+//     optimizer.step(reducer.gradients(), compute);
+//   }
+//
+// Accumulation over micro-steps: begin_step(Exchange::later) for all but the last. While accumulating() is
+// true, backward adds to what is there instead of overwriting it; the last micro-step exchanges the sum and
+// divides by their number.
+//
+// WRONG: reading gradient(id) right after mark_ready(id): its bucket may be on the wire. Every parameter is
+// marked once per step; twice, or never, is an Error that names it.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "weft/gradient/comm_hook.hpp"
+
+namespace weft {
+
+enum class Exchange { now, later };
+
+struct ReducerOptions {
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
+  std::optional<Stream> wire{};      ///< default: comm.progress_stream()
+};
+
+class GradientReducer {
+ public:
+  /// Collective. @throws Error (mismatch) naming two ranks whose layouts or plans differ
+  GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
+
+  const ParamLayout& layout() const { return plan_.layout(); }
+  const BucketPlan& plan() const { return plan_; }
+  /// The arena, of the layout.
+  View gradients() { return arena_.view(); }
+  View gradient(ParamId id) { return layout().view(arena_.view(), id); }
+
+  /// @throws Error (usage) when the step before was not finished, naming parameters that were not marked
+  void begin_step(Exchange exchange = Exchange::now);
+  /// Whether this micro-step adds to gradients of earlier ones.
+  bool accumulating() const { return micro_steps_ > 1; }
+  /// The gradient is complete once `stream` gets here. @throws Error (usage) outside a step, or when marked
+  /// before
+  void mark_ready(ParamId id, const Stream& stream);
+  /// Later work of `stream` sees the means. @throws Error (usage) naming the parameters that were never
+  /// marked
+  void finish_step(Stream stream);
+
+  /// Seconds that compute streams have waited for communication so far: waiting in finish_step, and on an
+  /// inline wire the communication carried out within mark_ready.
+  double exposed_seconds() const;
+
+ private:
+  struct Exposure;
+
+  void launch_closed_buckets(const Stream& stream);
+  void launch(std::size_t bucket, const Stream& stream);
+  [[noreturn]] void refuse_unmarked(const char* call) const;
+
+  Communicator comm_;
+  BucketPlan plan_;
+  std::shared_ptr<CommHook> hook_;
+  Stream wire_;
+  Buffer arena_;
+  std::shared_ptr<Exposure> exposure_;
+
+  std::vector<std::size_t> bucket_of_;          // by parameter
+  std::vector<std::uint64_t> marked_in_;        // by parameter: the last micro-step it was marked in
+  std::vector<std::size_t> unmarked_;           // by bucket: parameters still to come
+  std::vector<std::vector<Stream>> producers_;  // by bucket: streams that wrote into it this step
+  std::uint64_t step_ = 0;                      // micro-steps begun
+  int micro_steps_ = 0;                         // of the gradients in the arena
+  int marked_ = 0;
+  std::size_t next_bucket_ = 0;
+  bool open_ = false;
+  Exchange exchange_ = Exchange::now;
+};
+
+}  // namespace weft

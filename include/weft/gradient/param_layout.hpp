@@ -1,0 +1,69 @@
+#pragma once
+// One flat space for all parameters: every tensor has a stable offset, in elements.
+//
+// Gradients, parameters and optimizer state of one model lie in buffers of this layout, so that a bucket is a
+// range, a shard is a range, and a collective moves bytes where they already lie. Tensors start on cache
+// lines; the gaps between them are never marked, always zero. A value: compare, copy, hash. All tensors of a
+// layout have one data type.
+//
+//   ParamLayout layout(DataType::f32, {{"embedding", 256 * 384}, {"head.weight", 384 * 256}});
+//   float* head = gradients + layout.offset(ParamId{1});
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/core/dtype.hpp"
+#include "weft/core/view.hpp"
+
+namespace weft {
+
+/// A parameter's place in the order of registration.
+enum class ParamId : std::int32_t {};
+constexpr std::size_t index(ParamId id) {
+  return static_cast<std::size_t>(id);
+}
+
+struct ParamSpec {
+  std::string name;
+  std::int64_t count = 0;  ///< elements
+};
+
+class ParamLayout {
+ public:
+  /// @throws Error (usage) when there are no parameters, one is empty, or two have the same name
+  ParamLayout(DataType dtype, std::vector<ParamSpec> parameters);
+
+  /// From any range of things with a `name` and a `count`.
+  template <class Range>
+  static ParamLayout of(const Range& parameters, DataType dtype = DataType::f32) {
+    std::vector<ParamSpec> specs;
+    for (const auto& one : parameters) specs.push_back({one.name, static_cast<std::int64_t>(one.count)});
+    return ParamLayout(dtype, std::move(specs));
+  }
+
+  DataType dtype() const { return dtype_; }
+  /// Number of parameters.
+  int parameters() const { return static_cast<int>(specs_.size()); }
+  const std::string& name(ParamId id) const { return specs_[index(id)].name; }
+  std::int64_t count(ParamId id) const { return specs_[index(id)].count; }
+  std::int64_t offset(ParamId id) const { return offsets_[index(id)]; }
+  const std::vector<std::int64_t>& offsets() const { return offsets_; }
+  /// Elements of a buffer of this layout, gaps included.
+  std::int64_t size() const { return size_; }
+  std::size_t size_bytes() const { return static_cast<std::size_t>(size_) * size_of(dtype_); }
+
+  /// The part of `buffer` (of this layout) that is one parameter's.
+  View view(const View& buffer, ParamId id) const { return buffer.slice(offset(id), count(id)); }
+
+  /// Equal for equal layouts, on every rank and run.
+  std::uint64_t hash() const;
+
+ private:
+  DataType dtype_;
+  std::vector<ParamSpec> specs_;
+  std::vector<std::int64_t> offsets_;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace weft

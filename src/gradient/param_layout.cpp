@@ -1,0 +1,32 @@
+#include "weft/gradient/param_layout.hpp"
+
+#include <unordered_set>
+
+#include "gradient/fnv.hpp"
+#include "weft/core/buffer.hpp"
+
+namespace weft {
+
+ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
+    : dtype_(dtype), specs_(std::move(parameters)) {
+  if (specs_.empty()) throw Error(ErrorKind::usage, "a layout without parameters", "give at least one");
+  const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
+  std::unordered_set<std::string> names;
+  for (const ParamSpec& spec : specs_) {
+    if (spec.count <= 0)
+      throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count, " elements"));
+    if (!names.insert(spec.name).second)
+      throw Error(ErrorKind::usage, text("two parameters are named ", spec.name));
+    offsets_.push_back(size_);
+    size_ += (spec.count + line - 1) / line * line;
+  }
+}
+
+std::uint64_t ParamLayout::hash() const {
+  detail::Fnv hash;
+  hash.add(weft::name(dtype_));
+  for (const ParamSpec& spec : specs_) hash.add(spec.name).add(spec.count);
+  return hash.value();
+}
+
+}  // namespace weft

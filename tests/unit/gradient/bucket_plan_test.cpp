@@ -1,0 +1,58 @@
+#include "weft/gradient/bucket_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <sstream>
+
+#include "support/expect_error.hpp"
+
+namespace weft {
+namespace {
+
+TEST(BucketPlan, TheLastParametersLeaveFirst) {
+  const ParamLayout layout(DataType::f32, {{"a", 32}, {"b", 32}, {"c", 32}});
+  const BucketPlan plan = plan_buckets(layout, 256);
+  ASSERT_EQ(plan.buckets().size(), 2U);
+  EXPECT_EQ(plan.buckets()[0], (Bucket{32, 96, {ParamId{2}, ParamId{1}}}));
+  EXPECT_EQ(plan.buckets()[1], (Bucket{0, 32, {ParamId{0}}}));
+  std::ostringstream out;
+  out << plan;
+  EXPECT_EQ(
+      out.str(),
+      "bucket 0: [32, 96) 256 bytes, 2 parameters: c ... b\nbucket 1: [0, 32) 128 bytes, 1 parameters: a\n");
+}
+
+TEST(BucketPlan, AnyPlanCoversTheLayoutOnceAndKeepsToItsBytes) {
+  std::mt19937_64 random(11);
+  for (int trial = 0; trial < 500; ++trial) {
+    std::vector<ParamSpec> specs;
+    for (std::uint64_t i = 0, n = 1 + random() % 40; i < n; ++i) {
+      specs.push_back({text("p", i), static_cast<std::int64_t>(1 + random() % 5000)});
+    }
+    const ParamLayout layout(DataType::f32, specs);
+    const std::size_t bytes = 1 + random() % 40000;
+    const BucketPlan plan = plan_buckets(layout, bytes);
+    std::int64_t end = layout.size();
+    int next = layout.parameters() - 1;
+    for (const Bucket& bucket : plan.buckets()) {
+      EXPECT_EQ(bucket.end, end);
+      end = bucket.begin;
+      for (const ParamId id : bucket.params) EXPECT_EQ(id, ParamId{next--});
+      EXPECT_EQ(bucket.begin, layout.offset(bucket.params.back()));
+      EXPECT_TRUE(bucket.params.size() == 1 || static_cast<std::size_t>(bucket.count()) * 4 <= bytes);
+    }
+    EXPECT_EQ(end, 0);
+    EXPECT_EQ(next, -1);
+  }
+}
+
+TEST(BucketPlan, HashesTellPlansApartAndZeroBytesAreRefused) {
+  const ParamLayout layout(DataType::f32, {{"a", 32}, {"b", 32}, {"c", 32}});
+  EXPECT_EQ(plan_buckets(layout, 256).hash(), plan_buckets(layout, 256).hash());
+  EXPECT_NE(plan_buckets(layout, 256).hash(), plan_buckets(layout, 128).hash());
+  test::expect_error(ErrorKind::usage, {"bucket_bytes is 0"}, [&] { plan_buckets(layout, 0); });
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,202 @@
+#include "weft/gradient/gradient_reducer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "support/expect_error.hpp"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+const ParamLayout layout(DataType::f32, {{"embedding", 1000}, {"weight", 333}, {"bias", 7}, {"head", 64}});
+
+/// A gradient whose every element tells its step, rank, parameter and index; no sum of them rounds alike by
+/// accident.
+float gradient_value(int step, int rank, int parameter, std::size_t i) {
+  return 0.1F + static_cast<float>(step) * 3.3F + static_cast<float>(rank) * 1.7F +
+         static_cast<float>(parameter) * 0.31F + static_cast<float>(i) * 0.0113F;
+}
+
+void produce(GradientReducer& reducer, int step, int rank, int parameter) {
+  const auto out = reducer.gradient(ParamId{parameter}).as<float>();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const float value = gradient_value(step, rank, parameter, i);
+    out[i] = reducer.accumulating() ? out[i] + value : value;
+  }
+}
+
+void backward(GradientReducer& reducer, const Stream& stream, int step, int rank) {
+  for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
+    produce(reducer, step, rank, parameter);
+    reducer.mark_ready(ParamId{parameter}, stream);
+  }
+}
+
+float mean(int ranks, int step, int parameter, std::size_t i) {
+  float sum = gradient_value(step, 0, parameter, i);
+  for (int rank = 1; rank < ranks; ++rank) sum += gradient_value(step, rank, parameter, i);
+  return sum / static_cast<float>(ranks);
+}
+
+void expect_means(GradientReducer& reducer, int ranks, int step) {
+  for (int parameter = 0; parameter < layout.parameters(); ++parameter) {
+    const auto gradient = reducer.gradient(ParamId{parameter}).as<float>();
+    for (std::size_t i = 0; i < gradient.size(); ++i) ASSERT_EQ(gradient[i], mean(ranks, step, parameter, i));
+  }
+}
+
+struct Case {
+  int ranks;
+  std::size_t bucket_bytes;
+  bool queued;
+  bool shared_memory;
+};
+
+class EveryReducer : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cases, EveryReducer,
+                         testing::Values(Case{1, 1024, false, true}, Case{2, 1024, false, true},
+                                         Case{2, 1, true, true}, Case{3, 1 << 20, true, true},
+                                         Case{4, 300, false, false}, Case{5, 1024, true, false}));
+
+TEST_P(EveryReducer, GivesTheMeanOverRanksInRankOrder) {
+  const Case one = GetParam();
+  run_as_threads(one.ranks,
+                 [&](Communicator comm) {
+                   GradientReducer reducer(
+                       comm, layout,
+                       {.bucket_bytes = one.bucket_bytes, .wire = one.queued ? Stream::queued() : Stream()});
+                   Stream compute = one.queued ? Stream() : Stream::queued();
+                   for (int step = 0; step < 4; ++step) {
+                     reducer.begin_step();
+                     backward(reducer, compute, step, comm.rank());
+                     reducer.finish_step(compute);
+                     compute.synchronize();
+                     expect_means(reducer, comm.size(), step);
+                   }
+                   EXPECT_EQ(comm.wire_bytes() > 0, comm.size() > 1);
+                 },
+                 {.shared_memory = one.shared_memory});
+}
+
+TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
+  run_as_threads(2, [](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = Stream::queued()});
+    Stream compute = Stream::queued();
+    reducer.begin_step();
+    for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
+      compute.run([&reducer, &comm, parameter] {
+        std::this_thread::sleep_for(5ms);
+        produce(reducer, 0, comm.rank(), parameter);
+      });
+      reducer.mark_ready(ParamId{parameter}, compute);
+    }
+    reducer.finish_step(compute);
+    compute.synchronize();
+    expect_means(reducer, 2, 0);
+  });
+}
+
+TEST(GradientReducer, ReadyOrderDoesNotMatter) {
+  run_as_threads(2, [](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.bucket_bytes = 512, .wire = Stream()});
+    Stream compute;
+    std::vector<int> order{1, 3, 0, 2};
+    if (comm.rank() == 1) std::ranges::reverse(order);
+    reducer.begin_step();
+    for (const int parameter : order) {
+      produce(reducer, 0, comm.rank(), parameter);
+      reducer.mark_ready(ParamId{parameter}, compute);
+    }
+    reducer.finish_step(compute);
+    compute.synchronize();
+    expect_means(reducer, 2, 0);
+  });
+}
+
+TEST(GradientReducer, TwoRanksAreBitwiseOneRankThatAccumulatesTheirParts) {
+  std::vector<float> two;
+  run_as_threads(2, [&](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.wire = Stream()});
+    Stream compute;
+    reducer.begin_step();
+    backward(reducer, compute, 0, comm.rank());
+    reducer.finish_step(compute);
+    compute.synchronize();
+    if (comm.rank() == 0)
+      two.assign(reducer.gradients().as<float>().begin(), reducer.gradients().as<float>().end());
+  });
+  GradientReducer reducer(self(), layout);
+  Stream compute;
+  for (int step = 0; step < 2; ++step) {  // the second round proves that accumulation starts afresh
+    for (int part = 0; part < 2; ++part) {
+      reducer.begin_step(part == 0 ? Exchange::later : Exchange::now);
+      EXPECT_EQ(reducer.accumulating(), part == 1);
+      backward(reducer, compute, 0, part);
+      reducer.finish_step(compute);
+    }
+    compute.synchronize();
+    const auto one = reducer.gradients().as<float>();
+    EXPECT_TRUE(std::ranges::equal(one, two));
+  }
+}
+
+TEST(GradientReducer, NamesParametersMarkedTwiceNeverOrOutsideAStep) {
+  GradientReducer reducer(self(), layout);
+  Stream compute;
+  test::expect_error(ErrorKind::usage, {"bias", "outside a step"},
+                     [&] { reducer.mark_ready(ParamId{2}, compute); });
+  reducer.begin_step();
+  reducer.mark_ready(ParamId{2}, compute);
+  test::expect_error(ErrorKind::usage, {"bias", "twice"}, [&] { reducer.mark_ready(ParamId{2}, compute); });
+  test::expect_error(ErrorKind::usage, {"3 of 4", "embedding, weight, head"},
+                     [&] { reducer.finish_step(compute); });
+  test::expect_error(ErrorKind::usage, {"3 of 4", "begin_step before finish_step"},
+                     [&] { reducer.begin_step(); });
+  test::expect_error(ErrorKind::usage, {"parameter 9 of 4"},
+                     [&] { reducer.mark_ready(ParamId{9}, compute); });
+  for (const int parameter : {0, 1, 3}) reducer.mark_ready(ParamId{parameter}, compute);
+  reducer.finish_step(compute);
+  test::expect_error(ErrorKind::usage, {"no step is open"}, [&] { reducer.finish_step(compute); });
+}
+
+TEST(GradientReducer, RanksWithDifferentModelsOrPlansAreNamedAtOnce) {
+  run_as_threads(2, [](Communicator comm) {
+    const ParamLayout other(DataType::f32, {{"embedding", comm.rank() == 0 ? 1000 : 999}});
+    test::expect_error(ErrorKind::mismatch, {"ranks 0 and 1", "different parameters"},
+                       [&] { GradientReducer(comm, other); });
+  });
+  run_as_threads(2, [](Communicator comm) {
+    const std::size_t bytes = comm.rank() == 0 ? 100 : 1000;
+    test::expect_error(ErrorKind::mismatch, {"ranks 0 and 1", "different buckets"},
+                       [&] { GradientReducer(comm, layout, {.bucket_bytes = bytes}); });
+  });
+}
+
+TEST(GradientReducer, AHookReplacesTheCollective) {
+  struct Zero final : CommHook {
+    std::string name() const override { return "zero"; }
+    void reduce(const Bucket&, View gradient, Communicator&, const Stream&, const Stream& wire) override {
+      ++calls;
+      Stream(wire).run([gradient] { std::ranges::fill(gradient.as<float>(), 0.0F); });
+    }
+    int calls = 0;
+  };
+  const auto hook = std::make_shared<Zero>();
+  GradientReducer reducer(self(), layout, {.bucket_bytes = 1, .hook = hook});
+  Stream compute;
+  reducer.begin_step();
+  backward(reducer, compute, 0, 0);
+  reducer.finish_step(compute);
+  compute.synchronize();
+  EXPECT_EQ(hook->calls, 4);
+  const auto gradients = reducer.gradients().as<float>();
+  EXPECT_EQ(std::accumulate(gradients.begin(), gradients.end(), 0.0F), 0.0F);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,34 @@
+#include "weft/gradient/param_layout.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+
+namespace weft {
+namespace {
+
+TEST(ParamLayout, TensorsStartOnCacheLinesInOrder) {
+  const ParamLayout layout(DataType::f32, {{"a", 1}, {"b", 32}, {"c", 33}});
+  EXPECT_EQ(layout.offset(ParamId{0}), 0);
+  EXPECT_EQ(layout.offset(ParamId{1}), 32);
+  EXPECT_EQ(layout.offset(ParamId{2}), 64);
+  EXPECT_EQ(layout.size(), 128);
+  EXPECT_EQ(layout.size_bytes(), 512U);
+}
+
+TEST(ParamLayout, HashesTellLayoutsApart) {
+  const ParamLayout layout(DataType::f32, {{"a", 1}, {"b", 32}});
+  EXPECT_EQ(layout.hash(), ParamLayout(DataType::f32, {{"a", 1}, {"b", 32}}).hash());
+  EXPECT_NE(layout.hash(), ParamLayout(DataType::f64, {{"a", 1}, {"b", 32}}).hash());
+  EXPECT_NE(layout.hash(), ParamLayout(DataType::f32, {{"a", 2}, {"b", 32}}).hash());
+  EXPECT_NE(layout.hash(), ParamLayout(DataType::f32, {{"b", 32}, {"a", 1}}).hash());
+}
+
+TEST(ParamLayout, RefusesWhatIsNoModel) {
+  test::expect_error(ErrorKind::usage, {"without parameters"}, [] { ParamLayout(DataType::f32, {}); });
+  test::expect_error(ErrorKind::usage, {"a", "0 elements"}, [] { ParamLayout(DataType::f32, {{"a", 0}}); });
+  test::expect_error(ErrorKind::usage, {"named a"}, [] { ParamLayout(DataType::f32, {{"a", 1}, {"a", 2}}); });
+}
+
+}  // namespace
+}  // namespace weft
