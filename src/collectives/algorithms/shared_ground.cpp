@@ -22,7 +22,8 @@ std::size_t SharedGround::bytes_for(int size) {
   return lines_bytes(size) + channels_bytes(size) + static_cast<std::size_t>(size) * 2 * staging_bytes;
 }
 
-SharedGround::SharedGround(int rank, int size, SharedMapping memory, std::chrono::nanoseconds timeout)
+SharedGround::SharedGround(int rank, int size, std::shared_ptr<SharedMapping> memory,
+                           std::chrono::nanoseconds timeout)
     : rank_(rank), size_(size), memory_(std::move(memory)), timeout_(timeout) {
   // Zeroed memory is a valid state of every atomic here; only the own line is touched, so nobody's arrival is
   // overwritten.
@@ -35,15 +36,15 @@ SharedGround::~SharedGround() {
 }
 
 Line& SharedGround::line(int rank) const {
-  return reinterpret_cast<Line*>(memory_.base())[rank];
+  return reinterpret_cast<Line*>(memory_->base())[rank];
 }
 
 Channel& SharedGround::channel(int from, int to) const {
-  return reinterpret_cast<Channel*>(memory_.base() + lines_bytes(size_))[from * size_ + to];
+  return reinterpret_cast<Channel*>(memory_->base() + lines_bytes(size_))[from * size_ + to];
 }
 
 std::byte* SharedGround::staging_in(int rank) const {
-  return memory_.base() + lines_bytes(size_) + channels_bytes(size_) +
+  return memory_->base() + lines_bytes(size_) + channels_bytes(size_) +
          static_cast<std::size_t>(rank) * 2 * staging_bytes;
 }
 

@@ -74,7 +74,7 @@ class SharedGround {
   static std::size_t bytes_for(int size);
 
   /// @param memory bytes_for(size) bytes, zeroed, that all ranks see
-  SharedGround(int rank, int size, SharedMapping memory, std::chrono::nanoseconds timeout);
+  SharedGround(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout);
   virtual ~SharedGround();
   SharedGround(const SharedGround&) = delete;
   SharedGround& operator=(const SharedGround&) = delete;
@@ -109,7 +109,7 @@ class SharedGround {
  private:
   int rank_;
   int size_;
-  SharedMapping memory_;
+  std::shared_ptr<SharedMapping> memory_;
   std::chrono::nanoseconds timeout_;
   std::uint64_t meetings_ = 0;
 };

@@ -62,7 +62,7 @@ struct Peer {
 
 class HostGround final : public SharedGround {
  public:
-  HostGround(int rank, int size, SharedMapping memory, std::chrono::nanoseconds timeout,
+  HostGround(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout,
              std::shared_ptr<NodeHeap> heap, std::vector<Peer> peers)
       : SharedGround(rank, size, std::move(memory), timeout),
         heap_(std::move(heap)),
@@ -124,7 +124,8 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
   for (const Introduction& one : everybody) {
     peers.emplace_back(one.pid, MemoryFile::of_process(one.pid, one.heap_fd, one.heap_bytes).map());
   }
-  SharedMapping memory = MemoryFile::of_process(everybody[0].pid, everybody[0].ground_fd, bytes).map();
+  auto memory = std::make_shared<SharedMapping>(
+      MemoryFile::of_process(everybody[0].pid, everybody[0].ground_fd, bytes).map());
   auto ground = std::make_shared<HostGround>(rendezvous->rank(), rendezvous->size(), std::move(memory),
                                              timeout, std::move(heap), std::move(peers));
   // Nobody closes a descriptor that others still have to open.

@@ -13,7 +13,7 @@ namespace {
 
 class ThreadsGround final : public SharedGround {
  public:
-  ThreadsGround(int rank, int size, SharedMapping memory, const ThreadsOptions& options)
+  ThreadsGround(int rank, int size, std::shared_ptr<SharedMapping> memory, const ThreadsOptions& options)
       : SharedGround(rank, size, std::move(memory), options.timeout), options_(options) {}
 
   const ThreadsOptions& options() const { return options_; }
@@ -51,15 +51,18 @@ class ThreadsBackend final : public SharedBackend {
 std::shared_ptr<Backend> make_threads_backend(const std::shared_ptr<Rendezvous>& rendezvous,
                                               const ThreadsOptions& options) {
   const Deadline deadline = Deadline::in(options.timeout);
-  // The first rank makes the memory and everybody maps it by its descriptor, which is valid throughout the
-  // process.
-  const std::size_t bytes = SharedGround::bytes_for(rendezvous->size());
-  std::optional<MemoryFile> file;
-  if (rendezvous->rank() == 0) file.emplace("weft-threads", bytes);
-  const auto notes =
-      rendezvous->all_gather(file ? std::to_string(file->fd()) : "", "connect threads", deadline);
-  auto ground = std::make_shared<ThreadsGround>(rendezvous->rank(), rendezvous->size(),
-                                                SharedMapping(std::stoi(notes[0]), bytes), options);
+  // The first rank makes the memory; the others find its owner by address and become owners too. One mapping
+  // for all, for a thread sanitizer knows synchronization by address.
+  std::shared_ptr<SharedMapping> memory;
+  if (rendezvous->rank() == 0) {
+    memory = std::make_shared<SharedMapping>(
+        MemoryFile("weft-threads", SharedGround::bytes_for(rendezvous->size())).map());
+  }
+  const auto owner = text(reinterpret_cast<std::uintptr_t>(&memory));
+  const auto notes = rendezvous->all_gather(owner, "connect threads", deadline);
+  const auto* first =
+      reinterpret_cast<const std::shared_ptr<SharedMapping>*>(std::stoull(notes[0]));  // NOLINT: it was one
+  auto ground = std::make_shared<ThreadsGround>(rendezvous->rank(), rendezvous->size(), *first, options);
   rendezvous->all_gather("", "connect threads: memory is mapped", deadline);
   return std::make_shared<ThreadsBackend>(std::move(ground));
 }
