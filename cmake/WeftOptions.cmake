@@ -57,6 +57,15 @@ find_package(Boost 1.81 QUIET COMPONENTS program_options json)
 weft_option(WEFT_BOOST "ranks that meet over TCP; the programs" "${Boost_FOUND}"
             "Boost 1.81 (libboost1.81-dev, libboost-program-options1.81-dev, libboost-json1.81-dev)")
 
+find_library(WEFT_HIGHWAY_LIBRARY hwy)
+find_path(WEFT_HIGHWAY_INCLUDE hwy/highway.h)
+set(highway_found FALSE)
+if(WEFT_HIGHWAY_LIBRARY AND WEFT_HIGHWAY_INCLUDE)
+  set(highway_found TRUE)
+endif()
+weft_option(WEFT_SIMD "reductions with the widest instructions found at run time" "${highway_found}"
+            "Highway (libhwy-dev); plain loops give the same bits, slower")
+
 include(WeftCuda)
 weft_option(WEFT_CUDA "CUDA kernels" "${WEFT_CUDA_FOUND}" "nvcc")
 

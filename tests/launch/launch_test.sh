@@ -183,7 +183,8 @@ check "half of torch's variables" 42 "MASTER_ADDR and MASTER_PORT are not set" e
 
 # --- mpirun
 if [ -n "$mpirun" ]; then
-  under() { check "$1" "$2" "$3" "$mpirun" --oversubscribe -n "${@:4}"; }
+  # Open MPI leaks, from modules it has unloaded by then, which no suppression can name.
+  under() { check "$1" "$2" "$3" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" --oversubscribe -n "${@:4}"; }
   under "mpirun" 0 "rank 1 of 2 by (PMIx|Open MPI|PMI), group 0 of 1" 2 "$probe"
   lines "mpirun" 2 "^rank [01] of 2"
   under "mpirun, four ranks" 0 "rank 3 of 4 by (PMIx|Open MPI|PMI), group 1 of 2" 4 "$probe"
@@ -200,7 +201,7 @@ if [ -n "$mpirun" ]; then
     under "MPI: $mode" 0 "^$mode holds" 2 "$mpi_probe" $mode
     lines "MPI: $mode" 2 "^$mode holds"
   done
-  check "one rank with its own MPI" 0 "^own holds" "$mpi_probe" own
+  check "one rank with its own MPI" 0 "^own holds" env ASAN_OPTIONS=detect_leaks=0 "$mpi_probe" own
   nothing_left "mpirun"
 fi
 

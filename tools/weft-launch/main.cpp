@@ -1,12 +1,11 @@
 #include <iostream>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "common/command_line.hpp"
 #include "env_command.hpp"
 #include "options.hpp"
 #include "supervisor.hpp"
-#include "weft/core/error.hpp"
 
 extern char** environ;  // NOLINT: POSIX declares it nowhere
 
@@ -37,15 +36,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run({argv + 1, argv + argc});
-  } catch (const weft::Error& error) {
-    std::string_view line = error.what();
-    if (line.starts_with("weft: ")) line.remove_prefix(6);  // one name at the start of the line is enough
-    std::cerr << "weft-launch: " << line << '\n';
-    return weft::exit_code(error.kind());
-  } catch (const std::exception& error) {
-    std::cerr << "weft-launch: " << error.what() << '\n';
-    return weft::exit_code(weft::ErrorKind::system);
-  }
+  return weft::tool::run_program("weft-launch", argc, argv, run);
 }

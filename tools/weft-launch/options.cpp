@@ -3,13 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/program_options.hpp>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 
+#include "common/command_line.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
@@ -37,19 +37,6 @@ po::options_description env_description() {
        "write claims and decision to FILE, - for standard output")  //
       ("help,h", "this text");
   return description;
-}
-
-po::variables_map parse(const std::vector<std::string>& arguments,
-                        const po::options_description& description) {
-  try {
-    po::variables_map values;
-    constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(arguments).options(description).positional({}).style(style).run(),
-              values);
-    return values;
-  } catch (const po::error& error) {
-    throw Error(ErrorKind::usage, error.what(), "weft-launch --help shows what there is");
-  }
 }
 
 /// Where our options end: at "--" or at the first word that is neither an option nor an option's value.
@@ -93,7 +80,8 @@ std::string find_program(const std::string& name) {
 RunOptions parse_run(const std::vector<std::string>& arguments) {
   const std::size_t begin = program_begin(arguments);
   const auto middle = arguments.begin() + static_cast<std::ptrdiff_t>(begin);
-  const po::variables_map values = parse({arguments.begin(), middle}, run_description());
+  const po::variables_map values =
+      tool::parse({arguments.begin(), middle}, run_description(), "weft-launch --help");
   RunOptions options;
   options.help = values.count("help") != 0;
   if (options.help) return options;
@@ -125,7 +113,7 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
 }
 
 EnvOptions parse_env(const std::vector<std::string>& arguments) {
-  const po::variables_map values = parse(arguments, env_description());
+  const po::variables_map values = tool::parse(arguments, env_description(), "weft-launch env --help");
   EnvOptions options;
   options.help = values.count("help") != 0;
   options.document = values.count("document") != 0;

@@ -57,11 +57,11 @@ struct LaunchClaim {
 };
 
 struct WorldOptions {
-  std::optional<int> rank;  ///< with `size`: outranks the environment
-  std::optional<int> size;
-  std::optional<std::string> rendezvous;
-  std::optional<std::chrono::nanoseconds> connect_timeout;  ///< default WEFT_CONNECT_TIMEOUT
-  std::optional<std::chrono::nanoseconds> timeout;          ///< default WEFT_TIMEOUT
+  std::optional<int> rank{};  ///< with `size`: outranks the environment
+  std::optional<int> size{};
+  std::optional<std::string> rendezvous{};
+  std::optional<std::chrono::nanoseconds> connect_timeout{};  ///< default WEFT_CONNECT_TIMEOUT
+  std::optional<std::chrono::nanoseconds> timeout{};          ///< default WEFT_TIMEOUT
 };
 
 /// Every claim the variables make, best first. Pure: starts and touches nothing.

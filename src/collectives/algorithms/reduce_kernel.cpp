@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#if WEFT_HAS_HIGHWAY
+#include "collectives/algorithms/sum_kernel.hpp"
+#endif
+
 namespace weft::detail {
 namespace {
 
@@ -102,6 +106,11 @@ void reduce_typed(std::span<const std::byte* const> sources, std::span<std::byte
 void reduce(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
             std::int64_t count, DataType dtype, ReduceOp op) {
   if (sources.size() == 1 && destinations.size() == 1 && sources[0] == destinations[0]) return;
+#if WEFT_HAS_HIGHWAY
+  if (dtype == DataType::f32 && (op == ReduceOp::sum || op == ReduceOp::avg)) {
+    return sum_f32(sources, destinations, count, op == ReduceOp::avg ? static_cast<float>(sources.size()) : 1.0F);
+  }
+#endif
   dispatch(dtype, [&]<class T>(std::type_identity<T>) { reduce_typed<T>(sources, destinations, count, op); });
 }
 

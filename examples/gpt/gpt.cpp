@@ -1,0 +1,76 @@
+#include "gpt.hpp"
+
+namespace weft::examples {
+
+template <class Real>
+Gpt<Real>::Gpt(const GptSizes& sizes)
+    : Model<Real>(sizes.sequences, sizes.context + 1),
+      sizes_(sizes),
+      embedding_(this->table_, vocabulary, sizes.context, sizes.width, 10, 10),
+      blocks_([&] {
+        std::vector<Block> blocks;
+        const BlockSizes block{sizes.layers, sizes.width, sizes.heads, sizes.context};
+        for (int i = 0; i < sizes.layers; ++i) {
+          const std::string name = "block" + std::to_string(i);
+          AttentionBranch<Real> attention(this->table_, name + ".attention", block);
+          MlpBranch<Real> mlp(this->table_, name + ".mlp", block);
+          blocks.push_back({attention, mlp, attention.make_saved(workspace_, sizes.sequences),
+                            mlp.make_saved(workspace_, sizes.sequences)});
+        }
+        return blocks;
+      }()),
+      norm_(this->table_, "norm", sizes.width),
+      head_(this->table_, "head", sizes.width, vocabulary, 0, Linear<Real>::Bias::none) {
+  const int rows = sizes.sequences * sizes.context;
+  norm_saved_ = norm_.make_saved(workspace_, rows);
+  attention_flow_ = blocks_.front().attention.make_flow(workspace_, sizes.sequences);
+  mlp_flow_ = blocks_.front().mlp.make_flow(workspace_, sizes.sequences);
+  stream_ = workspace_.take(rows, sizes.width);
+  features_ = workspace_.take(rows, sizes.width);
+  dfeatures_ = workspace_.take(rows, sizes.width);
+  logits_ = workspace_.take(rows, vocabulary);
+  batch_.reserve(static_cast<std::size_t>(sizes.sequences));
+  targets_.reserve(static_cast<std::size_t>(rows));
+}
+
+template <class Real>
+double Gpt<Real>::run_forward(Batch batch) {
+  batch_.assign(batch.begin(), batch.end());
+  targets_.clear();
+  for (const Sequence& sequence : batch)
+    targets_.insert(targets_.end(), sequence.begin() + 1, sequence.end());
+  const int sequences = static_cast<int>(batch.size());
+  const int rows = sequences * sizes_.context;
+
+  embedding_.forward(batch, stream_);
+  for (const Block& block : blocks_) {
+    block.attention.forward(stream_, block.attention_saved, sequences);
+    block.mlp.forward(stream_, block.mlp_saved, sequences);
+  }
+  norm_.forward(stream_, features_, norm_saved_, rows);
+  head_.forward(features_, logits_, rows);
+  return cross_entropy(logits_, targets_, vocabulary, vocabulary);
+}
+
+template <class Real>
+void Gpt<Real>::run_backward(GradientSink<Real>& sink) {
+  const int sequences = static_cast<int>(batch_.size());
+  const int rows = sequences * sizes_.context;
+  head_.backward_weight(features_, logits_, rows, sink);
+  head_.backward_input(logits_, dfeatures_, rows);
+  norm_.backward_weight(dfeatures_, norm_saved_, rows, sink);
+  norm_.backward_input(dfeatures_, norm_saved_, nullptr, stream_, rows);
+  const Real* gradient = stream_;
+  for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
+    block->mlp.backward(Pass::both, gradient, block->mlp_saved, mlp_flow_, sequences, sink);
+    block->attention.backward(Pass::both, mlp_flow_.dx, block->attention_saved, attention_flow_, sequences,
+                              sink);
+    gradient = attention_flow_.dx;
+  }
+  embedding_.backward_weight(batch_, gradient, sink);
+}
+
+template class Gpt<float>;
+template class Gpt<double>;
+
+}  // namespace weft::examples

@@ -1,0 +1,96 @@
+// A byte-level GPT trained data-parallel, as short as it gets with weft: World, connect, Trainer.
+//   mpirun -n 2 gpt --text my_book.txt --steps 400
+
+#include <iostream>
+
+#include "common/command_line.hpp"
+#include "trainer.hpp"
+
+namespace {
+
+using namespace weft;
+namespace po = boost::program_options;
+
+struct Options {
+  std::string text = "/usr/share/common-licenses";
+  std::string model = "gpt-ref";
+  std::string optimizer;
+  std::int64_t steps = 400;
+  std::uint64_t seed = 1;
+};
+
+po::options_description description(Options& options) {
+  po::options_description result("Options");
+  result.add_options()                                                                             //
+      ("text", po::value(&options.text)->value_name("PATH"), "file or folder to learn, as bytes")  //
+      ("model", po::value(&options.model)->value_name("NAME"), "gpt-ref, mlp-8x1024 or gpt-tiny")  //
+      ("optimizer", po::value(&options.optimizer)->value_name("NAME"),
+       "adamw (with the model's settings) or sgd")                                          //
+      ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")         //
+      ("seed", po::value(&options.seed)->value_name("N"), "of parameters and batches (1)")  //
+      ("help,h", "this text");
+  return result;
+}
+
+examples::ModelSpec chosen(const Options& options) {
+  examples::ModelSpec spec = examples::model_spec(options.model);
+  if (options.steps < 1)
+    throw Error(ErrorKind::usage, text("--steps ", options.steps, " is not a number of 1 or more"));
+  if (options.optimizer == "sgd") {
+    spec.optimizer = {.kind = examples::OptimizerKind::sgd, .learning_rate = 0.1, .momentum = 0.9};
+  } else if (!options.optimizer.empty() && options.optimizer != "adamw") {
+    throw Error(ErrorKind::usage, text("--optimizer ", options.optimizer), "allowed are adamw and sgd");
+  }
+  return spec;
+}
+
+/// Every rank evaluates its part of 16 batches; the mean is everybody's.
+double held_out_loss(Communicator& comm, examples::Trainer<float>& trainer) {
+  const std::int64_t each = trainer.sequences();
+  const std::int64_t count = 16 * each;
+  double sum = 0;
+  std::int64_t batches = 0;
+  for (std::int64_t first = comm.rank() * each; first < count; first += comm.size() * each, ++batches) {
+    sum += trainer.held_out_loss(first, count);
+  }
+  std::vector<double> total{sum, static_cast<double>(batches)};
+  Stream stream;
+  comm.all_reduce(View(std::span(total)), ReduceOp::sum, stream).wait();
+  return total[0] / total[1];
+}
+
+int run(const std::vector<std::string>& arguments) {
+  Options options;
+  const auto values = tool::parse(arguments, description(options), "gpt --help");
+  if (values.count("help") != 0) {
+    std::cout << "gpt [options]\n\nTrains on every rank the launcher provides.\n\n"
+              << description(options)
+              << "\nExample:\n  mpirun -n 2 gpt --text /usr/share/common-licenses --steps 400\n";
+    return 0;
+  }
+  const examples::ModelSpec spec = chosen(options);
+  const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
+
+  Communicator comm = connect(World::from_environment());
+  examples::Trainer<float> trainer(
+      comm, spec, source,
+      {.share = {comm.rank(), comm.size()}, .steps = options.steps, .seed = options.seed});
+  const std::int64_t between = std::max<std::int64_t>(1, options.steps / 10);
+  for (std::int64_t step = 0; step < options.steps; ++step) {
+    trainer.step();
+    if ((step + 1) % between != 0 && step + 1 != options.steps) continue;
+    const double loss = held_out_loss(comm, trainer);
+    if (comm.rank() == 0) {
+      std::cout << text("step ", step + 1, " of ", options.steps, ": held-out loss ", loss,
+                        " nats per byte\n")
+                << std::flush;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return weft::tool::run_program("gpt", argc, argv, run);
+}

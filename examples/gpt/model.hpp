@@ -1,0 +1,124 @@
+#pragma once
+// What a trainer sees of a model: its parameters, a forward pass that returns the loss, and a backward pass
+// that hands out each gradient the moment it is complete.
+//
+// The trainer owns parameters and gradients. Parameters lie in one flat buffer; `bind` tells the model where
+// each one starts. Gradients are written where the GradientSink says, so they can lie in a communication
+// buffer from the start. Everything in between (activations) belongs to the model, is made once for its batch
+// size, and is never allocated in a step. A model serves one thread at a time; the same inputs give the same
+// bits, run after run.
+//
+//   auto model = make_model<float>("gpt-ref");
+//   std::vector<std::int64_t> offsets = packed_offsets(model->parameters());
+//   std::vector<float> flat(total_count(model->parameters()));
+//   model->bind(flat, offsets);
+//   model->initialize(seed);
+//   double loss = model->forward(batch);
+//   model->backward(sink);
+//
+// WRONG: backward() twice after one forward(): the first call consumed the activations. It throws.
+// WRONG: resizing `flat` after bind(): the model keeps the addresses; bind again.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text.hpp"
+
+namespace weft::examples {
+
+/// How a parameter starts. `waves`: row t holds sines and cosines of t with wavelengths from 6 to 6000 rows,
+/// so that neighbouring rows are similar; `deviation` is their root mean square.
+struct Initial {
+  enum class Shape { constant, normal, waves };
+  Shape shape = Shape::constant;
+  double mean = 0;       ///< constant
+  double deviation = 0;  ///< normal, waves
+};
+
+struct ParameterInfo {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t count = 0;
+  Initial initial{};
+};
+
+/// Where gradients go. Parameters are numbered as in Model::parameters().
+template <class Real>
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+  /// Where the gradient of `parameter` is to be written; every element is overwritten.
+  virtual std::span<Real> target(int parameter) = 0;
+  /// The gradient of `parameter` is complete. Called once per parameter and backward pass, last layer first.
+  virtual void ready(int parameter) = 0;
+};
+
+/// Parameters in order of registration, and where their values lie. Layers keep a pointer to their model's
+/// table.
+template <class Real>
+class ParameterTable {
+ public:
+  /// @returns the parameter's number
+  int add(std::string name, std::vector<std::int64_t> shape, const Initial& initial);
+  /// @throws Error (usage) unless there is one offset per parameter and each parameter lies within `flat`
+  void bind(std::span<Real> flat, std::span<const std::int64_t> offsets);
+  bool bound() const { return !values_.empty(); }
+  const std::vector<ParameterInfo>& infos() const { return infos_; }
+  Real* operator[](int parameter) const { return values_[static_cast<std::size_t>(parameter)]; }
+
+ private:
+  std::vector<ParameterInfo> infos_;
+  std::vector<Real*> values_;
+};
+
+template <class Real>
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  /// In order of use in the forward pass.
+  const std::vector<ParameterInfo>& parameters() const { return table_.infos(); }
+  /// @throws Error (usage) when a parameter would lie outside `flat`
+  void bind(std::span<Real> flat, std::span<const std::int64_t> offsets) { table_.bind(flat, offsets); }
+  /// Fills the bound parameters; the same seed gives the same bits whatever the offsets.
+  void initialize(std::uint64_t seed);
+
+  /// Sequences in the largest batch that forward() takes.
+  int sequences() const { return sequences_; }
+  /// Bytes of one sequence, the byte to predict last included.
+  int sequence_bytes() const { return sequence_bytes_; }
+  /// Bytes of activations that the model holds.
+  virtual std::int64_t workspace_bytes() const = 0;
+
+  /// @returns the mean loss in nats per predicted byte
+  /// @throws Error (usage) before bind(), or when the batch does not have 1..sequences() sequences of
+  /// sequence_bytes()
+  double forward(Batch batch);
+  /// Gradients of the mean loss of the last forward(). @throws Error (usage) without one
+  void backward(GradientSink<Real>& sink);
+
+ protected:
+  Model(int sequences, int sequence_bytes) : sequences_(sequences), sequence_bytes_(sequence_bytes) {}
+
+  virtual double run_forward(Batch batch) = 0;
+  virtual void run_backward(GradientSink<Real>& sink) = 0;
+
+  ParameterTable<Real> table_;
+
+ private:
+  int sequences_;
+  int sequence_bytes_;
+  bool forwarded_ = false;
+};
+
+/// Elements of all parameters.
+std::int64_t total_count(std::span<const ParameterInfo> parameters);
+
+/// Offsets that put the parameters one after the other without gaps.
+std::vector<std::int64_t> packed_offsets(std::span<const ParameterInfo> parameters);
+
+}  // namespace weft::examples

@@ -1,0 +1,99 @@
+#pragma once
+// Optimizers over flat memory: one pass, no branches, no knowledge of tensors.
+//
+// An optimizer owns the state of `count` elements, wherever they lie in the model: hand it the whole flat
+// buffer, or only a rank's shard of it. The learning rate may change from step to step; without one, the
+// options' holds. One optimizer serves one thread at a time.
+//
+//   AdamW<float> adam(count, {.learning_rate = 1e-3});
+//   adam.step(parameters, gradients, 1e-3 * learning_rate(step, {.warmup_steps = 10, .steps = 400}));
+//
+// WRONG: one optimizer for two shards in turn: they would share their moments.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace weft::examples {
+
+struct Schedule {
+  std::int64_t warmup_steps = 0;  ///< the rate rises linearly over these
+  std::int64_t steps = 0;         ///< where the cosine reaches `floor`; 0: no decay
+  double floor = 0.1;             ///< share of the peak that stays
+};
+
+/// Factor of the peak learning rate in step 0, 1, ...: warm-up, then a cosine down to `floor`.
+double learning_rate(std::int64_t step, const Schedule& schedule);
+
+enum class OptimizerKind { sgd, adamw };
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::adamw;
+  double learning_rate = 1e-3;
+  double momentum = 0;  ///< Sgd
+  double beta1 = 0.9;   ///< AdamW, as all below
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  ///< per step, times the learning rate
+  std::int64_t warmup_steps = 0;
+  double final_fraction = 0.1;  ///< Schedule::floor
+};
+
+template <class Real>
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  /// @throws Error (usage) unless both spans have the optimizer's count of elements
+  virtual void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate) = 0;
+  void step(std::span<Real> parameters, std::span<const Real> gradients) {
+    step(parameters, gradients, spec_.learning_rate);
+  }
+  const OptimizerSpec& spec() const { return spec_; }
+  virtual std::int64_t state_bytes() const = 0;
+
+ protected:
+  Optimizer(std::int64_t count, const OptimizerSpec& spec) : count_(count), spec_(spec) {}
+  void check(std::span<const Real> parameters, std::span<const Real> gradients) const;
+
+  std::int64_t count_;
+  OptimizerSpec spec_;
+};
+
+/// velocity = momentum * velocity + gradient; parameter -= rate * velocity. Without momentum there is no
+/// state.
+template <class Real>
+class Sgd final : public Optimizer<Real> {
+ public:
+  Sgd(std::int64_t count, const OptimizerSpec& spec);
+  using Optimizer<Real>::step;
+  void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate) override;
+  std::int64_t state_bytes() const override {
+    return std::ssize(velocity_) * static_cast<std::int64_t>(sizeof(Real));
+  }
+
+ private:
+  std::vector<Real> velocity_;
+};
+
+/// Adam with decoupled weight decay; moments are corrected for their start at zero.
+template <class Real>
+class AdamW final : public Optimizer<Real> {
+ public:
+  AdamW(std::int64_t count, const OptimizerSpec& spec);
+  using Optimizer<Real>::step;
+  void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate) override;
+  std::int64_t state_bytes() const override {
+    return 2 * std::ssize(first_) * static_cast<std::int64_t>(sizeof(Real));
+  }
+
+ private:
+  std::vector<Real> first_;
+  std::vector<Real> second_;
+  std::int64_t steps_ = 0;
+};
+
+template <class Real>
+std::unique_ptr<Optimizer<Real>> make_optimizer(std::int64_t count, const OptimizerSpec& spec);
+
+}  // namespace weft::examples

@@ -1,0 +1,52 @@
+#pragma once
+// The reference workloads by name: what every benchmark figure of weft is measured with.
+//
+// A ModelSpec is plain data, so that a file can describe a workload; `model_specs` is the table of those
+// built in.
+//
+//   auto model = make_model<float>("gpt-ref");
+//   const ModelSpec& spec = model_spec("gpt-ref");
+//   auto optimizer = make_optimizer<float>(total_count(model->parameters()), spec.optimizer);
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model.hpp"
+#include "optimizer.hpp"
+
+namespace weft::examples {
+
+enum class ModelKind { gpt, mlp };
+
+struct ModelSpec {
+  std::string name;
+  ModelKind kind = ModelKind::gpt;
+  int layers = 0;
+  int width = 0;
+  int heads = 0;      ///< gpt only
+  int context = 0;    ///< bytes that a prediction sees; mlp: equal to width
+  int sequences = 0;  ///< per rank and step
+  OptimizerSpec optimizer;
+
+  int sequence_bytes() const { return context + 1; }
+  /// Bytes that one rank predicts in a step.
+  int predictions() const { return kind == ModelKind::gpt ? sequences * context : sequences; }
+};
+
+std::span<const ModelSpec> model_specs();
+
+/// @throws Error (usage) on an unknown name; the message lists the known ones
+const ModelSpec& model_spec(std::string_view name);
+
+/// @throws Error (usage) when the sizes do not fit each other. Puts BLAS on one thread for the whole process.
+template <class Real>
+std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec);
+
+template <class Real>
+std::unique_ptr<Model<Real>> make_model(std::string_view name) {
+  return make_model<Real>(model_spec(name));
+}
+
+}  // namespace weft::examples

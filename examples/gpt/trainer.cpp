@@ -1,0 +1,153 @@
+#include "trainer.hpp"
+
+#include <algorithm>
+
+namespace weft::examples {
+namespace {
+
+/// Gradients go straight into the reducer's arena; while it accumulates, through scratch, so that a part's
+/// gradient is computed exactly as it would be alone and then added.
+template <class Real>
+class ReducerSink final : public GradientSink<Real> {
+ public:
+  ReducerSink(GradientReducer& reducer, std::span<Real> scratch, const Stream& compute)
+      : reducer_(reducer), scratch_(scratch), compute_(compute) {}
+
+  std::span<Real> target(int parameter) override {
+    const std::span<Real> gradient = reducer_.gradient(ParamId{parameter}).as<Real>();
+    return reducer_.accumulating() ? scratch_.subspan(0, gradient.size()) : gradient;
+  }
+
+  void ready(int parameter) override {
+    if (reducer_.accumulating()) {
+      const std::span<Real> gradient = reducer_.gradient(ParamId{parameter}).as<Real>();
+      for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += scratch_[i];
+    }
+    reducer_.mark_ready(ParamId{parameter}, compute_);
+  }
+
+ private:
+  GradientReducer& reducer_;
+  std::span<Real> scratch_;
+  const Stream& compute_;
+};
+
+std::size_t largest(const ParamLayout& layout) {
+  std::int64_t most = 0;
+  for (int i = 0; i < layout.parameters(); ++i) most = std::max(most, layout.count(ParamId{i}));
+  return static_cast<std::size_t>(most);
+}
+
+}  // namespace
+
+template <class Real>
+class Trainer<Real>::State {
+ public:
+  State(Communicator communicator, const ModelSpec& spec, const Text& source, const TrainerOptions& given)
+      : comm(std::move(communicator)),
+        text(source),
+        options(given),
+        model(make_model<Real>(spec)),
+        reducer(comm, ParamLayout::of(model->parameters(), data_type_of<Real>), options.reducer),
+        parameters(Buffer::on_host(data_type_of<Real>, reducer.layout().size())),
+        optimizer(make_optimizer<Real>(reducer.layout().size(), spec.optimizer)),
+        scratch(options.micro_steps > 1 ? largest(reducer.layout()) : 0),
+        batch(static_cast<std::size_t>(spec.sequences)) {
+    model->bind(parameters.as<Real>(), reducer.layout().offsets());
+    model->initialize(options.seed);
+    comm.broadcast(parameters.view(), 0, compute);
+    compute.synchronize();
+  }
+
+  double step();
+
+  Communicator comm;
+  const Text& text;
+  TrainerOptions options;
+  std::unique_ptr<Model<Real>> model;
+  GradientReducer reducer;
+  Buffer parameters;
+  std::unique_ptr<Optimizer<Real>> optimizer;
+  std::vector<Real> scratch;
+  std::vector<Sequence> batch;
+  Stream compute;
+  std::int64_t steps = 0;
+};
+
+template <class Real>
+double Trainer<Real>::State::step() {
+  double loss = 0;
+  for (int part = 0; part < options.micro_steps; ++part) {
+    const std::int64_t first =
+        (std::int64_t{options.share.rank} * options.micro_steps + part) * std::ssize(batch);
+    text.training(options.seed, steps, first, batch);
+    reducer.begin_step(part + 1 < options.micro_steps ? Exchange::later : Exchange::now);
+    loss += model->forward(batch) / options.micro_steps;
+    ReducerSink<Real> sink(reducer, scratch, compute);
+    model->backward(sink);
+    reducer.finish_step(compute);
+  }
+  compute.synchronize();
+  const OptimizerSpec& spec = optimizer->spec();
+  const Schedule schedule{spec.warmup_steps, options.steps, spec.final_fraction};
+  optimizer->step(parameters.as<Real>(), reducer.gradients().template as<Real>(),
+                  spec.learning_rate * learning_rate(steps++, schedule));
+  return loss;
+}
+
+template <class Real>
+Trainer<Real>::Trainer(Communicator comm, const ModelSpec& spec, const Text& text,
+                       const TrainerOptions& options)
+    : state_(std::make_unique<State>(std::move(comm), spec, text, options)) {}
+template <class Real>
+Trainer<Real>::~Trainer() = default;
+template <class Real>
+Trainer<Real>::Trainer(Trainer&&) noexcept = default;
+
+template <class Real>
+double Trainer<Real>::step() {
+  return state_->step();
+}
+
+template <class Real>
+std::int64_t Trainer<Real>::steps_done() const {
+  return state_->steps;
+}
+
+template <class Real>
+double Trainer<Real>::held_out_loss(std::int64_t first, std::int64_t count) {
+  state_->text.held_out(count, first, state_->batch);
+  return state_->model->forward(state_->batch);
+}
+
+template <class Real>
+int Trainer<Real>::sequences() const {
+  return static_cast<int>(state_->batch.size());
+}
+
+template <class Real>
+std::span<const Real> Trainer<Real>::parameters() const {
+  return state_->parameters.template as<Real>();
+}
+
+template <class Real>
+const GradientReducer& Trainer<Real>::reducer() const {
+  return state_->reducer;
+}
+
+template <class Real>
+std::uint64_t Trainer<Real>::wire_bytes() const {
+  return state_->comm.wire_bytes();
+}
+
+template <class Real>
+std::int64_t Trainer<Real>::held_bytes() const {
+  const auto flat = static_cast<std::int64_t>(state_->reducer.layout().size_bytes());
+  return 2 * flat + state_->optimizer->state_bytes() + state_->model->workspace_bytes() +
+         static_cast<std::int64_t>(state_->scratch.size() * sizeof(Real));
+}
+
+template class Trainer<float>;
+template class Trainer<double>;
+
+}  // namespace weft::examples

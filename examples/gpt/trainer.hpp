@@ -1,0 +1,66 @@
+#pragma once
+// One rank's training loop: model, reducer and optimizer tied together, as a trainer that links weft would.
+//
+// A step draws this rank's share of the global batch, runs forward and backward, lets the reducer average the
+// gradients while backward still runs, and updates the parameters, which start equal on all ranks and stay
+// so. With `micro_steps` the share is worked off in parts whose gradients are summed first. One thread uses a
+// trainer; construction and step() are collective over `comm`.
+//
+//   Trainer<float> trainer(comm, model_spec("gpt-ref"), text, {.share = {comm.rank(), comm.size()}});
+//   for (int step = 0; step < 40; ++step) trainer.step();
+//   double loss = trainer.held_out_loss(0, 16);
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "optimizer.hpp"
+#include "reference.hpp"
+#include "text.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::examples {
+
+/// Which part of the global batch a rank works on. Not always the communicator's: a trainer that does not
+/// communicate still takes its own share.
+struct Share {
+  int rank = 0;
+  int ranks = 1;
+};
+
+struct TrainerOptions {
+  Share share;
+  int micro_steps = 1;
+  std::int64_t steps = 40;  ///< length of the learning-rate schedule
+  std::uint64_t seed = 1;
+  ReducerOptions reducer{};
+};
+
+template <class Real>
+class Trainer {
+ public:
+  Trainer(Communicator comm, const ModelSpec& spec, const Text& text, const TrainerOptions& options);
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+
+  /// @returns the training loss of this rank's share, in nats per byte
+  double step();
+  std::int64_t steps_done() const;
+  /// Mean loss of `count` held-out sequences, of which this call evaluates those from `first` that fit a
+  /// batch.
+  double held_out_loss(std::int64_t first, std::int64_t count);
+  /// Sequences that one held_out_loss() call evaluates.
+  int sequences() const;
+
+  std::span<const Real> parameters() const;
+  const GradientReducer& reducer() const;
+  std::uint64_t wire_bytes() const;
+  /// Parameters, gradients, optimizer state, activations and scratch.
+  std::int64_t held_bytes() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft::examples

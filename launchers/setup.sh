@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what weft needs and is missing, with apt (Debian 12); does nothing when all is there.
+#   launchers/setup.sh        what the quick start builds and runs
+#   launchers/setup.sh test   that, and what the tests need
+# Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
+set -euo pipefail
+
+packages=(g++ cmake make openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev
+          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev)
+case ${1:-run} in
+  run) ;;
+  test) packages+=(libgtest-dev libbenchmark-dev procps) ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run and test" >&2; exit 42 ;;
+esac
+
+missing=()
+if command -v dpkg-query >/dev/null; then
+  for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  done
+else
+  missing=("${packages[@]}")
+fi
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "setup: everything is installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
+if ! command -v apt-get >/dev/null || { [ ${#as_root[@]} -gt 0 ] && ! command -v sudo >/dev/null; }; then
+  echo "setup: cannot install packages here; on Debian 12 these would be: ${missing[*]}"
+  echo "setup: going on, in case they are there under other names"
+  exit 0
+fi
+
+echo "setup: installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" >>"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    echo "setup: apt-get $1 failed; see above" >&2
+    exit 70
+  }
+}
+install update
+install install -y --no-install-recommends "${missing[@]}"
+echo "setup: done"

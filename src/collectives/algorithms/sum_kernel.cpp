@@ -1,0 +1,87 @@
+// Highway compiles this file once for every instruction set and picks one at run time.
+
+#include "collectives/algorithms/sum_kernel.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "collectives/algorithms/sum_kernel.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::detail::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Tag = hn::ScalableTag<float>;
+
+HWY_ATTR const float* source(std::span<const std::byte* const> sources, std::size_t r, std::size_t i) {
+  return reinterpret_cast<const float*>(sources[r]) + i;
+}
+
+// All loads of a group come before its stores, so destinations may alias sources; four vectors in flight hide
+// the latency of the additions, which must stay in rank order.
+template <class Finish>
+HWY_ATTR void sum_groups(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+                         std::size_t count, Finish finish) {
+  const Tag d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    auto a = hn::LoadU(d, source(sources, 0, i));
+    auto b = hn::LoadU(d, source(sources, 0, i + lanes));
+    auto c = hn::LoadU(d, source(sources, 0, i + 2 * lanes));
+    auto e = hn::LoadU(d, source(sources, 0, i + 3 * lanes));
+    for (std::size_t r = 1; r < sources.size(); ++r) {
+      a = hn::Add(a, hn::LoadU(d, source(sources, r, i)));
+      b = hn::Add(b, hn::LoadU(d, source(sources, r, i + lanes)));
+      c = hn::Add(c, hn::LoadU(d, source(sources, r, i + 2 * lanes)));
+      e = hn::Add(e, hn::LoadU(d, source(sources, r, i + 3 * lanes)));
+    }
+    a = finish(a);
+    b = finish(b);
+    c = finish(c);
+    e = finish(e);
+    for (std::byte* const destination : destinations) {
+      float* out = reinterpret_cast<float*>(destination) + i;
+      hn::StoreU(a, d, out);
+      hn::StoreU(b, d, out + lanes);
+      hn::StoreU(c, d, out + 2 * lanes);
+      hn::StoreU(e, d, out + 3 * lanes);
+    }
+  }
+  const hn::CappedTag<float, 1> one;
+  for (; i < count; ++i) {
+    auto sum = hn::LoadU(one, source(sources, 0, i));
+    for (std::size_t r = 1; r < sources.size(); ++r)
+      sum = hn::Add(sum, hn::LoadU(one, source(sources, r, i)));
+    sum = finish(sum);
+    for (std::byte* const destination : destinations)
+      hn::StoreU(sum, one, reinterpret_cast<float*>(destination) + i);
+  }
+}
+
+HWY_ATTR void sum(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+                  std::size_t count, float divisor) {
+  if (divisor == 1.0F) {
+    sum_groups(sources, destinations, count, [](auto v) HWY_ATTR { return v; });
+  } else {
+    sum_groups(sources, destinations, count, [divisor](auto v) HWY_ATTR {
+      return hn::Div(v, hn::Set(hn::DFromV<decltype(v)>(), divisor));
+    });
+  }
+}
+
+}  // namespace weft::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::detail {
+
+HWY_EXPORT(sum);
+
+void sum_f32(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+             std::int64_t count, float divisor) {
+  HWY_DYNAMIC_DISPATCH(sum)(sources, destinations, static_cast<std::size_t>(count), divisor);
+}
+
+}  // namespace weft::detail
+#endif

@@ -1,0 +1,126 @@
+// Data-parallel training beside training on one rank: the same parameters, bitwise where the order of sums is
+// the same, within rounding where it is not.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+
+#include "trainer.hpp"
+
+namespace weft::examples {
+namespace {
+
+/// 20,000 bytes with the structure of text: words of a small vocabulary, so that there is something to learn.
+Text make_text(const ModelSpec& spec) {
+  const std::vector<std::string> words{"the ", "gradient ", "of ", "every ",  "rank ",
+                                       "is ",  "summed ",   "in ", "order.\n"};
+  std::vector<std::uint8_t> bytes;
+  for (std::uint32_t state = 1; bytes.size() < 20'000; state = state * 1664525 + 1013904223) {
+    for (const char letter : words[(state >> 16) % words.size()])
+      bytes.push_back(static_cast<std::uint8_t>(letter));
+  }
+  return Text(std::move(bytes), spec.sequence_bytes(), "a text made for tests");
+}
+
+struct Job {
+  int ranks = 1;
+  int micro_steps = 1;
+  std::size_t bucket_bytes = 16 << 10;
+  bool overlap = false;  ///< communication on a thread of its own
+  bool shared_memory = true;
+};
+
+/// Parameters after training; all ranks must hold the same ones.
+template <class Real>
+std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& job) {
+  const Text text = make_text(spec);
+  std::vector<Real> result;
+  std::mutex mutex;
+  run_as_threads(job.ranks,
+                 [&](Communicator comm) {
+                   Trainer<Real> trainer(comm, spec, text,
+                                         {.share = {comm.rank(), comm.size()},
+                                          .micro_steps = job.micro_steps,
+                                          .steps = steps,
+                                          .reducer = {.bucket_bytes = job.bucket_bytes,
+                                                      .wire = job.overlap ? Stream::queued() : Stream()}});
+                   for (std::int64_t step = 0; step < steps; ++step) trainer.step();
+                   const auto parameters = trainer.parameters();
+                   const std::lock_guard lock(mutex);
+                   if (result.empty()) result.assign(parameters.begin(), parameters.end());
+                   EXPECT_TRUE(std::ranges::equal(result, parameters)) << "ranks hold different parameters";
+                 },
+                 {.shared_memory = job.shared_memory});
+  return result;
+}
+
+template <class Real>
+double relative_error(const std::vector<Real>& a, const std::vector<Real>& b) {
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+ModelSpec tiny(OptimizerKind optimizer) {
+  ModelSpec spec = model_spec("gpt-tiny");
+  spec.optimizer.kind = optimizer;
+  if (optimizer == OptimizerKind::sgd) spec.optimizer.learning_rate = 0.1;
+  return spec;
+}
+
+class DataParallel : public testing::TestWithParam<OptimizerKind> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, DataParallel, testing::Values(OptimizerKind::sgd, OptimizerKind::adamw),
+                         [](const auto& kind) { return kind.param == OptimizerKind::sgd ? "sgd" : "adamw"; });
+
+TEST_P(DataParallel, TwoRanksAreBitwiseOneRankThatAccumulatesTheSameParts) {
+  const ModelSpec spec = tiny(GetParam());
+  EXPECT_EQ(train<float>(spec, 30, {.ranks = 2}), train<float>(spec, 30, {.ranks = 1, .micro_steps = 2}));
+}
+
+TEST_P(DataParallel, AnyNumberOfRanksIsBitwiseOneRankThatAccumulates) {
+  const ModelSpec spec = tiny(GetParam());
+  for (const int ranks : {3, 5, 8}) {
+    EXPECT_EQ(train<float>(spec, 5, {.ranks = ranks}),
+              train<float>(spec, 5, {.ranks = 1, .micro_steps = ranks}))
+        << ranks;
+  }
+}
+
+TEST_P(DataParallel, BucketSizeOverlapAndMemoryDoNotChangeABit) {
+  const ModelSpec spec = tiny(GetParam());
+  const std::vector<float> reference = train<float>(spec, 20, {.ranks = 2});
+  for (const std::size_t bucket_bytes :
+       {std::size_t{1}, std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{25} << 20}) {
+    for (const bool overlap : {false, true}) {
+      EXPECT_EQ(train<float>(spec, 20, {.ranks = 2, .bucket_bytes = bucket_bytes, .overlap = overlap}),
+                reference);
+    }
+  }
+  EXPECT_EQ(train<float>(spec, 20, {.ranks = 2, .shared_memory = false}), reference);
+}
+
+TEST_P(DataParallel, TheSameRunTwiceIsBitwiseTheSame) {
+  const ModelSpec spec = tiny(GetParam());
+  EXPECT_EQ(train<float>(spec, 20, {.ranks = 4, .overlap = true}),
+            train<float>(spec, 20, {.ranks = 4, .overlap = true}));
+}
+
+TEST(DataParallelDouble, FiftySgdStepsEqualTheWholeBatchOnOneRankToRounding) {
+  ModelSpec spec = tiny(OptimizerKind::sgd);
+  const std::vector<double> two = train<double>(spec, 50, {.ranks = 2});
+  spec.sequences *= 2;
+  const std::vector<double> one = train<double>(spec, 50, {.ranks = 1});
+  const double error = relative_error(two, one);
+  EXPECT_LE(error, 1e-9);
+  EXPECT_GT(error, 0) << "the two orders of summation should round differently somewhere";
+  RecordProperty("relative_error", text(error));
+}
+
+}  // namespace
+}  // namespace weft::examples

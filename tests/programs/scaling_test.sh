@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# weft-scaling as a stranger uses it: help, a small job under each launcher, its figures, and every wrong input.
+# usage: scaling_test.sh WEFT_SCALING WEFT_LAUNCH [MPIRUN]
+set -u
+scaling=$1 launch=$2 mpirun=${3:-}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT WEFT_RANK WEFT_SIZE WEFT_RENDEZVOUS
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# check NAME STATUS PATTERN COMMAND...: the status, and a line of standard output or error that matches PATTERN
+check() {
+  local name=$1 expected=$2 pattern=$3
+  shift 3
+  timeout -k 5 120 "$@" >"$work/out" 2>"$work/err" </dev/null
+  local status=$?
+  if [ $status -ne "$expected" ]; then
+    echo "FAILED: $name: status $status, not $expected"
+  elif ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then
+    echo "FAILED: $name: no line matches $pattern"
+  else
+    echo "ok: $name"
+    return
+  fi
+  sed 's/^/    | /' "$work/out" "$work/err"
+  failures=$((failures + 1))
+}
+
+# refused NAME PATTERN COMMAND...: status 42 and one line on standard error
+refused() {
+  check "$1" 42 "$2" "${@:3}"
+  [ "$(wc -l <"$work/err")" -eq 1 ] || { echo "FAILED: $1: not one line: $(cat "$work/err")"; failures=$((failures + 1)); }
+}
+
+head -c 40000 /dev/urandom | base64 >"$work/text.txt"
+: >"$work/empty.txt"
+echo "too short" >"$work/short.txt"
+mkdir "$work/nothing"
+small=(--model gpt-tiny --steps 6 --text "$work/text.txt")
+
+check help 0 "mpirun -n 2 weft-scaling" "$scaling" --help
+refused "unknown option" "unrecognised option '--modle'" "$scaling" --modle gpt-ref
+refused "unknown model" "gpt-ref, mlp-8x1024" "$scaling" --model gpt-5
+refused "unknown strategy" "'zero9'.*allowed are nocomm and ddp" "$scaling" --strategies nocomm,zero9
+refused "strategy twice" "'ddp' twice" "$scaling" --strategies ddp,ddp
+refused "no steps" "--steps 0 is not" "$scaling" --steps 0
+refused "steps that are no number" "--steps" "$scaling" --steps many
+refused "no buckets" "--bucket-bytes 0" "$scaling" --bucket-bytes 0
+refused "a word that is no option" "positional" "$scaling" gpt-ref
+refused "missing text" "$work/missing" "$scaling" --text "$work/missing"
+refused "empty text" "empty.txt" "$scaling" --text "$work/empty.txt"
+refused "empty folder" "nothing" "$scaling" --text "$work/nothing"
+refused "text shorter than a sequence" "short.txt" "$scaling" --text "$work/short.txt" --model gpt-tiny
+refused "ranks that nobody provides" "--ranks 3, but the launcher .* provides 1; start it with mpirun -n 3" "$scaling" --ranks 3 "${small[@]}"
+refused "rank outside the size" "RANK=2" env RANK=2 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29511 "$scaling" "${small[@]}"
+refused "missing MASTER_ADDR" "MASTER_ADDR" env RANK=0 WORLD_SIZE=2 MASTER_PORT=29511 "$scaling" "${small[@]}"
+check "a peer that never arrives" 75 "rank 1 .*did not|missing.*rank 1|rank 1" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29512 WEFT_CONNECT_TIMEOUT=1 "$scaling" "${small[@]}"
+check "a full disk" 70 "/dev/full" "$scaling" "${small[@]}" --json /dev/full
+check "a folder that is not there" 70 "/no/such" "$scaling" "${small[@]}" --json /no/such/folder/figures.json
+
+check "one rank" 0 "^ddp +1 " "$scaling" "${small[@]}" --json "$work/one.json"
+check "two ranks of weft-launch" 0 "host \(shared memory\)" "$launch" -n 2 "$scaling" "${small[@]}" --ranks 2 --json "$work/two.json" --trace "$work/trace.json"
+for key in strategy ranks step_seconds median p99 tokens_per_second efficiency_vs_nocomm efficiency_vs_single \
+  exposed_seconds wire_bytes_per_step peak_bytes_per_rank loss first last; do
+  grep -q "\"$key\":" "$work/two.json" || { echo "FAILED: no $key in the figures"; failures=$((failures + 1)); }
+done
+grep -q '"name":"all_reduce #' "$work/trace.json" || { echo "FAILED: no all_reduce in the trace"; failures=$((failures + 1)); }
+check "figures on standard output, the rest on standard error" 0 '^\{"runs":' "$launch" -n 2 "$scaling" "${small[@]}" --json -
+[ "$(wc -l <"$work/out")" -eq 1 ] || { echo "FAILED: more than the figures on standard output"; failures=$((failures + 1)); }
+if [ -n "$mpirun" ]; then
+  check "three ranks of mpirun" 0 "^ddp +3 " env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$scaling" "${small[@]}"
+  check "three nodes of mpirun" 0 "host \(MPI\)" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}"
+  check "wrong input on every rank of mpirun" 42 "empty.txt" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none "$scaling" --text "$work/empty.txt"
+fi
+
+# A rank that dies in training is named by the others, and the job ends with 75.
+cat >"$work/die.sh" <<'DIE'
+#!/bin/bash
+if [ "$WEFT_RANK" = 1 ]; then
+  "$@" & child=$!
+  sleep 2
+  kill -9 $child
+  wait $child 2>/dev/null
+  sleep 3
+  exit 75
+fi
+exec "$@"
+DIE
+chmod +x "$work/die.sh"
+check "a rank that is killed" 75 "rank 0: .*rank 1 \(process [0-9]+\) has died" "$launch" -n 2 "$work/die.sh" "$scaling" --model gpt-tiny --steps 200000 --strategies ddp --text "$work/text.txt"
+
+if [ $failures -gt 0 ]; then
+  echo "$failures failed"
+  exit 1
+fi

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds and runs every test: as users build it, under the address and undefined-behaviour
+# sanitizers, and (core, threads, gradient) under the thread sanitizer.
+#   tests/run.sh [PRESET...]     default: dev asan tsan
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+launchers/setup.sh test
+presets=("${@:-}")
+if [ -z "${presets[0]}" ]; then presets=(dev asan tsan); fi
+jobs=$(nproc)
+mkdir -p build
+begin=$SECONDS
+passed=0
+failed=0
+for preset in "${presets[@]}"; do
+  log=build/tests-$preset.log
+  echo "$preset: building, $jobs at a time"
+  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } >"$log" 2>&1; then
+    tail -n 40 "$log"
+    echo "run.sh: $preset does not build; all of it is in $log" >&2
+    exit 1
+  fi
+  sed -n '/^-- weft /,/^$/p' "$log"
+  echo "$preset: testing"
+  ctest --preset "$preset" -j "$jobs" >>"$log" 2>&1 || true
+  summary=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1) || true
+  if [ -z "$summary" ]; then
+    tail -n 40 "$log"
+    echo "run.sh: $preset ran no test; all of it is in $log" >&2
+    exit 1
+  fi
+  total=${summary##* }
+  bad=$(echo "$summary" | sed -E 's/.*passed, ([0-9]+) tests? failed.*/\1/')
+  if [ "$bad" -gt 0 ]; then sed -n '/The following tests FAILED/,$p' "$log"; grep -E 'FAILED|Failure|ERROR: |WARNING: Thread' -A 12 "$log" | head -n 200; fi
+  echo "$preset: $((total - bad)) of $total tests passed after $((SECONDS - begin)) s"
+  passed=$((passed + total - bad))
+  failed=$((failed + bad))
+done
+echo
+echo "$passed passed, $failed failed"
+if [ "$failed" -gt 0 ]; then
+  echo "run.sh: tests failed; run one again with: ctest --preset PRESET -R NAME --output-on-failure"
+  exit 1
+fi
+echo "run.sh: all $passed tests passed in $((SECONDS - begin)) s. Next: launchers/quickstart.sh"

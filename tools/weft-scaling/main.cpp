@@ -1,0 +1,61 @@
+#include <iomanip>
+#include <iostream>
+
+#include "common/command_line.hpp"
+#include "measure.hpp"
+#include "report.hpp"
+
+namespace {
+
+using namespace weft;
+
+/// Collective: refuses on every rank alike, before anybody waits for anybody.
+void check_ranks(const scaling::Options& options, const World& world) {
+  if (!options.ranks || *options.ranks == world.size()) return;
+  throw Error(ErrorKind::usage,
+              text("--ranks ", *options.ranks, ", but the launcher (", name(world.launcher()), ") provides ",
+                   world.size()),
+              text("start it with mpirun -n ", *options.ranks, " or weft-launch -n ", *options.ranks));
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const scaling::Options options = scaling::parse(arguments);
+  if (options.help) {
+    std::cout << scaling::help();
+    return 0;
+  }
+  const World world = World::from_environment();
+  check_ranks(options, world);
+  const bool speaks = world.rank() == 0;
+  const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
+  const Communicator comm = connect(world, {.trace = trace});
+
+  // With the figures on standard output, the rest goes to standard error.
+  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
+  if (speaks) {
+    people << text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
+                   ", text ", options.text, "\n")
+           << std::flush;
+  }
+  const auto say = [&](const std::string& strategy, std::int64_t step, double training, double held_out) {
+    if (!speaks) return;
+    std::ostringstream line;
+    line << std::fixed << std::setprecision(3) << std::left << std::setw(8) << strategy << std::right
+         << " step " << std::setw(5) << step << "/" << options.steps << "   loss " << training
+         << "   held out " << held_out << '\n';
+    people << std::move(line).str() << std::flush;
+  };
+  const std::vector<scaling::Run> runs = scaling::measure(comm, options, {say});
+  if (!speaks) return 0;
+  people << '\n';
+  scaling::print_table(people, runs);
+  if (options.json) scaling::write(*options.json, scaling::to_json(runs));
+  if (trace) trace->write(*options.trace);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return weft::tool::run_program("weft-scaling", argc, argv, run);
+}

@@ -1,0 +1,40 @@
+#pragma once
+// Trains under each strategy, in turns, and gathers every rank's times.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::scaling {
+
+/// One row of the result. Times are this machine's; see README.md for how to read them.
+struct Run {
+  std::string strategy;
+  int ranks = 1;
+  double median_seconds = 0;     ///< of a step; mean of the ranks' medians
+  double p99_seconds = 0;        ///< worst rank's
+  double tokens_per_second = 0;  ///< of all ranks
+  std::optional<double> efficiency_vs_nocomm;
+  std::optional<double> efficiency_vs_single;  ///< per rank, of one rank that has the machine to itself
+  double exposed_seconds = 0;                  ///< per step, mean over ranks
+  double wire_bytes_per_step = 0;              ///< one rank's payload
+  std::int64_t peak_bytes_per_rank = 0;
+  double first_loss = 0;  ///< held out, before the first step
+  double last_loss = 0;   ///< held out, after the last
+};
+
+/// Called on rank 0 as training goes on.
+struct Progress {
+  std::function<void(const std::string& strategy, std::int64_t step, double training_loss,
+                     double held_out_loss)>
+      loss;
+};
+
+/// Collective. The same result on every rank.
+std::vector<Run> measure(const Communicator& comm, const Options& options, const Progress& progress);
+
+}  // namespace weft::scaling

@@ -1,0 +1,107 @@
+#include "options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
+
+#include "common/command_line.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::scaling {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::array<std::string_view, 2> known_strategies{"nocomm", "ddp"};
+
+po::options_description description(Options& options, std::string& strategies) {
+  std::string models;
+  for (const auto& spec : examples::model_specs()) models += (models.empty() ? "" : ", ") + spec.name;
+  po::options_description result("Options", 110);
+  result.add_options()  //
+      ("text", po::value(&options.text)->value_name("PATH"),
+       "file or folder to train on (/usr/share/common-licenses); the last tenth is held out")              //
+      ("model", po::value(&options.model)->value_name("NAME"), ("workload (gpt-ref): " + models).c_str())  //
+      ("strategies", po::value(&strategies)->value_name("LIST"),
+       "what to run, by commas (nocomm,ddp): nocomm, ddp")                                           //
+      ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")  //
+      ("seed", po::value(&options.seed)->value_name("N"),
+       "of the parameters and the order of the text (1)")  //
+      ("bucket-bytes", po::value(&options.bucket_bytes)->value_name("N"),
+       "gradients that travel together (26214400)")                                                         //
+      ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
+      ("json", po::value<std::string>()->value_name("FILE"),
+       "write the figures to FILE, - for standard output")  //
+      ("trace", po::value<std::string>()->value_name("FILE"),
+       "write rank 0's operations to FILE, for ui.perfetto.dev")  //
+      ("help,h", "this text");
+  return result;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+void check(const Options& options) {
+  if (options.steps < 1 || options.steps > 1'000'000) {
+    throw Error(ErrorKind::usage, text("--steps ", options.steps, " is not a number from 1 to 1000000"));
+  }
+  if (options.bucket_bytes == 0)
+    throw Error(ErrorKind::usage, "--bucket-bytes 0 is not a number of 1 or more");
+  if (options.ranks && *options.ranks < 1) {
+    throw Error(ErrorKind::usage, text("--ranks ", *options.ranks, " is not a number of 1 or more"));
+  }
+  if (options.strategies.empty())
+    throw Error(ErrorKind::usage, "--strategies is empty", "allowed are nocomm and ddp");
+  for (const std::string& strategy : options.strategies) {
+    if (std::ranges::find(known_strategies, strategy) == known_strategies.end()) {
+      throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
+                  "allowed are nocomm and ddp");
+    }
+    if (std::ranges::count(options.strategies, strategy) > 1) {
+      throw Error(ErrorKind::usage, text("--strategies names '", strategy, "' twice"));
+    }
+  }
+  (void)examples::model_spec(options.model);
+}
+
+}  // namespace
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options options;
+  std::string strategies;
+  const po::variables_map values =
+      tool::parse(arguments, description(options, strategies), "weft-scaling --help");
+  options.help = values.count("help") != 0;
+  if (options.help) return options;
+  if (values.count("strategies") != 0) options.strategies = split(strategies);
+  if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
+  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
+  check(options);
+  return options;
+}
+
+std::string help() {
+  Options options;
+  std::string strategies;
+  std::ostringstream out;
+  out << "weft-scaling [options]\n\n"
+         "Trains a model on every rank the launcher provides, under each strategy, and prints how fast and "
+         "how well it\n"
+         "went. Strategies take turns of a few steps, so that a machine that changes its speed changes it "
+         "for all.\n\n"
+      << description(options, strategies)
+      << "\nExamples:\n"
+         "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
+         "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n\n"
+         "Exit status: 0 done, 42 wrong usage or input, 75 a rank was lost or did not come, 70 a fault of "
+         "the system.\n";
+  return std::move(out).str();
+}
+
+}  // namespace weft::scaling

@@ -1,0 +1,30 @@
+#pragma once
+// The command line of weft-scaling, as values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference.hpp"
+
+namespace weft::scaling {
+
+struct Options {
+  std::string text = "/usr/share/common-licenses";
+  std::string model = "gpt-ref";
+  std::vector<std::string> strategies{"nocomm", "ddp"};
+  std::int64_t steps = 40;
+  std::uint64_t seed = 1;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  std::optional<int> ranks;          ///< must be what the launcher provides
+  std::optional<std::string> json;   ///< file, or - for standard output
+  std::optional<std::string> trace;  ///< file for rank 0's timeline
+  bool help = false;
+};
+
+/// @throws Error (usage) naming the argument, its value and what is allowed
+Options parse(const std::vector<std::string>& arguments);
+std::string help();
+
+}  // namespace weft::scaling

@@ -1,0 +1,72 @@
+#include "report.hpp"
+
+#include <boost/json.hpp>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+
+#include "weft/core/error.hpp"
+
+namespace weft::scaling {
+namespace {
+
+std::string share(const std::optional<double>& value) {
+  if (!value) return "-";
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(3) << *value;
+  return std::move(out).str();
+}
+
+boost::json::value or_null(const std::optional<double>& value) {
+  return value ? boost::json::value(*value) : boost::json::value(nullptr);
+}
+
+}  // namespace
+
+void print_table(std::ostream& out, const std::vector<Run>& runs) {
+  std::ostringstream table;
+  table << "strategy   ranks  step ms   p99 ms  tokens/s  vs nocomm  vs single  exposed ms  sent MB/step  "
+           "held MB  held-out loss\n";
+  for (const Run& run : runs) {
+    table << std::left << std::setw(9) << run.strategy << std::right << std::fixed << std::setw(7)
+          << run.ranks << std::setprecision(1) << std::setw(9) << run.median_seconds * 1e3 << std::setw(9)
+          << run.p99_seconds * 1e3 << std::setprecision(0) << std::setw(10) << run.tokens_per_second
+          << std::setw(11) << share(run.efficiency_vs_nocomm) << std::setw(11)
+          << share(run.efficiency_vs_single) << std::setprecision(1) << std::setw(12)
+          << run.exposed_seconds * 1e3 << std::setw(14) << run.wire_bytes_per_step * 1e-6 << std::setw(9)
+          << static_cast<double>(run.peak_bytes_per_rank) * 1e-6 << std::setprecision(3) << std::setw(8)
+          << run.first_loss << " ->" << std::setw(6) << run.last_loss << '\n';
+  }
+  out << std::move(table).str() << std::flush;
+}
+
+std::string to_json(const std::vector<Run>& runs) {
+  boost::json::array rows;
+  for (const Run& run : runs) {
+    rows.push_back({{"strategy", run.strategy},
+                    {"ranks", run.ranks},
+                    {"step_seconds", {{"median", run.median_seconds}, {"p99", run.p99_seconds}}},
+                    {"tokens_per_second", run.tokens_per_second},
+                    {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
+                    {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
+                    {"exposed_seconds", run.exposed_seconds},
+                    {"wire_bytes_per_step", run.wire_bytes_per_step},
+                    {"peak_bytes_per_rank", run.peak_bytes_per_rank},
+                    {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}});
+  }
+  return boost::json::serialize(boost::json::object{{"runs", std::move(rows)}}) + "\n";
+}
+
+void write(const std::string& path, const std::string& content) {
+  if (path == "-") {
+    std::cout << content << std::flush;
+    if (!std::cout) throw system_error("cannot write to standard output");
+    return;
+  }
+  std::ofstream file(path);
+  file << content;
+  file.close();
+  if (!file) throw system_error(text("cannot write ", path));
+}
+
+}  // namespace weft::scaling

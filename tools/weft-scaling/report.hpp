@@ -1,0 +1,20 @@
+#pragma once
+// The figures of weft-scaling, for people and for machines.
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "measure.hpp"
+
+namespace weft::scaling {
+
+void print_table(std::ostream& out, const std::vector<Run>& runs);
+
+/// {"runs": [{"strategy", "ranks", "step_seconds": {"median", "p99"}, ...}]}
+std::string to_json(const std::vector<Run>& runs);
+
+/// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
+void write(const std::string& path, const std::string& content);
+
+}  // namespace weft::scaling
