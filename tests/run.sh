@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test: as users build it, under the address and undefined-behaviour
-# sanitizers, and (core, threads, gradient) under the thread sanitizer.
-#   tests/run.sh [PRESET...]     default: dev asan tsan
+# sanitizers, (core, threads, gradient) under the thread sanitizer, and built with nothing but a compiler.
+#   tests/run.sh [PRESET...]     default: dev asan tsan minimal
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 launchers/setup.sh test
 presets=("${@:-}")
-if [ -z "${presets[0]}" ]; then presets=(dev asan tsan); fi
+if [ -z "${presets[0]}" ]; then presets=(dev asan tsan minimal); fi
 jobs=$(nproc)
 mkdir -p build
 begin=$SECONDS

@@ -2,6 +2,8 @@
 //   mpirun -n 2 gpt --text my_book.txt --steps 400
 
 #include <iostream>
+#include <optional>
+#include <tuple>
 
 #include "common/command_line.hpp"
 #include "trainer.hpp"
@@ -15,6 +17,8 @@ struct Options {
   std::string text = "/usr/share/common-licenses";
   std::string model = "gpt-ref";
   std::string optimizer;
+  std::optional<double> learning_rate;
+  std::optional<double> final_fraction;
   std::int64_t steps = 400;
   std::uint64_t seed = 1;
 };
@@ -25,7 +29,10 @@ po::options_description description(Options& options) {
       ("text", po::value(&options.text)->value_name("PATH"), "file or folder to learn, as bytes")  //
       ("model", po::value(&options.model)->value_name("NAME"), "gpt-ref, mlp-8x1024 or gpt-tiny")  //
       ("optimizer", po::value(&options.optimizer)->value_name("NAME"),
-       "adamw (with the model's settings) or sgd")                                          //
+       "adamw (with the model's settings) or sgd")                                                          //
+      ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
+      ("final-fraction", po::value<double>()->value_name("SHARE"),
+       "share of the peak that the cosine ends at (the model's own)")                       //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")         //
       ("seed", po::value(&options.seed)->value_name("N"), "of parameters and batches (1)")  //
       ("help,h", "this text");
@@ -40,6 +47,14 @@ examples::ModelSpec chosen(const Options& options) {
     spec.optimizer = {.kind = examples::OptimizerKind::sgd, .learning_rate = 0.1, .momentum = 0.9};
   } else if (!options.optimizer.empty() && options.optimizer != "adamw") {
     throw Error(ErrorKind::usage, text("--optimizer ", options.optimizer), "allowed are adamw and sgd");
+  }
+  for (const auto& [name, given, setting] :
+       {std::tuple{"--learning-rate", options.learning_rate, &spec.optimizer.learning_rate},
+        std::tuple{"--final-fraction", options.final_fraction, &spec.optimizer.final_fraction}}) {
+    if (!given) continue;
+    if (!(*given > 0 && *given <= 1))
+      throw Error(ErrorKind::usage, text(name, " ", *given, " is not above 0 and at most 1"));
+    *setting = *given;
   }
   return spec;
 }
@@ -68,6 +83,8 @@ int run(const std::vector<std::string>& arguments) {
               << "\nExample:\n  mpirun -n 2 gpt --text /usr/share/common-licenses --steps 400\n";
     return 0;
   }
+  if (values.count("learning-rate") != 0) options.learning_rate = values["learning-rate"].as<double>();
+  if (values.count("final-fraction") != 0) options.final_fraction = values["final-fraction"].as<double>();
   const examples::ModelSpec spec = chosen(options);
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 

@@ -43,11 +43,15 @@ void agree_on(Communicator& comm, const BucketPlan& plan) {
   }
 }
 
+std::size_t default_bucket_bytes(const Communicator& comm) {
+  return std::size_t{comm.topology().nodes() == 1 ? 1U : 25U} << 20;
+}
+
 }  // namespace
 
 GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)
     : comm_(std::move(comm)),
-      plan_(plan_buckets(layout, options.bucket_bytes)),
+      plan_(plan_buckets(layout, options.bucket_bytes.value_or(default_bucket_bytes(comm_)))),
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
       wire_(options.wire ? *options.wire : comm_.progress_stream()),
       exposure_(std::make_shared<Exposure>()),

@@ -28,8 +28,8 @@ po::options_description description(Options& options, std::string& strategies) {
       ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")  //
       ("seed", po::value(&options.seed)->value_name("N"),
        "of the parameters and the order of the text (1)")  //
-      ("bucket-bytes", po::value(&options.bucket_bytes)->value_name("N"),
-       "gradients that travel together (26214400)")                                                         //
+      ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
+       "gradients that travel together (1 MiB within a node, 25 MiB between nodes)")                        //
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
       ("json", po::value<std::string>()->value_name("FILE"),
        "write the figures to FILE, - for standard output")  //
@@ -79,6 +79,7 @@ Options parse(const std::vector<std::string>& arguments) {
   options.help = values.count("help") != 0;
   if (options.help) return options;
   if (values.count("strategies") != 0) options.strategies = split(strategies);
+  if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();

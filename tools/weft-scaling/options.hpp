@@ -16,10 +16,10 @@ struct Options {
   std::vector<std::string> strategies{"nocomm", "ddp"};
   std::int64_t steps = 40;
   std::uint64_t seed = 1;
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-  std::optional<int> ranks;          ///< must be what the launcher provides
-  std::optional<std::string> json;   ///< file, or - for standard output
-  std::optional<std::string> trace;  ///< file for rank 0's timeline
+  std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
+  std::optional<int> ranks;                 ///< must be what the launcher provides
+  std::optional<std::string> json;          ///< file, or - for standard output
+  std::optional<std::string> trace;         ///< file for rank 0's timeline
   bool help = false;
 };
 

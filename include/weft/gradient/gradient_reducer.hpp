@@ -34,7 +34,9 @@ namespace weft {
 enum class Exchange { now, later };
 
 struct ReducerOptions {
-  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Default: 1 MiB within a node, where a bucket that is reduced at once is still in the cache and an operation costs
+  /// microseconds; 25 MiB between nodes.
+  std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   std::optional<Stream> wire{};      ///< default: comm.progress_stream()
 };
