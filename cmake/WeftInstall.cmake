@@ -1,5 +1,4 @@
 # cmake --install: libraries, headers and a package that find_package(weft) finds from outside.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(floors weft_core weft_collectives weft_gradient weft)

@@ -1,5 +1,7 @@
 # One static or shared library a floor (BUILD_SHARED_LIBS decides), and the warnings of the house.
 
+include(GNUInstallDirs)
+
 add_library(weft_warnings INTERFACE)
 target_compile_options(weft_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual

@@ -32,7 +32,10 @@ for preset in "${presets[@]}"; do
   fi
   total=${summary##* }
   bad=$(echo "$summary" | sed -E 's/.*passed, ([0-9]+) tests? failed.*/\1/')
-  if [ "$bad" -gt 0 ]; then sed -n '/The following tests FAILED/,$p' "$log"; grep -E 'FAILED|Failure|ERROR: |WARNING: Thread' -A 12 "$log" | head -n 200; fi
+  if [ "$bad" -gt 0 ]; then
+    grep -E '\*\*\*(Failed|Timeout|Exception)' -A 60 "$log" | grep -vE '^( +Start|[0-9]+/[0-9]+ Test.* Passed )' | head -n 300
+    sed -n '/The following tests FAILED/,$p' "$log"
+  fi
   echo "$preset: $((total - bad)) of $total tests passed after $((SECONDS - begin)) s"
   passed=$((passed + total - bad))
   failed=$((failed + bad))

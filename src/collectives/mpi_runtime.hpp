@@ -5,19 +5,12 @@
 // is used as it is and never finalized. When an exception unwinds, or after mark_broken(), MPI_Finalize is
 // not called: it waits for the other ranks, and a rank that leaves without it is what makes mpirun end them.
 
-// Not MPI's deprecated C++ classes: they would need a library of their own.
-#ifndef OMPI_SKIP_MPICXX
-#define OMPI_SKIP_MPICXX 1
-#endif
-#ifndef MPICH_SKIP_MPICXX
-#define MPICH_SKIP_MPICXX 1
-#endif
-#include <mpi.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
+
+#include "weft/interop/mpi.hpp"
 
 namespace weft::detail {
 

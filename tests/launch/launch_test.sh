@@ -4,47 +4,9 @@
 # left out)
 set -u
 launch=$1 probe=$2 mpirun=${3:-} mpi_probe=${4:-}
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT WEFT_RANK WEFT_SIZE WEFT_RENDEZVOUS WEFT_LOG WEFT_CONNECT_TIMEOUT
-
-work=$(mktemp -d)
+. "$(dirname "$0")/../support/checks.sh"
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-fail() {
-  echo "FAILED: $1"
-  sed 's/^/    | /' "$work/out" "$work/err"
-  failures=$((failures + 1))
-}
-
-# check NAME STATUS PATTERN COMMAND...: the status, and a line of standard output or error that matches PATTERN
-check() {
-  local name=$1 expected=$2 pattern=$3
-  shift 3
-  timeout -k 5 60 "$@" > "$work/out" 2> "$work/err" < /dev/null
-  local status=$?
-  if [ $status -ne "$expected" ]; then
-    fail "$name: status $status, not $expected"
-  elif ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then
-    fail "$name: no line matches $pattern"
-  else
-    echo "ok: $name"
-  fi
-}
-
-# refused NAME PATTERN COMMAND...: status 42, one line on standard error, nothing on standard output
-refused() {
-  check "$1" 42 "$2" "${@:3}"
-  [ "$(wc -l < "$work/err")" -eq 1 ] || fail "$1: not one line"
-  [ ! -s "$work/out" ] || fail "$1: something on standard output"
-}
-
-# lines NAME COUNT PATTERN: how often PATTERN was in the output of the last check
-lines() {
-  [ "$(cat "$work/out" "$work/err" | grep -Ec -- "$3")" -eq "$2" ] || fail "$1: not $2 lines match $3"
-}
 
 nothing_left() {
   local left
@@ -205,5 +167,4 @@ if [ -n "$mpirun" ]; then
   nothing_left "mpirun"
 fi
 
-echo "$failures failed"
-[ $failures -eq 0 ]
+finish

@@ -3,35 +3,7 @@
 # usage: scaling_test.sh WEFT_SCALING WEFT_LAUNCH [MPIRUN]
 set -u
 scaling=$1 launch=$2 mpirun=${3:-}
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT WEFT_RANK WEFT_SIZE WEFT_RENDEZVOUS
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-# check NAME STATUS PATTERN COMMAND...: the status, and a line of standard output or error that matches PATTERN
-check() {
-  local name=$1 expected=$2 pattern=$3
-  shift 3
-  timeout -k 5 120 "$@" >"$work/out" 2>"$work/err" </dev/null
-  local status=$?
-  if [ $status -ne "$expected" ]; then
-    echo "FAILED: $name: status $status, not $expected"
-  elif ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then
-    echo "FAILED: $name: no line matches $pattern"
-  else
-    echo "ok: $name"
-    return
-  fi
-  sed 's/^/    | /' "$work/out" "$work/err"
-  failures=$((failures + 1))
-}
-
-# refused NAME PATTERN COMMAND...: status 42 and one line on standard error
-refused() {
-  check "$1" 42 "$2" "${@:3}"
-  [ "$(wc -l <"$work/err")" -eq 1 ] || { echo "FAILED: $1: not one line: $(cat "$work/err")"; failures=$((failures + 1)); }
-}
+. "$(dirname "$0")/../support/checks.sh"
 
 head -c 40000 /dev/urandom | base64 >"$work/text.txt"
 : >"$work/empty.txt"
@@ -55,7 +27,7 @@ refused "text shorter than a sequence" "short.txt" "$scaling" --text "$work/shor
 refused "ranks that nobody provides" "--ranks 3, but the launcher .* provides 1; start it with mpirun -n 3" "$scaling" --ranks 3 "${small[@]}"
 refused "rank outside the size" "RANK=2" env RANK=2 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29511 "$scaling" "${small[@]}"
 refused "missing MASTER_ADDR" "MASTER_ADDR" env RANK=0 WORLD_SIZE=2 MASTER_PORT=29511 "$scaling" "${small[@]}"
-check "a peer that never arrives" 75 "rank 1 .*did not|missing.*rank 1|rank 1" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29512 WEFT_CONNECT_TIMEOUT=1 "$scaling" "${small[@]}"
+check "a peer that never arrives" 75 "rank 1 of 2 did not arrive within 1" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29512 WEFT_CONNECT_TIMEOUT=1 "$scaling" "${small[@]}"
 check "a full disk" 70 "/dev/full" "$scaling" "${small[@]}" --json /dev/full
 check "a folder that is not there" 70 "/no/such" "$scaling" "${small[@]}" --json /no/such/folder/figures.json
 
@@ -63,14 +35,27 @@ check "one rank" 0 "^ddp +1 " "$scaling" "${small[@]}" --json "$work/one.json"
 check "two ranks of weft-launch" 0 "host \(shared memory\)" "$launch" -n 2 "$scaling" "${small[@]}" --ranks 2 --json "$work/two.json" --trace "$work/trace.json"
 for key in strategy ranks step_seconds median p99 tokens_per_second efficiency_vs_nocomm efficiency_vs_single \
   exposed_seconds wire_bytes_per_step peak_bytes_per_rank loss first last; do
-  grep -q "\"$key\":" "$work/two.json" || { echo "FAILED: no $key in the figures"; failures=$((failures + 1)); }
+  grep -q "\"$key\":" "$work/two.json" || fail "no $key in the figures"
 done
-grep -q '"name":"all_reduce #' "$work/trace.json" || { echo "FAILED: no all_reduce in the trace"; failures=$((failures + 1)); }
+grep -q '"name":"all_reduce #' "$work/trace.json" || fail "no all_reduce in the trace"
+# Processes, like threads: bucket size, progress and transport do not change a bit of the loss, nor does a second run.
+loss_of() { grep -oE '"loss":\{[^}]*\}' "$work/run.json"; }
+ddp=("$scaling" "${small[@]}" --strategies ddp --json "$work/run.json")
+check "a reference run" 0 "^ddp +2 " "$launch" -n 2 "${ddp[@]}"
+reference=$(loss_of)
+same() {
+  check "$1" 0 "^ddp +2 " "${@:2}"
+  [ -n "$reference" ] && [ "$(loss_of)" = "$reference" ] || fail "$1: $(loss_of) where $reference was"
+}
+same "the same run twice" "$launch" -n 2 "${ddp[@]}"
+for bytes in 65536 1048576 26214400; do same "buckets of $bytes bytes" "$launch" -n 2 "${ddp[@]}" --bucket-bytes $bytes; done
+same "a progress thread" env WEFT_PROGRESS=thread "$launch" -n 2 "${ddp[@]}"
 check "figures on standard output, the rest on standard error" 0 '^\{"runs":' "$launch" -n 2 "$scaling" "${small[@]}" --json -
-[ "$(wc -l <"$work/out")" -eq 1 ] || { echo "FAILED: more than the figures on standard output"; failures=$((failures + 1)); }
+[ "$(wc -l <"$work/out")" -eq 1 ] || fail "more than the figures on standard output"
 if [ -n "$mpirun" ]; then
   check "three ranks of mpirun" 0 "^ddp +3 " env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$scaling" "${small[@]}"
   check "three nodes of mpirun" 0 "host \(MPI\)" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}"
+  same "two nodes" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none sh -c 'WEFT_HOST_ID=$OMPI_COMM_WORLD_RANK exec "$@"' sh "${ddp[@]}"
   check "wrong input on every rank of mpirun" 42 "empty.txt" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none "$scaling" --text "$work/empty.txt"
 fi
 
@@ -90,7 +75,4 @@ DIE
 chmod +x "$work/die.sh"
 check "a rank that is killed" 75 "rank 0: .*rank 1 \(process [0-9]+\) has died" "$launch" -n 2 "$work/die.sh" "$scaling" --model gpt-tiny --steps 200000 --strategies ddp --text "$work/text.txt"
 
-if [ $failures -gt 0 ]; then
-  echo "$failures failed"
-  exit 1
-fi
+finish

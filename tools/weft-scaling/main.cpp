@@ -24,6 +24,9 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << scaling::help();
     return 0;
   }
+  // Before anybody waits for anybody: wrong input is refused by every rank alike.
+  const examples::Text source =
+      examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
   const World world = World::from_environment();
   check_ranks(options, world);
   const bool speaks = world.rank() == 0;
@@ -45,7 +48,7 @@ int run(const std::vector<std::string>& arguments) {
          << "   held out " << held_out << '\n';
     people << std::move(line).str() << std::flush;
   };
-  const std::vector<scaling::Run> runs = scaling::measure(comm, options, {say});
+  const std::vector<scaling::Run> runs = scaling::measure(comm, options, source, {say});
   if (!speaks) return 0;
   people << '\n';
   scaling::print_table(people, runs);

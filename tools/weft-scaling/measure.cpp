@@ -144,9 +144,9 @@ double measure_single(Communicator comm, const Options& options, const examples:
 
 }  // namespace
 
-std::vector<Run> measure(const Communicator& comm, const Options& options, const Progress& progress) {
+std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
+                         const Progress& progress) {
   const examples::ModelSpec& spec = examples::model_spec(options.model);
-  const examples::Text text = examples::Text::read(options.text, spec.sequence_bytes());
   const double single = measure_single(comm, options, text);
 
   std::vector<Contestant> contestants;

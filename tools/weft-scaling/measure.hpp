@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "options.hpp"
+#include "text.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::scaling {
@@ -35,6 +36,7 @@ struct Progress {
 };
 
 /// Collective. The same result on every rank.
-std::vector<Run> measure(const Communicator& comm, const Options& options, const Progress& progress);
+std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
+                         const Progress& progress);
 
 }  // namespace weft::scaling
