@@ -40,7 +40,7 @@ int exit_code(ErrorKind kind) noexcept {
 }
 
 Error::Error(ErrorKind kind, std::string problem, std::string advice, ErrorContext context,
-             std::source_location where)
+             SourceLocation where)
     : kind_(kind),
       problem_(std::move(problem)),
       advice_(std::move(advice)),
@@ -76,7 +76,7 @@ void Error::compose() {
   line_ = std::move(out).str();
 }
 
-Error system_error(const std::string& problem, const std::string& advice, std::source_location where) {
+Error system_error(const std::string& problem, const std::string& advice, SourceLocation where) {
   return Error(ErrorKind::system, text(problem, ": ", std::strerror(errno)), advice, {}, where);
 }
 

@@ -17,7 +17,6 @@
 
 #include <cstdint>
 #include <exception>
-#include <source_location>
 #include <sstream>
 #include <string>
 
@@ -37,6 +36,22 @@ const char* name(ErrorKind kind) noexcept;
 /// Status a program ends with: 42 (usage, mismatch), 75 (timeout, peer_lost), 70 (system, internal).
 int exit_code(ErrorKind kind) noexcept;
 
+/// A place in the source. As std::source_location, which Clang before 15 does not have.
+class SourceLocation {
+ public:
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr int line() const { return line_; }
+
+ private:
+  constexpr SourceLocation(const char* file, int line) : file_(file), line_(line) {}
+
+  const char* file_;
+  int line_;
+};
+
 /// Where in the training job an error happened. Defaults mean "not known".
 struct ErrorContext {
   int rank = -1;
@@ -49,13 +64,13 @@ class Error : public std::exception {
   /// @param problem what happened, with the values; no trailing full stop
   /// @param advice what the reader can do; may be empty
   Error(ErrorKind kind, std::string problem, std::string advice = {}, ErrorContext context = {},
-        std::source_location where = std::source_location::current());
+        SourceLocation where = SourceLocation::current());
 
   const char* what() const noexcept override { return line_.c_str(); }
   ErrorKind kind() const noexcept { return kind_; }
   const ErrorContext& context() const noexcept { return context_; }
   const std::string& problem() const noexcept { return problem_; }
-  const std::source_location& where() const noexcept { return where_; }
+  const SourceLocation& where() const noexcept { return where_; }
 
   /// The same error with the parts of `context` that it did not know yet.
   Error in(const ErrorContext& context) const;
@@ -67,7 +82,7 @@ class Error : public std::exception {
   std::string problem_;
   std::string advice_;
   ErrorContext context_;
-  std::source_location where_;
+  SourceLocation where_;
   std::string line_;
 };
 
@@ -81,6 +96,6 @@ std::string text(const Parts&... parts) {
 
 /// An Error of kind system from errno: "problem: No such file or directory".
 Error system_error(const std::string& problem, const std::string& advice = {},
-                   std::source_location where = std::source_location::current());
+                   SourceLocation where = SourceLocation::current());
 
 }  // namespace weft
