@@ -14,6 +14,7 @@ class ReducerSink final : public GradientSink<Real> {
       : reducer_(reducer), scratch_(scratch), compute_(compute) {}
 
   std::span<Real> target(int parameter) override {
+    reducer_.poll();
     const std::span<Real> gradient = reducer_.gradient(ParamId{parameter}).as<Real>();
     return reducer_.accumulating() ? scratch_.subspan(0, gradient.size()) : gradient;
   }

@@ -9,20 +9,16 @@ namespace weft {
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
   if (bucket_bytes == 0) throw Error(ErrorKind::usage, "bucket_bytes is 0", "give at least 1");
   std::vector<Bucket> buckets;
-  std::int64_t end = layout.size();
-  Bucket bucket{end, end, {}};
+  Bucket bucket{layout.size(), layout.size(), {}};
   for (int i = layout.parameters() - 1; i >= 0; --i) {
     const ParamId id{i};
-    const auto bytes = static_cast<std::size_t>(bucket.end - layout.offset(id)) * size_of(layout.dtype());
-    if (!bucket.params.empty() && bytes > bucket_bytes) {
-      end = bucket.begin;
-      buckets.push_back(std::move(bucket));
-      bucket = {end, end, {}};
-    }
     bucket.begin = layout.offset(id);
     bucket.params.push_back(id);
+    if (static_cast<std::size_t>(bucket.count()) * size_of(layout.dtype()) < bucket_bytes && i > 0) continue;
+    const std::int64_t begin = bucket.begin;
+    buckets.push_back(std::move(bucket));
+    bucket = {begin, begin, {}};
   }
-  buckets.push_back(std::move(bucket));
   return {layout, std::move(buckets)};
 }
 

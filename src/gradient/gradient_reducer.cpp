@@ -105,14 +105,16 @@ void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
   if (exchange_ == Exchange::now) launch_closed_buckets(stream);
 }
 
-// Also the place where an inline wire makes progress during backward.
 void GradientReducer::launch_closed_buckets(const Stream& stream) {
-  const bool closed = next_bucket_ < unmarked_.size() && unmarked_[next_bucket_] == 0;
-  const bool carry = wire_.is_inline() && (closed || next_bucket_ > 0);
-  if (!closed && !carry) return;
+  if (next_bucket_ == unmarked_.size() || unmarked_[next_bucket_] > 0) return poll();
   const auto begin = Exposure::Clock::now();
   while (next_bucket_ < unmarked_.size() && unmarked_[next_bucket_] == 0) launch(next_bucket_++, stream);
-  if (!carry) return;
+  if (wire_.is_inline()) exposure_->add(Exposure::Clock::now() - begin);
+}
+
+void GradientReducer::poll() {
+  if (!open_ || next_bucket_ == 0 || !wire_.is_inline()) return;
+  const auto begin = Exposure::Clock::now();
   wire_.poll();
   exposure_->add(Exposure::Clock::now() - begin);
 }

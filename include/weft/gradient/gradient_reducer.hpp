@@ -59,6 +59,9 @@ class GradientReducer {
   /// The gradient is complete once `stream` gets here. @throws Error (usage) outside a step, or when marked
   /// before
   void mark_ready(ParamId id, const Stream& stream);
+  /// Progresses communication on an inline wire; mark_ready does so too. Worth a call between two kernels of a backward pass:
+  /// the sooner a bucket is reduced, the more of it is still in the cache. Costs nothing when nothing is under way.
+  void poll();
   /// Later work of `stream` sees the means. @throws Error (usage) naming the parameters that were never
   /// marked
   void finish_step(Stream stream);

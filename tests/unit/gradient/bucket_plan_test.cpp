@@ -40,7 +40,13 @@ TEST(BucketPlan, AnyPlanCoversTheLayoutOnceAndKeepsToItsBytes) {
       end = bucket.begin;
       for (const ParamId id : bucket.params) EXPECT_EQ(id, ParamId{next--});
       EXPECT_EQ(bucket.begin, layout.offset(bucket.params.back()));
-      EXPECT_TRUE(bucket.params.size() == 1 || static_cast<std::size_t>(bucket.count()) * 4 <= bytes);
+      const auto bytes_down_to = [&](ParamId id) {
+        return static_cast<std::size_t>(bucket.end - layout.offset(id)) * 4;
+      };
+      EXPECT_TRUE(bytes_down_to(bucket.params.back()) >= bytes || bucket.begin == 0) << "closed too early";
+      if (bucket.params.size() > 1) {
+        EXPECT_LT(bytes_down_to(*(bucket.params.end() - 2)), bytes) << "closed too late";
+      }
     }
     EXPECT_EQ(end, 0);
     EXPECT_EQ(next, -1);
