@@ -82,10 +82,9 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& str
 
 Work CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number,
                                Stream stream) {
-  if (last_stream_ && !(*last_stream_ == stream)) stream.wait(last_event_);
+  stream.wait(last_event_);
   last_event_ =
       stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number));
-  last_stream_ = std::move(stream);
   return Work(last_event_, operation, number);
 }
 

@@ -45,8 +45,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t collectives_ = 0;
   std::uint64_t groups_ = 0;
   std::uint64_t wire_bytes_ = 0;
-  std::optional<Stream> last_stream_;
-  Event last_event_;
+  Event last_event_;  // not the stream: pending work holds this state, and the two would keep each other alive
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;
 };

@@ -86,6 +86,28 @@ TEST(Failures, ARankThatLeavesOrFailsIsNamedLongBeforeTheDeadline) {
                  {.timeout = 300ms});
 }
 
+TEST(Failures, ARankThatUnwindsWithWorkPendingIsHeardToLeave) {
+  run_as_threads(2,
+                 [](Communicator comm) {
+                   if (comm.rank() == 0) {
+                     Stream stream;
+                     expect_error(ErrorKind::peer_lost, {"rank 1 has left"},
+                                  [&] { comm.barrier(stream).wait(); });
+                     return;
+                   }
+                   try {
+                     const Communicator mine = std::move(comm);
+                     Stream stream;
+                     std::vector<float> data(1);
+                     Group(mine).receive(View(std::span(data)), 0).start(stream);
+                     throw 1;
+                   } catch (int) {
+                   }
+                   std::this_thread::sleep_for(200ms);
+                 },
+                 {.timeout = 5s});
+}
+
 TEST(Failures, AMessageOfAnotherSizeIsAMismatch) {
   for (const bool shared_memory : {true, false}) {
     run_as_threads(2,
