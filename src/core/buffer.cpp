@@ -1,17 +1,23 @@
 #include "weft/core/buffer.hpp"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 
-namespace weft {
+#include "core/pages.hpp"
 
+namespace weft {
 Buffer Buffer::on_host(DataType dtype, std::int64_t count) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  const std::size_t rounded = detail::round_up(bytes, alignment);
   if (rounded == 0) return Buffer(View(nullptr, 0, dtype), nullptr);
-  void* memory = std::aligned_alloc(alignment, rounded);
+  const std::size_t unit = rounded < detail::huge_page ? alignment : detail::huge_page;
+  void* memory = std::aligned_alloc(unit, detail::round_up(rounded, unit));
   if (memory == nullptr) throw system_error(text("cannot allocate ", bytes, " bytes of host memory"));
+  // Fewer addresses to translate on a walk through all of it. A wish: failing, it costs speed only.
+  if (rounded >= detail::huge_page) madvise(memory, rounded, MADV_HUGEPAGE);
   std::memset(memory, 0, rounded);
   return Buffer(View(memory, count, dtype), [](void* address) { std::free(address); });
 }

@@ -4,15 +4,66 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "core/pages.hpp"
 #include "weft/core/env.hpp"
 
 namespace weft {
+namespace {
+
+using detail::huge_page;
+using detail::round_up;
+
+constexpr int collapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older C libraries do not name
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::size_t machine_memory() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
+}
+
+/// Maps the file where its huge pages can be huge pages of the address space too: reserves more than is
+/// needed and gives the margins back. MAP_FAILED with errno set when that is not possible.
+void* map_aligned(int fd, std::size_t bytes) {
+  const std::size_t length = round_up(bytes, page_bytes());
+  const std::size_t reserved = length + huge_page;
+  void* area = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (area == MAP_FAILED) return MAP_FAILED;
+  auto* begin = static_cast<std::byte*>(area);
+  const std::size_t before =
+      round_up(reinterpret_cast<std::uintptr_t>(begin), huge_page) - reinterpret_cast<std::uintptr_t>(begin);
+  void* address =
+      mmap(begin + before, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  if (address == MAP_FAILED) {
+    const int reason = errno;
+    munmap(area, reserved);
+    errno = reason;
+    return MAP_FAILED;
+  }
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + length, reserved - before - length);
+  return address;
+}
+
+/// Puts `bytes` from `begin` on huge pages, as far as whole ones fit and the system has some. Systems seldom
+/// give them to shared memory by themselves, and a sum walks through the memory of all ranks.
+void use_huge_pages(std::byte* begin, std::size_t bytes) {
+  const std::size_t whole = bytes / huge_page * huge_page;
+  for (std::size_t i = 0; i < whole; i += huge_page) {
+    begin[i] = std::byte{0};  // it takes a page that is there to make a huge one
+  }
+  if (whole > 0) madvise(begin, whole, collapse);  // what fails here costs speed only
+}
+
+}  // namespace
 
 SharedMapping::SharedMapping(int fd, std::size_t bytes) : bytes_(bytes) {
-  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* address = map_aligned(fd, bytes);
   if (address == MAP_FAILED) {
     throw system_error(text("cannot map ", bytes, " bytes of shared memory"),
                        text("raise `ulimit -v` or set ", env::heap_bytes.name, " to less"));
@@ -55,22 +106,6 @@ MemoryFile::~MemoryFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-namespace {
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-std::size_t page_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-std::size_t machine_memory() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
-}
-
-}  // namespace
-
 std::shared_ptr<NodeHeap> NodeHeap::create(std::size_t capacity) {
   return std::shared_ptr<NodeHeap>(
       new NodeHeap(round_up(capacity == 0 ? machine_memory() : capacity, page_bytes())));
@@ -84,18 +119,21 @@ Buffer NodeHeap::allocate(DataType dtype, std::int64_t count) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = round_up(static_cast<std::size_t>(count) * size_of(dtype), Buffer::alignment);
   if (bytes == 0) return Buffer(View(nullptr, 0, dtype), nullptr);
-  const std::uint64_t offset = take(bytes);
+  const std::uint64_t offset = take(bytes, bytes < huge_page ? Buffer::alignment : huge_page);
+  use_huge_pages(mapping_.at(offset), bytes);
   return Buffer(View(mapping_.at(offset), count, dtype),
                 [heap = shared_from_this(), offset, bytes](void*) { heap->give_back(offset, bytes); });
 }
 
-std::uint64_t NodeHeap::take(std::size_t bytes) {
+std::uint64_t NodeHeap::take(std::size_t bytes, std::size_t alignment) {
   const std::lock_guard lock(mutex_);
   for (auto block = free_.begin(); block != free_.end(); ++block) {
-    const auto [offset, size] = *block;
-    if (size < bytes) continue;
+    const auto [begin, size] = *block;
+    const std::uint64_t offset = round_up(begin, alignment);
+    if (offset + bytes > begin + size) continue;
     free_.erase(block);
-    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    if (offset > begin) free_.emplace(begin, offset - begin);
+    if (offset + bytes < begin + size) free_.emplace(offset + bytes, begin + size - offset - bytes);
     used_ += bytes;
     return offset;
   }

@@ -2,11 +2,12 @@
 // Memory that the processes of one node can reach in each other, without a copy and without a file that could
 // stay behind.
 //
-// A heap is one memfd of this process: address space for `capacity` bytes is reserved at once, pages exist
-// when they are first touched (zeroed, on the toucher's NUMA node) and go back when freed. A peer maps the
-// whole heap once with `HeapMapping` and then addresses any allocation, past or future, by its offset. The
-// kernel frees everything with the last process, however it died. Allocation is thread-safe; blocks are
-// aligned to 128 bytes.
+// A heap is one memfd of this process: address space for `capacity` bytes is reserved at once. Pages of small
+// buffers exist when they are first touched (zeroed, on the toucher's NUMA node); buffers of 2 MiB and more
+// are put on huge pages, and so take their memory, when they are made (where the system has huge pages: Linux
+// 6.1 or newer, whatever its settings). All go back when freed. A peer maps the whole heap once with
+// `HeapMapping` and then addresses any allocation, past or future, by its offset. The kernel frees everything
+// with the last process, however it died. Allocation is thread-safe; blocks are aligned to 128 bytes.
 //
 //   auto heap = NodeHeap::create(1 << 30);
 //   Buffer buffer = heap->allocate(DataType::f32, 1000);
@@ -80,13 +81,15 @@ class NodeHeap : public std::enable_shared_from_this<NodeHeap> {
   /// Where `address` lies in the heap, if all `bytes` from it do.
   std::optional<std::uint64_t> offset_of(const void* address, std::size_t bytes) const;
 
+  std::byte* at(std::uint64_t offset) const { return mapping_.at(offset); }
+
   int fd() const { return file_.fd(); }
   std::size_t capacity() const { return file_.size(); }
   std::size_t used() const;
 
  private:
   explicit NodeHeap(std::size_t capacity);
-  std::uint64_t take(std::size_t bytes);
+  std::uint64_t take(std::size_t bytes, std::size_t alignment);
   void give_back(std::uint64_t offset, std::size_t bytes) noexcept;
 
   MemoryFile file_;

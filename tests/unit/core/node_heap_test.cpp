@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 
 #include "support/expect_error.hpp"
@@ -43,6 +44,25 @@ TEST(NodeHeap, FreedMemoryIsZeroAgainAndMergesWithItsNeighbours) {
   EXPECT_EQ(heap->used(), 0U);
   EXPECT_EQ(heap->allocate(DataType::u8, capacity).count(), static_cast<std::int64_t>(capacity))
       << "one block again";
+}
+
+TEST(NodeHeap, LargeBuffersStartWhereAHugePageCanInEveryMapping) {
+  constexpr std::size_t huge = std::size_t{2} << 20;
+  const auto heap = NodeHeap::create(16 * huge);
+  const SharedMapping peer = MemoryFile::of_process(getpid(), heap->fd(), heap->capacity()).map();
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(peer.base()) % huge, 0U);
+  const Buffer small = heap->allocate(DataType::u8, 100);
+  for (int round = 0; round < 2; ++round) {  // the second time in memory that was in use
+    Buffer large = heap->allocate(DataType::u8, 3 * huge + 12345);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.view().data()) % huge, 0U);
+    const auto bytes = large.as<std::uint8_t>();
+    EXPECT_TRUE(std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; }));
+    std::ranges::fill(bytes, std::uint8_t{7});
+    EXPECT_EQ(*peer.at(*heap->offset_of(&bytes[bytes.size() - 1], 1)), std::byte{7});
+  }
+  EXPECT_EQ(heap->used(), 128U);
+  const Buffer next = heap->allocate(DataType::u8, 100);  // what lies before a large one is not lost
+  EXPECT_EQ(heap->offset_of(next.view().data(), 100), 128U);
 }
 
 TEST(NodeHeap, AFullHeapSaysHowMuchItHasAndWhichVariableRaisesIt) {
