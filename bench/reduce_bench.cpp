@@ -1,12 +1,17 @@
 // The reduction kernel beside a copy of the same memory: bytes_per_second counts every byte read or written.
+// `all_reduce_fresh`: two ranks as threads that have just written their buffers, as backward has; what small
+// ones gain over large ones is what the cache gives.
 
 #include <benchmark/benchmark.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 
 #include "collectives/algorithms/reduce_kernel.hpp"
-#include "weft/core/buffer.hpp"
+#include "weft/collectives/communicator.hpp"
 
 namespace {
 
@@ -18,7 +23,7 @@ void reduce_two(benchmark::State& state, DataType dtype) {
   Buffer b = Buffer::on_host(dtype, count);
   const std::array<const std::byte*, 2> sources{a.view().bytes(), b.view().bytes()};
   std::array<std::byte*, 2> destinations{a.view().bytes(), b.view().bytes()};
-  for (auto _ : state) detail::reduce(sources, destinations, count, dtype, ReduceOp::sum);
+  for (auto _ : state) detail::reduce(sources, {destinations}, count, dtype, ReduceOp::sum);
   state.SetBytesProcessed(state.iterations() * 4 * state.range(0));
 }
 
@@ -32,9 +37,49 @@ void copy(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * 2 * state.range(0));
 }
 
+void stay_on_core(int core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  sched_setaffinity(0, sizeof(one),
+                    &one);  // refused where the process may not use it; then the system places us
+}
+
+void all_reduce_fresh(benchmark::State& state) {
+  run_as_threads(2, [&state](Communicator comm) {
+    stay_on_core(comm.rank());
+    Buffer data = comm.allocate(DataType::f32, state.range(0) / static_cast<std::int64_t>(sizeof(float)));
+    Buffer running = comm.allocate(DataType::i32, 1);
+    Stream stream;
+    const auto one_more = [&](bool wanted) {
+      if (comm.rank() == 0) running.as<std::int32_t>()[0] = wanted ? 1 : 0;
+      comm.broadcast(running.view(), 0, stream).wait();
+      return running.as<std::int32_t>()[0] != 0;
+    };
+    const auto measure = [&] {
+      std::ranges::fill(data.as<float>(), 1.0F);
+      comm.barrier(stream).wait();
+      const auto begin = std::chrono::steady_clock::now();
+      comm.all_reduce(data.view(), ReduceOp::avg, stream).wait();
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    if (comm.rank() == 0) {
+      for (auto _ : state) {
+        one_more(true);
+        state.SetIterationTime(measure());
+      }
+      one_more(false);
+    } else {
+      while (one_more(true)) measure();
+    }
+  });
+  state.SetBytesProcessed(state.iterations() * 2 * state.range(0));  // of one rank
+}
+
 BENCHMARK_CAPTURE(reduce_two, f32, DataType::f32)->Range(16 << 10, 64 << 20);
 BENCHMARK_CAPTURE(reduce_two, bf16, DataType::bf16)->Range(16 << 10, 64 << 20);
 BENCHMARK_CAPTURE(reduce_two, f16, DataType::f16)->Range(16 << 10, 64 << 20);
 BENCHMARK(copy)->Range(16 << 10, 64 << 20);
+BENCHMARK(all_reduce_fresh)->RangeMultiplier(4)->Range(16 << 10, 64 << 20)->UseManualTime();
 
 }  // namespace

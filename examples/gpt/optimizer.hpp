@@ -3,17 +3,22 @@
 //
 // An optimizer owns the state of `count` elements, wherever they lie in the model: hand it the whole flat
 // buffer, or only a rank's shard of it. The learning rate may change from step to step; without one, the
-// options' holds. One optimizer serves one thread at a time.
+// options' holds. A step may be taken in pieces, as the gradients arrive. One optimizer serves one thread at
+// a time.
 //
 //   AdamW<float> adam(count, {.learning_rate = 1e-3});
 //   adam.step(parameters, gradients, 1e-3 * learning_rate(step, {.warmup_steps = 10, .steps = 400}));
+//
+//   adam.begin_step(1e-3);                         // the same in pieces
+//   for (const Range& range : ranges) adam.update(range.begin, parameters_of(range), gradients_of(range));
 //
 // WRONG: one optimizer for two shards in turn: they would share their moments.
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
+
+#include "weft/core/buffer.hpp"
 
 namespace weft::examples {
 
@@ -44,8 +49,13 @@ template <class Real>
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// @throws Error (usage) unless both spans have the optimizer's count of elements
-  virtual void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate) = 0;
+  virtual void begin_step(double learning_rate) = 0;
+  /// The elements from `begin` on; every element once per step, in any order.
+  /// @throws Error (usage) when the spans differ in length or reach beyond the optimizer's count
+  virtual void update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) = 0;
+
+  /// All elements. @throws Error (usage) unless both spans have the optimizer's count of elements
+  void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate);
   void step(std::span<Real> parameters, std::span<const Real> gradients) {
     step(parameters, gradients, spec_.learning_rate);
   }
@@ -54,7 +64,7 @@ class Optimizer {
 
  protected:
   Optimizer(std::int64_t count, const OptimizerSpec& spec) : count_(count), spec_(spec) {}
-  void check(std::span<const Real> parameters, std::span<const Real> gradients) const;
+  void check(std::int64_t begin, std::span<const Real> parameters, std::span<const Real> gradients) const;
 
   std::int64_t count_;
   OptimizerSpec spec_;
@@ -66,14 +76,13 @@ template <class Real>
 class Sgd final : public Optimizer<Real> {
  public:
   Sgd(std::int64_t count, const OptimizerSpec& spec);
-  using Optimizer<Real>::step;
-  void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate) override;
-  std::int64_t state_bytes() const override {
-    return std::ssize(velocity_) * static_cast<std::int64_t>(sizeof(Real));
-  }
+  void begin_step(double learning_rate) override;
+  void update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) override;
+  std::int64_t state_bytes() const override { return static_cast<std::int64_t>(velocity_.size_bytes()); }
 
  private:
-  std::vector<Real> velocity_;
+  Buffer velocity_;
+  Real rate_ = 0;
 };
 
 /// Adam with decoupled weight decay; moments are corrected for their start at zero.
@@ -81,16 +90,20 @@ template <class Real>
 class AdamW final : public Optimizer<Real> {
  public:
   AdamW(std::int64_t count, const OptimizerSpec& spec);
-  using Optimizer<Real>::step;
-  void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate) override;
+  void begin_step(double learning_rate) override;
+  void update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) override;
   std::int64_t state_bytes() const override {
-    return 2 * std::ssize(first_) * static_cast<std::int64_t>(sizeof(Real));
+    return static_cast<std::int64_t>(first_.size_bytes() + second_.size_bytes());
   }
 
  private:
-  std::vector<Real> first_;
-  std::vector<Real> second_;
+  Buffer first_;
+  Buffer second_;
   std::int64_t steps_ = 0;
+  // Of the step at hand, with the corrections of both moments folded in.
+  Real rate_ = 0;
+  Real scale_ = 0;
+  Real keep_ = 0;
 };
 
 template <class Real>

@@ -61,6 +61,7 @@ class Trainer<Real>::State {
   }
 
   double step();
+  void update(const Bucket& bucket);
 
   Communicator comm;
   const Text& text;
@@ -86,14 +87,23 @@ double Trainer<Real>::State::step() {
     loss += model->forward(batch) / options.micro_steps;
     ReducerSink<Real> sink(reducer, scratch, compute);
     model->backward(sink);
-    reducer.finish_step(compute);
+    if (part + 1 < options.micro_steps) reducer.finish_step(compute);
   }
-  compute.synchronize();
   const OptimizerSpec& spec = optimizer->spec();
   const Schedule schedule{spec.warmup_steps, options.steps, spec.final_fraction};
-  optimizer->step(parameters.as<Real>(), reducer.gradients().template as<Real>(),
-                  spec.learning_rate * learning_rate(steps++, schedule));
+  optimizer->begin_step(spec.learning_rate * learning_rate(steps++, schedule));
+  reducer.finish_step(compute,
+                      [this](const Bucket& bucket) { compute.run([this, &bucket] { update(bucket); }); });
+  compute.synchronize();
   return loss;
+}
+
+template <class Real>
+void Trainer<Real>::State::update(const Bucket& bucket) {
+  const auto begin = static_cast<std::size_t>(bucket.begin);
+  const auto count = static_cast<std::size_t>(bucket.count());
+  optimizer->update(bucket.begin, parameters.as<Real>().subspan(begin, count),
+                    reducer.gradients().template as<Real>().subspan(begin, count));
 }
 
 template <class Real>

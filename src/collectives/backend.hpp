@@ -59,7 +59,8 @@ struct Transfer {
 };
 
 /// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
-/// calls it with checked arguments, from one thread at a time, and runs its tasks one after the other.
+/// calls it with checked arguments, from one thread at a time. Its tasks may run on any threads, one after
+/// the other; where it overlaps() collectives, only groups of transfers do that.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -71,6 +72,9 @@ class Backend {
   virtual std::unique_ptr<Task> start(const Operation& operation) = 0;
   virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers) = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// Whether collectives of several streams may be under way at once. Then whoever waits for one operation
+  /// must carry on all that have begun, or two ranks that wait in opposite orders wait for ever.
+  virtual bool overlaps() const { return false; }
   /// Whether tasks may run on another thread than the one that made the backend.
   virtual bool any_thread() const { return true; }
   /// A backend for `members` (ranks of this one, this rank among them), who meet at `rendezvous`. Collective.

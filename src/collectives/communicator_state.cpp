@@ -27,11 +27,8 @@ class IssuedTask final : public Task {
       : state_(std::move(state)), task_(std::move(task)), operation_(std::move(operation)), number_(number) {}
 
   bool advance() override {
-    if (!started_) {
-      started_ = true;
-      state_->expect_intact();
-      if (state_->trace()) begin_ = Trace::Clock::now();
-    }
+    state_->expect_intact();
+    if (state_->trace() && !begin_) begin_ = Trace::Clock::now();
     try {
       if (!task_->advance()) return false;
     } catch (const Error& error) {
@@ -40,7 +37,7 @@ class IssuedTask final : public Task {
       throw enriched;
     }
     if (state_->trace()) {
-      state_->trace()->span("communicator", text(operation_, " #", number_), begin_, Trace::Clock::now());
+      state_->trace()->span("communicator", text(operation_, " #", number_), *begin_, Trace::Clock::now());
     }
     return true;
   }
@@ -50,8 +47,7 @@ class IssuedTask final : public Task {
   std::unique_ptr<Task> task_;
   std::string operation_;
   std::uint64_t number_;
-  bool started_ = false;
-  Trace::Clock::time_point begin_;
+  std::optional<Trace::Clock::time_point> begin_;
 };
 
 }  // namespace
@@ -65,27 +61,33 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
       timeout_(timeout),
       trace_(std::move(trace)) {}
 
-Work CommunicatorState::issue(Operation operation, const Stream& stream, std::uint64_t payload) {
+Work CommunicatorState::issue(Operation operation, Stream stream, std::uint64_t payload) {
   expect_intact();
   operation.number = ++collectives_;
   wire_bytes_ += payload;
-  return submit(backend_->start(operation), name(operation.kind), operation.number, stream);
+  const std::string label = name(operation.kind);
+  auto task = backend_->start(operation);
+  if (backend_->overlaps())
+    return {submit(std::move(task), label, operation.number, stream), label, operation.number};
+  stream.wait(last_);
+  last_ = submit(std::move(task), label, operation.number, stream);
+  return {last_, label, operation.number};
 }
 
-Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
+Work CommunicatorState::issue(std::vector<Transfer> transfers, Stream stream) {
   expect_intact();
   for (const Transfer& transfer : transfers) {
     if (transfer.sends && transfer.peer != rank()) wire_bytes_ += transfer.out.size_bytes();
   }
-  return submit(backend_->start(std::move(transfers)), "send/receive group", ++groups_, stream);
+  const std::string label = "send/receive group";
+  stream.wait(last_);
+  last_ = submit(backend_->start(std::move(transfers)), label, ++groups_, stream);
+  return {last_, label, groups_};
 }
 
-Work CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number,
-                               Stream stream) {
-  stream.wait(last_event_);
-  last_event_ =
-      stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number));
-  return Work(last_event_, operation, number);
+Event CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation,
+                                std::uint64_t number, Stream stream) {
+  return stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number));
 }
 
 void CommunicatorState::fail(const Error& error) noexcept {

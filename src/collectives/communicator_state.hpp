@@ -23,8 +23,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   /// Checks, numbers and submits a collective. `payload`: bytes this rank sends to others by the operation's
   /// own count.
-  Work issue(Operation operation, const Stream& stream, std::uint64_t payload);
-  Work issue(std::vector<Transfer> transfers, const Stream& stream);
+  Work issue(Operation operation, Stream stream, std::uint64_t payload);
+  Work issue(std::vector<Transfer> transfers, Stream stream);
   std::optional<Communicator> split(std::optional<int> color, int key);
 
   /// Called by an operation that failed: later ones fail with the same error, and peers hear of it.
@@ -35,7 +35,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const std::shared_ptr<Trace>& trace() const { return trace_; }
 
  private:
-  Work submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number, Stream stream);
+  Event submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number, Stream stream);
 
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;
@@ -45,7 +45,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t collectives_ = 0;
   std::uint64_t groups_ = 0;
   std::uint64_t wire_bytes_ = 0;
-  Event last_event_;  // not the stream: pending work holds this state, and the two would keep each other alive
+  // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
+  // this state, and the two would keep each other alive.
+  Event last_;
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;
 };

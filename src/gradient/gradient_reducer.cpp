@@ -8,13 +8,36 @@
 
 namespace weft {
 
-/// Time that compute streams waited. Written by the stream's thread, read by the host.
-struct GradientReducer::Exposure {
+/// The streams that carry buckets, and the time that compute streams have lost to them.
+///
+/// Buckets do not depend on each other. A stream with a thread of its own, or one that the trainer gave,
+/// carries them one after the other; but where the compute thread itself has to carry them, each gets a
+/// stream: then a bucket can be posted while those before it still wait for a rank that is late, and whoever
+/// looks in works off everything that others have posted.
+class GradientReducer::Wire {
+ public:
   using Clock = std::chrono::steady_clock;
 
-  void add(Clock::duration waited) { nanoseconds += std::chrono::nanoseconds(waited).count(); }
+  Wire(const Communicator& comm, const std::optional<Stream>& given, std::size_t buckets) {
+    lanes_.push_back(given ? *given : comm.progress_stream());
+    if (given || !lanes_.front().is_inline()) return;
+    while (lanes_.size() < std::min(buckets, most_lanes)) lanes_.emplace_back();
+  }
 
-  std::atomic<std::int64_t> nanoseconds{0};
+  const Stream& lane(std::size_t bucket) const { return lanes_[bucket % lanes_.size()]; }
+  bool is_inline() const { return lanes_.front().is_inline(); }
+  void poll() {
+    for (Stream& lane : lanes_) lane.poll();
+  }
+
+  void lost(Clock::duration waited) { lost_nanoseconds_ += std::chrono::nanoseconds(waited).count(); }
+  double lost_seconds() const { return static_cast<double>(lost_nanoseconds_.load()) * 1e-9; }
+
+ private:
+  static constexpr std::size_t most_lanes = 32;
+
+  std::vector<Stream> lanes_;
+  std::atomic<std::int64_t> lost_nanoseconds_{0};  // written by the stream's thread, read by the host
 };
 
 namespace {
@@ -53,12 +76,12 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
     : comm_(std::move(comm)),
       plan_(plan_buckets(layout, options.bucket_bytes.value_or(default_bucket_bytes(comm_)))),
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
-      wire_(options.wire ? *options.wire : comm_.progress_stream()),
-      exposure_(std::make_shared<Exposure>()),
+      wire_(std::make_shared<Wire>(comm_, options.wire, plan_.buckets().size())),
       bucket_of_(static_cast<std::size_t>(layout.parameters())),
       marked_in_(bucket_of_.size()),
       unmarked_(plan_.buckets().size()),
-      producers_(plan_.buckets().size()) {
+      producers_(plan_.buckets().size()),
+      reduced_(plan_.buckets().size()) {
   if (!is_floating(layout.dtype())) {
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   }
@@ -107,55 +130,60 @@ void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
 
 void GradientReducer::launch_closed_buckets(const Stream& stream) {
   if (next_bucket_ == unmarked_.size() || unmarked_[next_bucket_] > 0) return poll();
-  const auto begin = Exposure::Clock::now();
+  const auto begin = Wire::Clock::now();
   while (next_bucket_ < unmarked_.size() && unmarked_[next_bucket_] == 0) launch(next_bucket_++, stream);
-  if (wire_.is_inline()) exposure_->add(Exposure::Clock::now() - begin);
+  if (wire_->is_inline()) wire_->lost(Wire::Clock::now() - begin);
 }
 
 void GradientReducer::poll() {
-  if (!open_ || next_bucket_ == 0 || !wire_.is_inline()) return;
-  const auto begin = Exposure::Clock::now();
-  wire_.poll();
-  exposure_->add(Exposure::Clock::now() - begin);
+  if (!open_ || next_bucket_ == 0 || !wire_->is_inline()) return;
+  const auto begin = Wire::Clock::now();
+  wire_->poll();
+  wire_->lost(Wire::Clock::now() - begin);
 }
 
 void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
-  for (const Stream& producer : producers_[bucket]) wire_.wait(producer.record());
+  Stream lane = wire_->lane(bucket);
+  for (const Stream& producer : producers_[bucket]) lane.wait(producer.record());
   const Bucket& range = plan_.buckets()[bucket];
   const View gradient = gradients().slice(range.begin, range.count());
-  hook_->reduce(range, gradient, comm_, stream, wire_);
+  hook_->reduce(range, gradient, comm_, stream, lane);
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
-  if (micro_steps_ > 1) wire_.run([gradient, parts = micro_steps_] { detail::divide(gradient, parts); });
+  if (micro_steps_ > 1) lane.run([gradient, parts = micro_steps_] { detail::divide(gradient, parts); });
+  reduced_[bucket] = lane.record();
 }
 
-void GradientReducer::finish_step(Stream stream) {
+void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) {
   if (!open_ || marked_ != layout().parameters()) refuse_unmarked("finish_step");
   open_ = false;
   if (exchange_ == Exchange::later) return;
 
-  /// Waits for the wire on the compute stream and accounts for the time that took.
+  /// Waits for a bucket on the compute stream and accounts for the time that took.
   class Join final : public Task {
    public:
-    Join(Event event, std::shared_ptr<Exposure> exposure)
-        : event_(std::move(event)), exposure_(std::move(exposure)) {}
+    Join(Event reduced, std::shared_ptr<Wire> wire) : reduced_(std::move(reduced)), wire_(std::move(wire)) {}
     bool advance() override {
-      if (!begin_) begin_ = Exposure::Clock::now();
-      if (!event_.done()) return false;
-      exposure_->add(Exposure::Clock::now() - *begin_);
-      if (const auto error = event_.error()) std::rethrow_exception(error);
+      if (!begin_) begin_ = Wire::Clock::now();
+      wire_->poll();  // all of it: another rank may wait for this one's part of a later bucket
+      if (!reduced_.done()) return false;
+      wire_->lost(Wire::Clock::now() - *begin_);
+      if (const auto error = reduced_.error()) std::rethrow_exception(error);
       return true;
     }
 
    private:
-    Event event_;
-    std::shared_ptr<Exposure> exposure_;
-    std::optional<Exposure::Clock::time_point> begin_;
+    Event reduced_;
+    std::shared_ptr<Wire> wire_;
+    std::optional<Wire::Clock::time_point> begin_;
   };
-  stream.submit(std::make_unique<Join>(wire_.record(), exposure_));
+  for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
+    stream.submit(std::make_unique<Join>(std::exchange(reduced_[bucket], {}), wire_));
+    if (consume) consume(plan_.buckets()[bucket]);
+  }
 }
 
 double GradientReducer::exposed_seconds() const {
-  return static_cast<double>(exposure_->nanoseconds.load()) * 1e-9;
+  return wire_->lost_seconds();
 }
 
 void GradientReducer::refuse_unmarked(const char* call) const {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "conformance/ranks.hpp"
 #include "conformance/values.hpp"
 #include "support/expect_error.hpp"
@@ -244,18 +246,54 @@ TEST(Collectives, ManyMayBePostedBeforeAnybodyWaits) {
   });
 }
 
-TEST(Collectives, OperationsOfOneCommunicatorKeepTheirOrderAcrossStreams) {
+TEST(Collectives, StreamsOfOneCommunicatorAreJoinedByEvents) {
   on_ranks([](Communicator comm) {
     Stream first = Stream::queued();
     Stream second;
     std::vector<std::int64_t> data{1};
-    for (int i = 0; i < 10; ++i)
-      comm.all_reduce(View(std::span(data)), ReduceOp::sum, i % 2 == 0 ? first : second);
+    for (int i = 0; i < 10; ++i) {
+      Stream& mine = i % 2 == 0 ? first : second;
+      mine.wait((i % 2 == 0 ? second : first).record());
+      comm.all_reduce(View(std::span(data)), ReduceOp::sum, mine);
+    }
     second.synchronize();
     first.synchronize();
     std::int64_t expected = 1;
     for (int i = 0; i < 10; ++i) expected *= comm.size();
     EXPECT_EQ(data[0], expected);
+  });
+}
+
+// Each rank must carry on what others wait for while it waits for something else; and there are more
+// operations than a backend has places for.
+TEST(Collectives, RanksMayWaitForOperationsOfManyStreamsInAnyOrder) {
+  on_ranks([](Communicator comm) {
+    constexpr std::size_t operations = 100;
+    std::vector<Buffer> data;
+    std::vector<Stream> streams(2 * operations);
+    std::vector<Work> works;
+    const auto value = [&](std::size_t i) { return static_cast<std::int64_t>(i) * 100 + comm.rank(); };
+    std::vector<std::int64_t> sent(operations);
+    std::vector<std::int64_t> received(operations, -1);
+    for (std::size_t i = 0; i < operations; ++i) {
+      const bool reachable = i % 3 != 0;
+      data.push_back(reachable ? comm.allocate(DataType::i64, 5000) : Buffer::on_host(DataType::i64, 5000));
+      std::ranges::fill(data.back().as<std::int64_t>(), value(i));
+      works.push_back(comm.all_reduce(data.back().view(), ReduceOp::max, streams[2 * i]));
+      sent[i] = value(i);
+      Group group(comm);
+      group.send(ConstView(std::span(&sent[i], 1)), (comm.rank() + 1) % comm.size());
+      group.receive(View(std::span(&received[i], 1)), (comm.rank() + comm.size() - 1) % comm.size());
+      works.push_back(group.start(streams[2 * i + 1]));
+    }
+    if (comm.rank() % 2 == 1) std::ranges::reverse(works);
+    for (const Work& work : works) work.wait();
+    const int left = (comm.rank() + comm.size() - 1) % comm.size();
+    for (std::size_t i = 0; i < operations; ++i) {
+      const auto largest = static_cast<std::int64_t>(i) * 100 + comm.size() - 1;
+      expect<std::int64_t>(data[i].view(), "all_reduce", [&](std::int64_t) { return largest; });
+      EXPECT_EQ(received[i], static_cast<std::int64_t>(i) * 100 + left);
+    }
   });
 }
 

@@ -9,9 +9,9 @@
 // Every operation takes a stream and runs in its order; the call returns at once with a `Work`. Views must
 // stay alive and untouched until then. Collectives are collective: all ranks issue the same operations, in
 // the same order, with the same count, dtype, op and root; what differs is an Error on every rank that names
-// ranks and values. One thread at a time issues. Operations of one communicator run one after the other even
-// on different streams (each waits for the one before it); communicators that shall overlap are made with
-// split().
+// ranks and values. One thread at a time issues. Operations on one stream run one after the other; on
+// different streams they may overlap (within a node up to 32 do), so join the streams with an event where one
+// needs what another made. Whoever waits for one carries on all that have begun: ranks may wait in any order.
 //
 // After a timeout, mismatch or lost peer the communicator is broken: every later operation fails with the
 // first error. Make a new one, or end.

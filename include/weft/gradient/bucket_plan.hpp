@@ -46,9 +46,9 @@ class BucketPlan {
   std::vector<Bucket> buckets_;
 };
 
-/// Fills buckets from the last parameter backwards; a bucket is closed as soon as it holds `bucket_bytes`, so only
-/// the last to leave is smaller. A bias then travels with its weight instead of waiting for an operation of its
-/// own. @throws Error (usage) when bucket_bytes is 0
+/// Fills buckets from the last parameter backwards; a bucket is closed as soon as it holds `bucket_bytes`, so
+/// only the last to leave is smaller. A bias then travels with its weight instead of waiting for an operation
+/// of its own. @throws Error (usage) when bucket_bytes is 0
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
 
 }  // namespace weft

@@ -19,10 +19,14 @@
 // true, backward adds to what is there instead of overwriting it; the last micro-step exchanges the sum and
 // divides by their number.
 //
+// Better, for an optimizer that takes its step in pieces: finish_step(compute, [&](const Bucket& bucket) {
+//   compute.run([&] { optimizer.update(bucket.begin, bucket.end); }); });
+//
 // WRONG: reading gradient(id) right after mark_ready(id): its bucket may be on the wire. Every parameter is
 // marked once per step; twice, or never, is an Error that names it.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,12 +38,17 @@ namespace weft {
 enum class Exchange { now, later };
 
 struct ReducerOptions {
-  /// Default: 1 MiB within a node, where a bucket that is reduced at once is still in the cache and an operation costs
-  /// microseconds; 25 MiB between nodes.
+  /// Default: 1 MiB within a node, where a bucket that is reduced at once is still in the cache; 25 MiB
+  /// between nodes.
   std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
-  std::optional<Stream> wire{};      ///< default: comm.progress_stream()
+  /// Default: comm.progress_stream(), or a lane for every bucket where that stream is an inline one.
+  std::optional<Stream> wire{};
 };
+
+/// Submits work on one reduced bucket to the stream that finish_step was given. Not called for
+/// Exchange::later.
+using BucketConsumer = std::function<void(const Bucket&)>;
 
 class GradientReducer {
  public:
@@ -59,19 +68,23 @@ class GradientReducer {
   /// The gradient is complete once `stream` gets here. @throws Error (usage) outside a step, or when marked
   /// before
   void mark_ready(ParamId id, const Stream& stream);
-  /// Progresses communication on an inline wire; mark_ready does so too. Worth a call between two kernels of a backward pass:
-  /// the sooner a bucket is reduced, the more of it is still in the cache. Costs nothing when nothing is under way.
+  /// Progresses communication on an inline wire; mark_ready does so too. Worth a call between two kernels of
+  /// a backward pass: the sooner a bucket is reduced, the more of it is still in the cache.
   void poll();
   /// Later work of `stream` sees the means. @throws Error (usage) naming the parameters that were never
   /// marked
-  void finish_step(Stream stream);
+  void finish_step(Stream stream) { finish_step(std::move(stream), nullptr); }
+  /// As above, and as soon as `stream` has waited for one bucket it goes on with what `consume` submits for
+  /// it, in plan order: an optimizer then works on the first buckets while the last are under way, and a rank
+  /// that is early waits only for what it needs next.
+  void finish_step(Stream stream, const BucketConsumer& consume);
 
   /// Seconds that compute streams have waited for communication so far: waiting in finish_step, and on an
   /// inline wire the communication carried out within mark_ready.
   double exposed_seconds() const;
 
  private:
-  struct Exposure;
+  class Wire;
 
   void launch_closed_buckets(const Stream& stream);
   void launch(std::size_t bucket, const Stream& stream);
@@ -80,14 +93,14 @@ class GradientReducer {
   Communicator comm_;
   BucketPlan plan_;
   std::shared_ptr<CommHook> hook_;
-  Stream wire_;
+  std::shared_ptr<Wire> wire_;
   Buffer arena_;
-  std::shared_ptr<Exposure> exposure_;
 
   std::vector<std::size_t> bucket_of_;          // by parameter
   std::vector<std::uint64_t> marked_in_;        // by parameter: the last micro-step it was marked in
   std::vector<std::size_t> unmarked_;           // by bucket: parameters still to come
   std::vector<std::vector<Stream>> producers_;  // by bucket: streams that wrote into it this step
+  std::vector<Event> reduced_;                  // by bucket
   std::uint64_t step_ = 0;                      // micro-steps begun
   int micro_steps_ = 0;                         // of the gradients in the arena
   int marked_ = 0;

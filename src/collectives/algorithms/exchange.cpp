@@ -85,7 +85,7 @@ class Planner {
     }
     phase.then = [sources = std::move(sources), result, count = mine.count, dtype = op_.dtype,
                   op = op_.op]() mutable {
-      if (count > 0) reduce(sources, std::span(&result, 1), count, dtype, op);
+      if (count > 0) reduce(sources, {std::span(&result, 1)}, count, dtype, op);
     };
     plan_.phases.push_back(std::move(phase));
   }

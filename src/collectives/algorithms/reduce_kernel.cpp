@@ -75,8 +75,8 @@ void fold(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::i
 }
 
 template <class T>
-void reduce_typed(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                  std::int64_t count, ReduceOp op) {
+void reduce_typed(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
+                  ReduceOp op) {
   using A = Accumulate<T>;
   alignas(64) A sums[block];
   alignas(64) T result[block];
@@ -94,21 +94,25 @@ void reduce_typed(std::span<const std::byte* const> sources, std::span<std::byte
       for (std::int64_t i = 0; i < length; ++i) result[i] = narrow<T>(sums[i]);
       ready = result;
     }
-    for (std::byte* destination : destinations) {
-      std::memcpy(reinterpret_cast<T*>(destination) + begin, ready,
-                  static_cast<std::size_t>(length) * sizeof(T));
+    for (const auto& some : {destinations.cached, destinations.streamed}) {
+      for (std::byte* destination : some) {
+        std::memcpy(reinterpret_cast<T*>(destination) + begin, ready,
+                    static_cast<std::size_t>(length) * sizeof(T));
+      }
     }
   }
 }
 
 }  // namespace
 
-void reduce(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-            std::int64_t count, DataType dtype, ReduceOp op) {
-  if (sources.size() == 1 && destinations.size() == 1 && sources[0] == destinations[0]) return;
+void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
+            DataType dtype, ReduceOp op) {
+  const bool in_place = destinations.cached.size() == 1 && destinations.streamed.empty();
+  if (sources.size() == 1 && in_place && sources[0] == destinations.cached[0]) return;
 #if WEFT_HAS_HIGHWAY
   if (dtype == DataType::f32 && (op == ReduceOp::sum || op == ReduceOp::avg)) {
-    return sum_f32(sources, destinations, count, op == ReduceOp::avg ? static_cast<float>(sources.size()) : 1.0F);
+    return sum_f32(sources, destinations, count,
+                   op == ReduceOp::avg ? static_cast<float>(sources.size()) : 1.0F);
   }
 #endif
   dispatch(dtype, [&]<class T>(std::type_identity<T>) { reduce_typed<T>(sources, destinations, count, op); });

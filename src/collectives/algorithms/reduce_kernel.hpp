@@ -10,9 +10,17 @@
 
 namespace weft::detail {
 
+/// Where results go. `streamed` are written past the caches, where the kernel can: for memory that another
+/// core will read much later, so that its lines need not be owned here first. They hold what one of the
+/// sources held, or nothing.
+struct Destinations {
+  std::span<std::byte* const> cached;
+  std::span<std::byte* const> streamed{};
+};
+
 /// Every destination gets ((s0 op s1) op s2) op ...; avg then divides by the number of sources. A destination
 /// may be one of the sources, at the same address. Sums of 16-bit types are taken in float and rounded once.
-void reduce(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-            std::int64_t count, DataType dtype, ReduceOp op);
+void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
+            DataType dtype, ReduceOp op);
 
 }  // namespace weft::detail

@@ -16,34 +16,51 @@
 namespace weft::detail {
 namespace {
 
-class SharedCollective final : public Task {
- public:
-  SharedCollective(std::shared_ptr<SharedGround> ground, const Operation& operation)
-      : ground_(std::move(ground)), operation_(operation), patience_(ground_->timeout()) {}
+// From this size on, a rank writes its results past its caches into the others' memory: what they get will
+// have left the caches before they read it, and its lines need not be owned here first.
+constexpr std::size_t streamed_bytes = std::size_t{1} << 20;
 
-  bool advance() override {
-    if (step_ == Step::post) post();
-    while (ground_->everybody_at(meeting_)) {
-      if (!next()) return true;
-    }
-    if (patience_.time_to_look()) look_for_missing();
-    return false;
-  }
+class SharedCollective final : public Engagement {
+ public:
+  SharedCollective(SharedGround& ground, const Operation& operation)
+      : ground_(ground),
+        operation_(operation),
+        patience_(ground_.timeout()),
+        progress_(progress_of(operation.number, 0)) {}
 
  private:
   enum class Step { post, agree, exchange, finish };
 
+  bool advance() override {
+    if (step_ == Step::post) {
+      if (!ground_.slot_is_free(operation_.number)) {
+        if (patience_.time_to_look()) look_for_slot();
+        return false;
+      }
+      post();
+    }
+    while (ground_.everybody_at(operation_.number, progress_)) {
+      if (next()) continue;
+      ground_.free_slot(operation_.number, progress_);
+      return true;
+    }
+    if (patience_.time_to_look()) look_for_missing(operation_.number, progress_);
+    return false;
+  }
   void post();
+  /// Tells everybody that this rank has come to its next meeting.
+  void arrive() { card(ground_.rank()).progress.store(++progress_, std::memory_order_release); }
   bool next();
   void agree();
-  void look_for_missing() const;
+  void look_for_slot() const;
+  void look_for_missing(std::uint64_t number, std::uint64_t progress) const;
   void copy_in();
   void exchange();
   void reduce_my_slice();
   void pull();
   void copy_out();
 
-  const Card& card(int rank) const { return ground_->line(rank).cards[operation_.number % 2]; }
+  Card& card(int rank) const { return ground_.card(rank, operation_.number); }
   bool outputs_are_shared() const {
     return operation_.kind == Collective::all_reduce || operation_.kind == Collective::reduce;
   }
@@ -58,11 +75,11 @@ class SharedCollective final : public Task {
   const std::byte* input(int rank) const;
   std::byte* output(int rank) const;
 
-  std::shared_ptr<SharedGround> ground_;
+  SharedGround& ground_;
   Operation operation_;
   Patience patience_;
   Step step_ = Step::post;
-  std::uint64_t meeting_ = 0;
+  std::uint64_t progress_;
   bool direct_ = true;
   std::int64_t begin_ = 0;  // of the chunk at hand, in the operation's unit
   std::int64_t length_ = 0;
@@ -70,19 +87,20 @@ class SharedCollective final : public Task {
 };
 
 void SharedCollective::post() {
-  Line& own = ground_->line(ground_->rank());
-  own.operation.store(operation_.number, std::memory_order_relaxed);
+  patience_ = Patience(ground_.timeout());  // waiting for the slot was not the peers' fault
+  ground_.line(ground_.rank()).operation.store(operation_.number, std::memory_order_relaxed);
   const View& out = operation_.out;
   const ConstView& in = operation_.in;
-  own.cards[operation_.number % 2] = {operation_.number,
-                                      operation_.count,
-                                      operation_.kind,
-                                      operation_.dtype,
-                                      operation_.op,
-                                      operation_.root,
-                                      ground_->publish(in.data(), in.size_bytes()),
-                                      ground_->publish(out.data(), out.size_bytes())};
-  meeting_ = ground_->arrive();
+  Card& own = card(ground_.rank());
+  own.number = operation_.number;
+  own.count = operation_.count;
+  own.kind = operation_.kind;
+  own.dtype = operation_.dtype;
+  own.op = operation_.op;
+  own.root = operation_.root;
+  own.in = ground_.publish(in.data(), in.size_bytes());
+  own.out = ground_.publish(out.data(), out.size_bytes());
+  arrive();
   step_ = Step::agree;
 }
 
@@ -91,7 +109,10 @@ bool SharedCollective::next() {
   switch (step_) {
     case Step::agree:
       agree();
-      if (operation_.count == 0 || operation_.kind == Collective::barrier) return false;
+      if (operation_.count == 0 || operation_.kind == Collective::barrier) {
+        arrive();  // nobody waits for it here; it says that the cards are read
+        return false;
+      }
       length_ = std::min(chunk_, operation_.count);
       step_ = Step::exchange;
       if (direct_) return next();
@@ -112,13 +133,13 @@ bool SharedCollective::next() {
     case Step::post:
       break;
   }
-  meeting_ = ground_->arrive();
+  arrive();
   return true;
 }
 
 void SharedCollective::agree() {
-  const Card& own = card(ground_->rank());
-  for (int other = 0; other < ground_->size(); ++other) {
+  const Card& own = card(ground_.rank());
+  for (int other = 0; other < ground_.size(); ++other) {
     const Card& theirs = card(other);
     if (theirs.kind != own.kind || theirs.count != own.count || theirs.dtype != own.dtype ||
         theirs.op != own.op || theirs.root != own.root || theirs.number != own.number) {
@@ -126,8 +147,8 @@ void SharedCollective::agree() {
         return text("rank ", rank, " issued ", name(card.kind), " #", card.number, " of ", card.count, " ",
                     card.dtype, " (", card.op, ", root ", card.root, ")");
       };
-      const int first = std::min(other, ground_->rank());
-      const int second = std::max(other, ground_->rank());
+      const int first = std::min(other, ground_.rank());
+      const int second = std::max(other, ground_.rank());
       throw Error(
           ErrorKind::mismatch,
           text("ranks disagree: ", described(first, card(first)), ", ", described(second, card(second))),
@@ -137,29 +158,40 @@ void SharedCollective::agree() {
     const bool output_needed = outputs_are_shared() && writes(other);
     direct_ = direct_ && (!input_needed || theirs.in.reachable) && (!output_needed || theirs.out.reachable);
   }
-  const std::int64_t parts = takes_part_of_every_input() ? ground_->size() : 1;
+  const std::int64_t parts = takes_part_of_every_input() ? ground_.size() : 1;
   const auto staged = static_cast<std::int64_t>(SharedGround::staging_bytes / size_of(own.dtype)) / parts;
   chunk_ = direct_ ? operation_.count : std::max<std::int64_t>(1, staged);
 }
 
-void SharedCollective::look_for_missing() const {
-  for (int other = 0; other < ground_->size(); ++other) {
+void SharedCollective::look_for_slot() const {
+  const std::uint64_t before = operation_.number - Line::slots;
+  if (const auto progress = ground_.completed(before)) return look_for_missing(before, *progress);
+  if (patience_.exhausted()) {
+    throw Error(
+        ErrorKind::timeout,
+        text("waited ", patience_.waited_seconds(), " s for this rank's operation #", before, " to end"),
+        "it was dropped with its stream, or that stream waits for something that does not happen");
+  }
+}
+
+void SharedCollective::look_for_missing(std::uint64_t number, std::uint64_t progress) const {
+  for (int other = 0; other < ground_.size(); ++other) {
     // In this order: a rank may arrive, finish and leave between the two looks, and that is no loss.
-    const auto reason = ground_->lost(other);
-    const bool arrived = ground_->line(other).meetings.load(std::memory_order_acquire) >= meeting_;
+    const auto reason = ground_.lost(other);
+    const bool arrived = ground_.card(other, number).progress.load(std::memory_order_acquire) >= progress;
     if (reason && !arrived) throw Error(ErrorKind::peer_lost, *reason);
   }
   if (patience_.exhausted()) {
     throw Error(ErrorKind::timeout,
-                text("waited ", patience_.waited_seconds(), " s for ", ground_->missing_at(meeting_)),
+                text("waited ", patience_.waited_seconds(), " s for ", ground_.missing_at(number, progress)),
                 "look at what those ranks do, or raise the timeout");
   }
 }
 
 void SharedCollective::copy_in() {
-  if (operation_.kind == Collective::broadcast && ground_->rank() != operation_.root) return;
-  std::byte* staging = ground_->staging_in(ground_->rank());
-  const std::int64_t parts = takes_part_of_every_input() ? ground_->size() : 1;
+  if (operation_.kind == Collective::broadcast && ground_.rank() != operation_.root) return;
+  std::byte* staging = ground_.staging_in(ground_.rank(), operation_.number);
+  const std::int64_t parts = takes_part_of_every_input() ? ground_.size() : 1;
   for (std::int64_t part = 0; part < parts; ++part) {
     std::memcpy(staging + bytes(part * length_),
                 operation_.in.bytes() + bytes(part * operation_.count + begin_), bytes(length_));
@@ -167,14 +199,15 @@ void SharedCollective::copy_in() {
 }
 
 const std::byte* SharedCollective::input(int rank) const {
-  const std::int64_t part = takes_part_of_every_input() ? ground_->rank() : 0;
-  if (direct_) return ground_->resolve(rank, card(rank).in) + bytes(part * operation_.count + begin_);
-  return ground_->staging_in(rank) + bytes(part * length_);
+  const std::int64_t part = takes_part_of_every_input() ? ground_.rank() : 0;
+  if (direct_) return ground_.resolve(rank, card(rank).in) + bytes(part * operation_.count + begin_);
+  return ground_.staging_in(rank, operation_.number) + bytes(part * length_);
 }
 
 std::byte* SharedCollective::output(int rank) const {
   if (operation_.kind == Collective::reduce_scatter) return operation_.out.bytes() + bytes(begin_);
-  return direct_ ? ground_->resolve(rank, card(rank).out) + bytes(begin_) : ground_->staging_out(rank);
+  return direct_ ? ground_.resolve(rank, card(rank).out) + bytes(begin_)
+                 : ground_.staging_out(rank, operation_.number);
 }
 
 void SharedCollective::exchange() {
@@ -186,31 +219,31 @@ void SharedCollective::exchange() {
 }
 
 void SharedCollective::reduce_my_slice() {
-  const int size = ground_->size();
+  const int size = ground_.size();
   const bool scattered = operation_.kind == Collective::reduce_scatter;
   // Slices end on cache lines, so that no line is written by two ranks.
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(operation_.dtype));
   const std::int64_t slice = (length_ + size * line - 1) / (size * line) * line;
-  const std::int64_t first = scattered ? 0 : std::min(length_, slice * ground_->rank());
+  const std::int64_t first = scattered ? 0 : std::min(length_, slice * ground_.rank());
   const std::int64_t count = scattered ? length_ : std::min(slice, length_ - first);
   if (count == 0) return;
 
   std::vector<const std::byte*> sources;
-  std::vector<std::byte*> destinations;
+  std::vector<std::byte*> cached;
+  std::vector<std::byte*> streamed;
   for (int other = 0; other < size; ++other) sources.push_back(input(other) + bytes(first));
-  if (scattered) {
-    destinations.push_back(output(ground_->rank()));
-  } else {
-    for (int other = 0; other < size; ++other) {
-      if (writes(other)) destinations.push_back(output(other) + bytes(first));
-    }
+  if (scattered) cached.push_back(output(ground_.rank()));
+  for (int other = 0; other < size && !scattered; ++other) {
+    if (!writes(other)) continue;
+    const bool far = other != ground_.rank() && bytes(length_) >= streamed_bytes;
+    (far ? streamed : cached).push_back(output(other) + bytes(first));
   }
-  reduce(sources, destinations, count, operation_.dtype, operation_.op);
+  reduce(sources, {cached, streamed}, count, operation_.dtype, operation_.op);
 }
 
 void SharedCollective::pull() {
   const bool from_all = operation_.kind != Collective::broadcast;
-  for (int other = 0; other < ground_->size(); ++other) {
+  for (int other = 0; other < ground_.size(); ++other) {
     if (!from_all && other != operation_.root) continue;
     const std::int64_t part = from_all ? other : 0;
     std::byte* destination = operation_.out.bytes() + bytes(part * operation_.count + begin_);
@@ -220,15 +253,15 @@ void SharedCollective::pull() {
 }
 
 void SharedCollective::copy_out() {
-  if (!outputs_are_shared() || !writes(ground_->rank())) return;
-  std::memcpy(operation_.out.bytes() + bytes(begin_), ground_->staging_out(ground_->rank()), bytes(length_));
+  if (!outputs_are_shared() || !writes(ground_.rank())) return;
+  std::memcpy(operation_.out.bytes() + bytes(begin_), ground_.staging_out(ground_.rank(), operation_.number),
+              bytes(length_));
 }
 
 }  // namespace
 
-std::unique_ptr<Task> make_shared_collective(std::shared_ptr<SharedGround> ground,
-                                             const Operation& operation) {
-  return std::make_unique<SharedCollective>(std::move(ground), operation);
+std::unique_ptr<Engagement> make_shared_collective(SharedGround& ground, const Operation& operation) {
+  return std::make_unique<SharedCollective>(ground, operation);
 }
 
 }  // namespace weft::detail

@@ -19,7 +19,8 @@ std::size_t channels_bytes(int size) {
 }  // namespace
 
 std::size_t SharedGround::bytes_for(int size) {
-  return lines_bytes(size) + channels_bytes(size) + static_cast<std::size_t>(size) * 2 * staging_bytes;
+  return lines_bytes(size) + channels_bytes(size) +
+         static_cast<std::size_t>(size) * Line::slots * 2 * staging_bytes;
 }
 
 SharedGround::SharedGround(int rank, int size, std::shared_ptr<SharedMapping> memory,
@@ -43,25 +44,58 @@ Channel& SharedGround::channel(int from, int to) const {
   return reinterpret_cast<Channel*>(memory_->base() + lines_bytes(size_))[from * size_ + to];
 }
 
-std::byte* SharedGround::staging_in(int rank) const {
+std::byte* SharedGround::staging_in(int rank, std::uint64_t number) const {
   return memory_->base() + lines_bytes(size_) + channels_bytes(size_) +
-         static_cast<std::size_t>(rank) * 2 * staging_bytes;
+         (static_cast<std::size_t>(rank) * Line::slots + number % Line::slots) * 2 * staging_bytes;
 }
 
-std::byte* SharedGround::staging_out(int rank) const {
-  return staging_in(rank) + staging_bytes;
+std::byte* SharedGround::staging_out(int rank, std::uint64_t number) const {
+  return staging_in(rank, number) + staging_bytes;
 }
 
-std::uint64_t SharedGround::arrive() {
-  line(rank_).meetings.store(++meetings_, std::memory_order_release);
-  return meetings_;
-}
-
-bool SharedGround::everybody_at(std::uint64_t meeting) const {
+bool SharedGround::everybody_at(std::uint64_t number, std::uint64_t progress) const {
   for (int other = 0; other < size_; ++other) {
-    if (line(other).meetings.load(std::memory_order_acquire) < meeting) return false;
+    if (card(other, number).progress.load(std::memory_order_acquire) < progress) return false;
   }
   return true;
+}
+
+bool SharedGround::slot_is_free(std::uint64_t number) const {
+  if (number <= Line::slots) return true;
+  const auto progress = completed(number - Line::slots);
+  return progress && everybody_at(number - Line::slots, *progress);
+}
+
+std::optional<std::uint64_t> SharedGround::completed(std::uint64_t number) const {
+  const Completed& latest = completed_[number % Line::slots];
+  return latest.number == number ? std::optional(latest.progress) : std::nullopt;
+}
+
+void Engagement::carry_on() noexcept {
+  if (over()) return;
+  try {
+    if (!advance()) return;
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  over_.store(true, std::memory_order_release);
+}
+
+void SharedGround::engage(Engagement& work) {
+  const std::lock_guard lock(engaged_mutex_);
+  engaged_.push_back(&work);
+}
+
+void SharedGround::dismiss(Engagement& work) noexcept {
+  const std::lock_guard lock(engaged_mutex_);
+  std::erase(engaged_, &work);
+}
+
+void SharedGround::carry_on() {
+  const std::unique_lock lock(engaged_mutex_, std::try_to_lock);
+  if (!lock) return;
+  for (Engagement* work : engaged_) work->carry_on();
+  std::erase_if(engaged_, [](const Engagement* work) { return work->over(); });
 }
 
 std::optional<std::string> SharedGround::lost(int rank) const {
@@ -78,11 +112,11 @@ std::optional<std::string> SharedGround::lost(int rank) const {
   return died(rank);
 }
 
-std::string SharedGround::missing_at(std::uint64_t meeting) const {
+std::string SharedGround::missing_at(std::uint64_t number, std::uint64_t progress) const {
   std::ostringstream out;
   const char* separator = "";
   for (int other = 0; other < size_; ++other) {
-    if (line(other).meetings.load(std::memory_order_acquire) >= meeting) continue;
+    if (card(other, number).progress.load(std::memory_order_acquire) >= progress) continue;
     out << separator << "rank " << other;
     separator = ", ";
     const std::uint64_t at = line(other).operation.load(std::memory_order_relaxed);

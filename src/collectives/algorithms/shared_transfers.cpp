@@ -13,15 +13,16 @@
 namespace weft::detail {
 namespace {
 
-class SharedTransfers final : public Task {
+class SharedTransfers final : public Engagement {
  public:
-  SharedTransfers(std::shared_ptr<SharedGround> ground, std::vector<Transfer> transfers)
-      : ground_(std::move(ground)), patience_(ground_->timeout()) {
+  SharedTransfers(SharedGround& ground, std::vector<Transfer> transfers)
+      : ground_(ground), patience_(ground_.timeout()) {
     for (Transfer& transfer : transfers) pending_.push_back({transfer, 0, 0, false, false});
   }
 
+ private:
   bool advance() override {
-    std::vector<bool> busy(static_cast<std::size_t>(2 * ground_->size()));
+    std::vector<bool> busy(static_cast<std::size_t>(2 * ground_.size()));
     for (Pending& one : pending_) {
       const auto lane = static_cast<std::size_t>(2 * one.transfer.peer + (one.transfer.sends ? 1 : 0));
       if (one.done || busy[lane]) continue;
@@ -34,7 +35,6 @@ class SharedTransfers final : public Task {
     return false;
   }
 
- private:
   struct Pending {
     Transfer transfer;
     std::size_t moved;          // bytes posted or received
@@ -49,20 +49,20 @@ class SharedTransfers final : public Task {
   bool move(Pending& one) const { return one.transfer.sends ? send(one) : receive(one); }
   void look_for_missing();
 
-  std::shared_ptr<SharedGround> ground_;
+  SharedGround& ground_;
   Patience patience_;
   std::vector<Pending> pending_;
 };
 
 bool SharedTransfers::send(Pending& one) const {
   const ConstView& data = one.transfer.out;
-  Channel& channel = ground_->channel(ground_->rank(), one.transfer.peer);
+  Channel& channel = ground_.channel(ground_.rank(), one.transfer.peer);
   const std::uint64_t taken = channel.taken.load(std::memory_order_acquire);
   std::uint64_t posted = channel.posted.load(std::memory_order_relaxed);
   while (!one.posted_all && posted - taken < Channel::slots) {
     const std::uint64_t slot = posted % Channel::slots;
     Parcel& parcel = channel.parcels[slot];
-    const Address address = ground_->publish(data.data(), data.size_bytes());
+    const Address address = ground_.publish(data.data(), data.size_bytes());
     const std::size_t left = data.size_bytes() - one.moved;
     parcel = {data.count(), data.dtype(), address,
               address.reachable ? left : std::min(left, Channel::slot_bytes)};
@@ -80,14 +80,14 @@ bool SharedTransfers::send(Pending& one) const {
 
 bool SharedTransfers::receive(Pending& one) const {
   View& data = one.transfer.in;
-  Channel& channel = ground_->channel(one.transfer.peer, ground_->rank());
+  Channel& channel = ground_.channel(one.transfer.peer, ground_.rank());
   std::uint64_t taken = channel.taken.load(std::memory_order_relaxed);
   while (channel.posted.load(std::memory_order_acquire) > taken) {
     const std::uint64_t slot = taken % Channel::slots;
     const Parcel& parcel = channel.parcels[slot];
     check(one, parcel);
     const std::byte* source =
-        parcel.address.reachable ? ground_->resolve(one.transfer.peer, parcel.address) : channel.data[slot];
+        parcel.address.reachable ? ground_.resolve(one.transfer.peer, parcel.address) : channel.data[slot];
     if (parcel.bytes > 0) std::memcpy(data.bytes() + one.moved, source, parcel.bytes);
     one.moved += parcel.bytes;
     channel.taken.store(++taken, std::memory_order_release);
@@ -101,14 +101,14 @@ void SharedTransfers::check(const Pending& one, const Parcel& parcel) const {
   if (parcel.message_count == transfer.count() && parcel.dtype == transfer.dtype()) return;
   throw Error(ErrorKind::mismatch,
               text("rank ", transfer.peer, " sent ", parcel.message_count, " ", parcel.dtype, " where rank ",
-                   ground_->rank(), " receives ", transfer.count(), " ", transfer.dtype()),
+                   ground_.rank(), " receives ", transfer.count(), " ", transfer.dtype()),
               "sends and receives between two ranks match in the order of their calls");
 }
 
 void SharedTransfers::look_for_missing() {
   for (Pending& one : pending_) {
     if (one.done) continue;
-    if (auto reason = ground_->lost(one.transfer.peer)) {
+    if (auto reason = ground_.lost(one.transfer.peer)) {
       // The peer may have done its part and left since the last try.
       one.done = move(one);
       if (!one.done) throw Error(ErrorKind::peer_lost, *reason);
@@ -125,9 +125,8 @@ void SharedTransfers::look_for_missing() {
 
 }  // namespace
 
-std::unique_ptr<Task> make_shared_transfers(std::shared_ptr<SharedGround> ground,
-                                            std::vector<Transfer> transfers) {
-  return std::make_unique<SharedTransfers>(std::move(ground), std::move(transfers));
+std::unique_ptr<Engagement> make_shared_transfers(SharedGround& ground, std::vector<Transfer> transfers) {
+  return std::make_unique<SharedTransfers>(ground, std::move(transfers));
 }
 
 }  // namespace weft::detail

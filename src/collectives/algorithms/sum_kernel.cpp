@@ -2,13 +2,18 @@
 
 #include "collectives/algorithms/sum_kernel.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/algorithms/sum_kernel.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::detail::HWY_NAMESPACE {
+namespace {  // also so that what the loop calls is inlined: a function that a shared library exports is not
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
@@ -17,8 +22,9 @@ HWY_ATTR const float* source(std::span<const std::byte* const> sources, std::siz
   return reinterpret_cast<const float*>(sources[r]) + i;
 }
 
-// How far ahead of the sums lines are fetched. A peer's line that is read first and written later crosses between the
-// cores twice, once to be shared and once to be owned; so it is asked for with the intent to write.
+// How far ahead of the sums lines are fetched. A peer's line that is read first and written later crosses
+// between the cores twice, once to be shared and once to be owned; so it is asked for with the intent to
+// write.
 constexpr std::size_t ahead = 4096 / sizeof(float);
 
 HWY_ATTR void fetch_to_write(const float* line) {
@@ -32,7 +38,7 @@ HWY_ATTR void fetch_to_write(const float* line) {
 // All loads of a group come before its stores, so destinations may alias sources; four vectors in flight hide
 // the latency of the additions, which must stay in rank order.
 template <class Finish>
-HWY_ATTR void sum_groups(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+HWY_ATTR void sum_groups(std::span<const std::byte* const> sources, Destinations destinations,
                          std::size_t count, Finish finish) {
   const Tag d;
   const std::size_t lanes = hn::Lanes(d);
@@ -52,7 +58,16 @@ HWY_ATTR void sum_groups(std::span<const std::byte* const> sources, std::span<st
     b = finish(b);
     c = finish(c);
     e = finish(e);
-    for (std::byte* const destination : destinations) {
+    for (std::byte* const destination : destinations.streamed) {
+      float* out = reinterpret_cast<float*>(destination) + i;
+      for (std::size_t line = ahead; line < ahead + 4 * lanes && i + line < count; line += 16)
+        __builtin_prefetch(out + line);
+      hn::Stream(a, d, out);
+      hn::Stream(b, d, out + lanes);
+      hn::Stream(c, d, out + 2 * lanes);
+      hn::Stream(e, d, out + 3 * lanes);
+    }
+    for (std::byte* const destination : destinations.cached) {
       float* out = reinterpret_cast<float*>(destination) + i;
       for (std::size_t line = ahead; line < ahead + 4 * lanes && i + line < count; line += 16)
         fetch_to_write(out + line);
@@ -62,19 +77,36 @@ HWY_ATTR void sum_groups(std::span<const std::byte* const> sources, std::span<st
       hn::StoreU(e, d, out + 3 * lanes);
     }
   }
+  if (!destinations.streamed.empty()) hwy::FlushStream();  // before anybody is told that the sums are there
   const hn::CappedTag<float, 1> one;
   for (; i < count; ++i) {
     auto sum = hn::LoadU(one, source(sources, 0, i));
     for (std::size_t r = 1; r < sources.size(); ++r)
       sum = hn::Add(sum, hn::LoadU(one, source(sources, r, i)));
     sum = finish(sum);
-    for (std::byte* const destination : destinations)
-      hn::StoreU(sum, one, reinterpret_cast<float*>(destination) + i);
+    for (const auto& some : {destinations.cached, destinations.streamed}) {
+      for (std::byte* const destination : some)
+        hn::StoreU(sum, one, reinterpret_cast<float*>(destination) + i);
+    }
   }
 }
 
-HWY_ATTR void sum(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                  std::size_t count, float divisor) {
+// Streaming stores take whole vectors at aligned addresses only.
+HWY_ATTR bool aligned(std::span<std::byte* const> destinations) {
+  const std::size_t bytes = hn::Lanes(Tag()) * sizeof(float);
+  return std::ranges::all_of(destinations, [bytes](const std::byte* destination) {
+    return reinterpret_cast<std::uintptr_t>(destination) % bytes == 0;
+  });
+}
+
+HWY_ATTR void sum(std::span<const std::byte* const> sources, Destinations destinations, std::size_t count,
+                  float divisor) {
+  std::vector<std::byte*> all;
+  if (!aligned(destinations.streamed)) {
+    all.assign(destinations.cached.begin(), destinations.cached.end());
+    all.insert(all.end(), destinations.streamed.begin(), destinations.streamed.end());
+    destinations = {all};
+  }
   if (divisor == 1.0F) {
     sum_groups(sources, destinations, count, [](auto v) HWY_ATTR { return v; });
   } else {
@@ -84,6 +116,7 @@ HWY_ATTR void sum(std::span<const std::byte* const> sources, std::span<std::byte
   }
 }
 
+}  // namespace
 }  // namespace weft::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -92,8 +125,8 @@ namespace weft::detail {
 
 HWY_EXPORT(sum);
 
-void sum_f32(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-             std::int64_t count, float divisor) {
+void sum_f32(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
+             float divisor) {
   HWY_DYNAMIC_DISPATCH(sum)(sources, destinations, static_cast<std::size_t>(count), divisor);
 }
 

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <span>
 
+#include "collectives/algorithms/reduce_kernel.hpp"
+
 namespace weft::detail {
 
 /// Every destination gets ((s0 + s1) + s2) + ..., divided by `divisor`: bit by bit what the plain loop gives.
 /// A destination may be one of the sources, at the same address.
-void sum_f32(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-             std::int64_t count, float divisor);
+void sum_f32(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
+             float divisor);
 
 }  // namespace weft::detail

@@ -21,7 +21,11 @@ class MpiExchange final : public Task {
  public:
   MpiExchange(std::shared_ptr<MpiRendezvous> rendezvous, ExchangePlan plan, int tag,
               std::chrono::nanoseconds timeout)
-      : rendezvous_(std::move(rendezvous)), plan_(std::move(plan)), tag_(tag), patience_(timeout) {}
+      : rendezvous_(std::move(rendezvous)),
+        plan_(std::move(plan)),
+        tag_(tag),
+        timeout_(timeout),
+        patience_(timeout) {}
 
   ~MpiExchange() override {
     if (requests_.empty()) return;
@@ -50,6 +54,7 @@ class MpiExchange final : public Task {
 
   void post() {
     posted_ = true;
+    if (phase_ == 0) patience_ = Patience(timeout_);  // from now: the stream may have had much to do before
     const auto entered = rendezvous_->runtime()->enter();
     for (const Message& message : plan_.phases[phase_].messages) {
       std::size_t begin = 0;
@@ -134,6 +139,7 @@ class MpiExchange final : public Task {
   std::shared_ptr<MpiRendezvous> rendezvous_;
   ExchangePlan plan_;
   int tag_;
+  std::chrono::nanoseconds timeout_;
   Patience patience_;
   std::size_t phase_ = 0;
   bool posted_ = false;

@@ -93,6 +93,28 @@ TEST(Optimizer, TwoShardsTogetherHaveTheBitsOfTheWhole) {
   EXPECT_EQ(whole, parts);
 }
 
+TEST(Optimizer, AStepInPiecesHasTheBitsOfAWholeOne) {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
+    const OptimizerSpec spec{.kind = kind, .momentum = 0.9};
+    std::vector<float> whole(count, 0.5F);
+    std::vector<float> pieces = whole;
+    std::vector<float> gradients(count);
+    const auto at_once = make_optimizer<float>(count, spec);
+    const auto in_pieces = make_optimizer<float>(count, spec);
+    for (std::size_t step = 0; step < 5; ++step) {
+      for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(gradient(step, i));
+      at_once->step(whole, gradients, 0.01);
+      in_pieces->begin_step(0.01);
+      for (const auto& [begin, length] : {std::pair{20, 17}, {0, 3}, {3, 17}}) {
+        const auto first = static_cast<std::size_t>(begin);
+        in_pieces->update(begin, std::span(pieces).subspan(first, static_cast<std::size_t>(length)),
+                          std::span(gradients).subspan(first, static_cast<std::size_t>(length)));
+      }
+    }
+    EXPECT_EQ(whole, pieces);
+  }
+}
+
 TEST(Optimizer, StateIsCountedInBytes) {
   EXPECT_EQ(AdamW<float>(10, {}).state_bytes(), 80);
   EXPECT_EQ(Sgd<double>(10, {.momentum = 0.9}).state_bytes(), 80);
@@ -105,6 +127,9 @@ TEST(Optimizer, SpansOfAnotherLengthAreRefused) {
   std::vector<float> five(5);
   EXPECT_THROW(adam.step(four, five), Error);
   EXPECT_THROW(adam.step(five, four), Error);
+  EXPECT_THROW(adam.step(std::span(four).first(3), std::span(four).first(3)), Error);
+  EXPECT_THROW(adam.update(1, four, four), Error);
+  EXPECT_THROW(adam.update(-1, std::span(four).first(2), std::span(four).first(2)), Error);
 }
 
 TEST(Optimizer, TheLearningRateRisesLinearlyThenFallsAlongACosineToItsFloor) {

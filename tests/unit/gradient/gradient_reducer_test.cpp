@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 
@@ -50,27 +52,45 @@ void expect_means(GradientReducer& reducer, int ranks, int step) {
   }
 }
 
+enum class Wire { queued, one_inline, many_inline };
+
+// What the reducer chooses by itself is many_inline then. Before there are threads that might read it.
+[[maybe_unused]] const int progress_is_inline = setenv("WEFT_PROGRESS", "inline", 1);
+
+std::optional<Stream> make_wire(Wire wire) {
+  if (wire == Wire::many_inline) return std::nullopt;
+  return wire == Wire::queued ? Stream::queued() : Stream();
+}
+
 struct Case {
   int ranks;
   std::size_t bucket_bytes;
-  bool queued;
+  Wire wire;
   bool shared_memory;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) {
+    constexpr std::array wires{"queued", "one inline", "many inline"};
+    return out << one.ranks << " ranks, " << one.bucket_bytes << " bytes, "
+               << wires[static_cast<std::size_t>(one.wire)] << (one.shared_memory ? "" : ", private memory");
+  }
 };
 
 class EveryReducer : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Cases, EveryReducer,
-                         testing::Values(Case{1, 1024, false, true}, Case{2, 1024, false, true},
-                                         Case{2, 1, true, true}, Case{3, 1 << 20, true, true},
-                                         Case{4, 300, false, false}, Case{5, 1024, true, false}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, EveryReducer,
+    testing::Values(Case{1, 1024, Wire::one_inline, true}, Case{2, 1024, Wire::one_inline, true},
+                    Case{2, 1, Wire::queued, true}, Case{3, 1 << 20, Wire::queued, true},
+                    Case{4, 300, Wire::one_inline, false}, Case{5, 1024, Wire::queued, false},
+                    Case{1, 1, Wire::many_inline, true}, Case{3, 1, Wire::many_inline, true},
+                    Case{4, 300, Wire::many_inline, false}));
 
 TEST_P(EveryReducer, GivesTheMeanOverRanksInRankOrder) {
   const Case one = GetParam();
   run_as_threads(one.ranks,
                  [&](Communicator comm) {
-                   GradientReducer reducer(
-                       comm, layout,
-                       {.bucket_bytes = one.bucket_bytes, .wire = one.queued ? Stream::queued() : Stream()});
-                   Stream compute = one.queued ? Stream() : Stream::queued();
+                   GradientReducer reducer(comm, layout,
+                                           {.bucket_bytes = one.bucket_bytes, .wire = make_wire(one.wire)});
+                   Stream compute = one.wire == Wire::queued ? Stream() : Stream::queued();
                    for (int step = 0; step < 4; ++step) {
                      reducer.begin_step();
                      backward(reducer, compute, step, comm.rank());
@@ -81,6 +101,43 @@ TEST_P(EveryReducer, GivesTheMeanOverRanksInRankOrder) {
                    EXPECT_EQ(comm.wire_bytes() > 0, comm.size() > 1);
                  },
                  {.shared_memory = one.shared_memory});
+}
+
+TEST(GradientReducer, HandsOutEachBucketInPlanOrderOnceItsMeanIsThere) {
+  for (const Wire wire : {Wire::queued, Wire::many_inline}) {
+    run_as_threads(3, [wire](Communicator comm) {
+      GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = make_wire(wire)});
+      Stream compute;
+      std::vector<float> seen(static_cast<std::size_t>(layout.size()), -1);
+      std::vector<std::int64_t> begins;
+      const auto consume = [&](const Bucket& bucket) {
+        compute.run([&] {
+          begins.push_back(bucket.begin);
+          const auto mean = reducer.gradients().slice(bucket.begin, bucket.count()).as<float>();
+          std::ranges::copy(mean, seen.begin() + bucket.begin);
+          std::this_thread::sleep_for(
+              std::chrono::milliseconds(comm.rank()));  // others must get on without us
+        });
+      };
+      reducer.begin_step(Exchange::later);
+      backward(reducer, compute, 0, comm.rank());
+      reducer.finish_step(compute, consume);
+      compute.synchronize();
+      EXPECT_TRUE(begins.empty());
+      for (int step = 1; step < 3; ++step) {
+        begins.clear();
+        reducer.begin_step();
+        backward(reducer, compute, step, comm.rank());
+        reducer.finish_step(compute, consume);
+        compute.synchronize();
+        EXPECT_TRUE(std::ranges::equal(seen, reducer.gradients().as<float>()));
+        if (step == 2) expect_means(reducer, 3, step);  // step 1 was the second half of an accumulation
+        std::vector<std::int64_t> expected;
+        for (const Bucket& bucket : reducer.plan().buckets()) expected.push_back(bucket.begin);
+        EXPECT_EQ(begins, expected);
+      }
+    });
+  }
 }
 
 TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
