@@ -1,0 +1,83 @@
+#include "collectives/nccl/api.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "weft/core/error.hpp"
+
+namespace weft::detail::nccl {
+
+std::string version_text(int code) {
+  return text(code / 10000, ".", code / 100 % 100, ".", code % 100);
+}
+
+Config Config::for_library(int library) {
+  constexpr int newest_known = version_code(2, 28, 9);
+  Config config;
+  config.version = static_cast<unsigned>(std::min(library, newest_known));
+  // Up to and without the first member that came later.
+  if (library < version_code(2, 26)) {
+    config.size = offsetof(Config, traffic_class);
+  } else if (library < version_code(2, 27)) {
+    config.size = offsetof(Config, comm_name);
+  } else if (library < version_code(2, 28)) {
+    config.size = offsetof(Config, channels_per_net_peer);
+  } else {
+    config.size = sizeof(Config);
+  }
+  return config;
+}
+
+namespace {
+
+constexpr const char* install_it =
+    "install NCCL 2.18 or newer (libnccl2), or add its folder to LD_LIBRARY_PATH";
+
+}  // namespace
+
+std::shared_ptr<const Api> Api::load(const std::string& library) {
+  // Never unloaded: NCCL leaves threads behind.
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    throw Error(ErrorKind::system, text("NCCL cannot be loaded: ", reason != nullptr ? reason : library),
+                install_it);
+  }
+  return load([handle](const char* symbol) { return dlsym(handle, symbol); }, library);
+}
+
+std::shared_ptr<const Api> Api::load(const Finder& find, const std::string& source) {
+  auto api = std::make_shared<Api>();
+  // What dlsym returns is a function's address; only this cast makes it one again.
+  const auto set = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find(symbol));  // NOLINT
+  };
+  set(api->GetVersion, "ncclGetVersion");
+  if (api->GetVersion == nullptr || api->GetVersion(&api->version) != success) {
+    throw Error(ErrorKind::system, text(source, " does not say which version of NCCL it is"), install_it);
+  }
+  if (api->version < oldest_version) {
+    throw Error(
+        ErrorKind::system,
+        text(source, " is NCCL ", version_text(api->version), ", older than ", version_text(oldest_version)),
+        install_it);
+  }
+  const auto require = [&](auto& function, const char* symbol, int since) {
+    if (api->version < since) return;
+    set(function, symbol);
+    if (function != nullptr) return;
+    throw Error(ErrorKind::system,
+                text(source, " is NCCL ", version_text(api->version), " but has no ", symbol,
+                     ", which came with ", version_text(since)),
+                install_it);
+  };
+  require(api->GetErrorString, "ncclGetErrorString", oldest_version);
+  require(api->GetLastError, "ncclGetLastError", oldest_version);
+#define WEFT_NCCL_REQUIRE(name, since, parameters) require(api->name, "nccl" #name, since);
+  WEFT_NCCL_FUNCTIONS(WEFT_NCCL_REQUIRE)
+#undef WEFT_NCCL_REQUIRE
+  return api;
+}
+
+}  // namespace weft::detail::nccl
