@@ -5,6 +5,8 @@
 // the minimum. The others pull. Staged, when any rank's are not: the same exchange over staging space, chunk
 // by chunk, with a copy in and a copy out.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,9 +18,14 @@
 namespace weft::detail {
 namespace {
 
-// From this size on, a rank writes its results past its caches into the others' memory: what they get will
-// have left the caches before they read it, and its lines need not be owned here first.
-constexpr std::size_t streamed_bytes = std::size_t{1} << 20;
+// From this size on, a rank writes its results past its caches into the others' memory: they will have left
+// the caches before they are read, and their lines need not be owned here first. Where the last-level cache
+// holds whole models, that costs more than it saves at any size (bench/results).
+std::size_t streamed_bytes() {
+  static const auto cache = static_cast<std::size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  constexpr std::size_t holds_models = std::size_t{64} << 20;
+  return cache < holds_models ? std::size_t{1} << 20 : cache;
+}
 
 class SharedCollective final : public Engagement {
  public:
@@ -235,7 +242,7 @@ void SharedCollective::reduce_my_slice() {
   if (scattered) cached.push_back(output(ground_.rank()));
   for (int other = 0; other < size && !scattered; ++other) {
     if (!writes(other)) continue;
-    const bool far = other != ground_.rank() && bytes(length_) >= streamed_bytes;
+    const bool far = other != ground_.rank() && bytes(length_) >= streamed_bytes();
     (far ? streamed : cached).push_back(output(other) + bytes(first));
   }
   reduce(sources, {cached, streamed}, count, operation_.dtype, operation_.op);
