@@ -22,11 +22,12 @@ complain() {
   bad=$((bad + 1))
 }
 while IFS=: read -r file line; do
-  # interop/ is how collectives meet a vendor's types: the same floor.
-  from=$(echo "$file" | sed -E 's#^(include/weft|src)/##; s#/.*##; s#^interop$#collectives#')
+  # interop/ is how a floor meets a vendor's types: core CUDA's, collectives MPI's.
+  from=$(echo "$file" | sed -E 's#^(include/weft|src)/##; s#^interop/cuda\.hpp#core#; s#/.*##; s#^interop$#collectives#')
   target=$(echo "$line" | sed -E 's/.*#include *["<]([^">]+)[">].*/\1/')
   seen=$((seen + 1))
   case $target in
+    weft/interop/cuda.hpp) to=core ;;
     weft/*/*) to=$(echo "$target" | cut -d/ -f2 | sed 's#^interop$#collectives#') ;;
     core/* | collectives/* | gradient/* | compression/* | zero/* | pipeline/* | report/*) to=${target%%/*} ;;
     weft/weft.hpp) to=everything ;;

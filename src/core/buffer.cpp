@@ -5,9 +5,21 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/cuda/runtime.hpp"
 #include "core/pages.hpp"
 
 namespace weft {
+
+Buffer Buffer::on(Device device, DataType dtype, std::int64_t count) {
+  if (device.is_host() || count < 0) return on_host(dtype, count);
+  if (count == 0) return Buffer(View(nullptr, 0, dtype, device), nullptr);
+  auto cuda = detail::cuda::runtime();
+  const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
+  void* memory = cuda->allocate(device.index(), bytes);
+  return Buffer(View(memory, count, dtype, device),
+                [cuda, device](void* address) { cuda->release(device.index(), address); });
+}
+
 Buffer Buffer::on_host(DataType dtype, std::int64_t count) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);

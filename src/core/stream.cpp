@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/cuda/stream.hpp"
 #include "core/stream_state.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
@@ -19,19 +20,6 @@ class FunctionTask final : public Task {
 
  private:
   std::function<void()> function_;
-};
-
-class WaitTask final : public Task {
- public:
-  explicit WaitTask(Event event) : event_(std::move(event)) {}
-  bool advance() override {
-    if (!event_.done()) return false;
-    if (auto error = event_.error()) std::rethrow_exception(error);
-    return true;
-  }
-
- private:
-  Event event_;
 };
 
 }  // namespace
@@ -60,10 +48,17 @@ void Event::wait(Deadline deadline) const {
   if (auto failure = error()) std::rethrow_exception(failure);
 }
 
-Stream::Stream() : Stream(detail::make_inline_stream()) {}
+Stream::Stream() : Stream(std::make_shared<detail::InlineStream>()) {}
+Stream::Stream(Device device)
+    : Stream(device.is_host() ? std::make_shared<detail::InlineStream>()
+                              : detail::cuda::make_stream(device.index(), nullptr)) {}
 Stream::Stream(std::shared_ptr<detail::StreamState> state) : state_(std::move(state)) {}
 Stream Stream::queued() {
   return Stream(detail::make_queued_stream());
+}
+
+Device Stream::device() const {
+  return state_->device();
 }
 
 bool Stream::is_inline() const {
@@ -80,11 +75,11 @@ Event Stream::submit(std::unique_ptr<Task> task) {
 
 void Stream::wait(Event event) {
   if (event.done() && !event.error()) return;
-  state_->submit(std::make_unique<WaitTask>(std::move(event)));
+  state_->submit(state_->wait_for(std::move(event)));
 }
 
 Event Stream::record() const {
-  return Event(state_->last());
+  return Event(state_->record());
 }
 
 bool Stream::poll() {

@@ -1,7 +1,6 @@
 #include "core/stream_state.hpp"
 
 #include <condition_variable>
-#include <thread>
 
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
@@ -17,6 +16,20 @@ bool Completion::awaited_by_its_own_stream() const {
   return stream && stream->runs_in_this_thread();
 }
 
+bool Completion::pending() {
+  const Status status = status_.load(std::memory_order_acquire);
+  if (status != handed_over) return status == waiting;
+  const std::lock_guard lock(asking_);
+  if (status_.load(std::memory_order_acquire) != handed_over) return false;
+  try {
+    if (!point_->passed()) return true;
+    succeed();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  return false;
+}
+
 std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
   auto completion = std::make_shared<Completion>(weak_from_this());
   {
@@ -28,9 +41,25 @@ std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
   return completion;
 }
 
-std::shared_ptr<Completion> StreamState::last() {
+std::shared_ptr<Completion> StreamState::record() {
   const std::lock_guard lock(mutex_);
   return last_;
+}
+
+std::unique_ptr<Task> StreamState::wait_for(Event event) {
+  class Wait final : public Task {
+   public:
+    explicit Wait(Event event) : event_(std::move(event)) {}
+    bool advance() override {
+      if (!event_.done()) return false;
+      if (auto error = event_.error()) std::rethrow_exception(error);
+      return true;
+    }
+
+   private:
+    Event event_;
+  };
+  return std::make_unique<Wait>(std::move(event));
 }
 
 bool StreamState::idle() {
@@ -48,9 +77,10 @@ bool StreamState::advance(Entry& entry) {
     }
   }
   try {
+    begin();
     if (!entry.task->advance()) return false;
     entry.task.reset();  // what it holds is free before anybody hears that it is done
-    entry.completion->succeed();
+    conclude(*entry.completion);
   } catch (...) {
     {
       const std::lock_guard lock(sticky_mutex_);
@@ -72,43 +102,34 @@ void StreamState::drop_all() noexcept {
   queue_.clear();
 }
 
+void InlineStream::finish() noexcept {
+  if (std::uncaught_exceptions() > 0) drop_all();
+  for (Backoff backoff; !idle(); backoff.pause()) progress();
+}
+
+// One thread at a time carries the queue; the others, and work that submits more to its own stream, leave
+// it to that one. The lock is not held while work runs.
+void InlineStream::progress() {
+  std::unique_lock lock(mutex_);
+  if (carrier_ != std::thread::id{}) return;
+  carrier_ = std::this_thread::get_id();
+  while (!queue_.empty()) {
+    Entry& front = queue_.front();  // stays valid: others only append
+    lock.unlock();
+    const bool finished = advance(front);
+    lock.lock();
+    if (!finished) break;
+    queue_.pop_front();
+  }
+  carrier_ = {};
+}
+
+bool InlineStream::runs_in_this_thread() {
+  const std::lock_guard lock(mutex_);
+  return carrier_ == std::this_thread::get_id();
+}
+
 namespace {
-
-class InlineStream final : public StreamState {
- public:
-  ~InlineStream() override {
-    if (std::uncaught_exceptions() > 0) drop_all();
-    for (Backoff backoff; !idle(); backoff.pause()) progress();
-  }
-
-  // One thread at a time carries the queue; the others, and work that submits more to its own stream, leave
-  // it to that one. The lock is not held while work runs.
-  void progress() override {
-    std::unique_lock lock(mutex_);
-    if (carrier_ != std::thread::id{}) return;
-    carrier_ = std::this_thread::get_id();
-    while (!queue_.empty()) {
-      Entry& front = queue_.front();  // stays valid: others only append
-      lock.unlock();
-      const bool finished = advance(front);
-      lock.lock();
-      if (!finished) break;
-      queue_.pop_front();
-    }
-    carrier_ = {};
-  }
-
-  bool is_inline() const override { return true; }
-  bool runs_in_this_thread() override {
-    const std::lock_guard lock(mutex_);
-    return carrier_ == std::this_thread::get_id();
-  }
-
- private:
-  void appended() override { progress(); }
-
-  std::thread::id carrier_{};
-};
 
 class QueuedStream final : public StreamState {
  public:
@@ -158,9 +179,6 @@ class QueuedStream final : public StreamState {
 
 }  // namespace
 
-std::shared_ptr<StreamState> make_inline_stream() {
-  return std::make_shared<InlineStream>();
-}
 std::shared_ptr<StreamState> make_queued_stream() {
   return std::make_shared<QueuedStream>();
 }

@@ -6,12 +6,22 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
 
-/// Outcome of one task. Written once, by the thread that carried the task out; read by any.
+/// A place in the work of a device, which goes on without the host.
+class DevicePoint {
+ public:
+  virtual ~DevicePoint() = default;
+  /// Any thread may ask. @throws what the work before it failed with
+  virtual bool passed() = 0;
+};
+
+/// Outcome of one task. Written by the thread that carried the task out, and where that only handed work to a
+/// device, by the first that finds the device done; read by any.
 class Completion {
  public:
   explicit Completion(std::weak_ptr<StreamState> driver) : driver_(std::move(driver)) {}
@@ -21,7 +31,16 @@ class Completion {
     error_ = std::move(error);
     status_.store(failed, std::memory_order_release);
   }
-  bool pending() const { return status_.load(std::memory_order_acquire) == waiting; }
+  /// The device has the work; it is complete when the device has passed `point`.
+  void hand_over(std::shared_ptr<DevicePoint> point) {
+    point_ = std::move(point);
+    status_.store(handed_over, std::memory_order_release);
+  }
+  bool pending();
+  /// Where the device gets it done; null before it was handed over, and for work of the host.
+  std::shared_ptr<DevicePoint> point() const {
+    return status_.load(std::memory_order_acquire) == waiting ? nullptr : point_;
+  }
   std::exception_ptr error() const {
     return status_.load(std::memory_order_acquire) == failed ? error_ : nullptr;
   }
@@ -31,10 +50,12 @@ class Completion {
   bool awaited_by_its_own_stream() const;
 
  private:
-  enum Status { waiting, succeeded, failed };
+  enum Status { waiting, handed_over, succeeded, failed };
 
   std::atomic<Status> status_{waiting};
   std::exception_ptr error_;
+  std::shared_ptr<DevicePoint> point_;
+  std::mutex asking_;  // of the device
   std::weak_ptr<StreamState> driver_;
 };
 
@@ -43,7 +64,11 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual ~StreamState() = default;
 
   std::shared_ptr<Completion> submit(std::unique_ptr<Task> task);
-  std::shared_ptr<Completion> last();
+  /// Of everything submitted so far; null where that is nothing.
+  virtual std::shared_ptr<Completion> record();
+  /// The task that makes this stream wait.
+  virtual std::unique_ptr<Task> wait_for(Event event);
+  virtual Device device() const { return {}; }
   /// Advances the queue in the caller's thread where the kind works that way. Never blocks.
   virtual void progress() = 0;
   virtual bool is_inline() const = 0;
@@ -60,6 +85,10 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual void appended() = 0;
   /// True when the entry is finished, one way or the other.
   bool advance(Entry& entry);
+  /// An entry's task is about to be asked.
+  virtual void begin() {}
+  /// The entry's task is complete, for the host.
+  virtual void conclude(Completion& completion) { completion.succeed(); }
   void drop_all() noexcept;
 
   std::mutex mutex_;
@@ -71,7 +100,32 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   std::mutex sticky_mutex_;
 };
 
-std::shared_ptr<StreamState> make_inline_stream();
+/// Works in whatever thread asks it to.
+class InlineStream : public StreamState {
+ public:
+  ~InlineStream() override { finish(); }
+
+  void progress() override;
+  bool is_inline() const override { return true; }
+  bool runs_in_this_thread() override;
+
+ protected:
+  /// Carries out what is left; drops it while an exception is unwinding. For destructors.
+  void finish() noexcept;
+
+ private:
+  void appended() override { progress(); }
+
+  std::thread::id carrier_{};
+};
+
 std::shared_ptr<StreamState> make_queued_stream();
+
+/// What stands behind a stream or an event, for other parts of weft.
+struct Behind {
+  static const std::shared_ptr<StreamState>& of(const Stream& stream) { return stream.state_; }
+  static const std::shared_ptr<Completion>& of(const Event& event) { return event.completion_; }
+  static Stream stream(std::shared_ptr<StreamState> state) { return Stream(std::move(state)); }
+};
 
 }  // namespace weft::detail

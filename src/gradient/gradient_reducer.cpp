@@ -149,7 +149,7 @@ void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
   const View gradient = gradients().slice(range.begin, range.count());
   hook_->reduce(range, gradient, comm_, stream, lane);
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
-  if (micro_steps_ > 1) lane.run([gradient, parts = micro_steps_] { detail::divide(gradient, parts); });
+  if (micro_steps_ > 1) detail::divide(gradient, micro_steps_, lane);
   reduced_[bucket] = lane.record();
 }
 

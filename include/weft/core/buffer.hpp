@@ -30,6 +30,8 @@ class Buffer {
   /// Zeroed private host memory. @throws Error (usage) for a negative count, (system) when there is not
   /// enough memory
   static Buffer on_host(DataType dtype, std::int64_t count);
+  /// Zeroed memory of `device`; for the host as above. @throws Error (usage, system) saying why there is none
+  static Buffer on(Device device, DataType dtype, std::int64_t count);
   static constexpr std::size_t alignment = 128;
 
   View view() { return view_; }

@@ -22,7 +22,8 @@ namespace weft {
 
 namespace detail {
 class Completion;
-}
+struct Behind;
+}  // namespace detail
 
 class Event {
  public:
@@ -37,6 +38,8 @@ class Event {
   void wait(Deadline deadline = Deadline::never()) const;
 
  private:
+  friend struct detail::Behind;
+
   std::shared_ptr<detail::Completion> completion_;
 };
 

@@ -5,8 +5,10 @@
 // Three kinds. `Stream()` is inline on the host: work runs in the caller's thread, at the call if it can
 // finish there; what cannot (a collective whose peers have not arrived) stays posted and is progressed by
 // whoever next polls, waits or submits; it never blocks at the call. `Stream::queued()` has a thread of its
-// own, for overlap. (A CUDA stream joins them with the NCCL backend.) Streams are handles: copies are the
-// same queue. Any thread may use one; the order of work is the order of the calls.
+// own, for overlap. `Stream(Device::cuda(0))` hands work to a CUDA stream (weft/interop/cuda.hpp): a task is
+// complete for the host once the device has it, and an event is done when the device has passed it. Streams
+// are handles: copies are the same queue. Any thread may use one; the order of work is the order of the
+// calls.
 //
 // The first error is sticky: work after it does not run, and every later wait rethrows it. The destructor of
 // the last handle finishes the work; while an exception is unwinding it drops it instead.
@@ -45,19 +47,23 @@ class Task {
 
 namespace detail {
 class StreamState;
-}
+struct Behind;
+}  // namespace detail
 
 class Stream {
  public:
   /// Inline on the host.
   Stream();
+  /// Inline on the host, or a new CUDA stream. @throws Error when the device cannot be used, saying why
+  explicit Stream(Device device);
   /// On the host, with a thread of its own.
   static Stream queued();
 
-  Device device() const { return {}; }
+  Device device() const;
   bool is_inline() const;
 
-  /// Runs a host function in the stream's order. Its exception becomes the stream's error.
+  /// Runs a host function in the stream's order: on a CUDA stream, to hand work to the device. Its exception
+  /// becomes the stream's error.
   void run(std::function<void()> function);
   Event submit(std::unique_ptr<Task> task);
   /// Later work of this stream starts after `event`; fails with it.
@@ -74,6 +80,7 @@ class Stream {
   friend bool operator==(const Stream&, const Stream&) = default;
 
  private:
+  friend struct detail::Behind;
   explicit Stream(std::shared_ptr<detail::StreamState> state);
 
   std::shared_ptr<detail::StreamState> state_;

@@ -17,11 +17,13 @@
 #include <memory>
 #include <string>
 
+struct CUstream_st;  // cudaStream_t is a pointer to it
+
 namespace weft::detail::nccl {
 
 struct Comm;
 struct Window;
-using Stream = struct CUstream_st*;
+using Stream = CUstream_st*;
 
 enum Result : int {
   success = 0,

@@ -2,69 +2,230 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <type_traits>
 
-#include "core/elementwise.hpp"
+#include "core/cuda/kernels.hpp"
 
-namespace weft::detail {
+namespace weft::detail::cuda::kernels {
 namespace {
 
 constexpr int threads_per_block = 256;
-constexpr std::int64_t most_blocks = 1024;  // enough to fill a device; each thread then strides on
+constexpr std::int64_t most_blocks = 2112;  // 16 on each of 132 multiprocessors; threads then stride on
+constexpr std::size_t vector_bytes = 16;    // the widest load there is
 
-// IEEE division, whatever -use_fast_math says: the host twin must be met bit by bit.
+// CUDA's types for ours, and the types that arithmetic is done in.
+template <class T>
+struct On {
+  using Type = T;
+  using Sum = Accumulate<T>;
+};
+template <>
+struct On<Half> {
+  using Type = __half;
+  using Sum = float;
+};
+template <>
+struct On<BFloat16> {
+  using Type = __nv_bfloat16;
+  using Sum = float;
+};
+
+template <class Sum, class T>
+__device__ Sum widen(T value) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __half2float(value);
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __bfloat162float(value);
+  } else {
+    return static_cast<Sum>(value);
+  }
+}
+
+template <class T, class Sum>
+__device__ T narrow(Sum value) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __float2bfloat16_rn(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// IEEE arithmetic, whatever -use_fast_math says and never fused: the host twins must be met bit by bit.
 __device__ float quotient(float value, float by) {
   return __fdiv_rn(value, by);
 }
 __device__ double quotient(double value, double by) {
   return __ddiv_rn(value, by);
 }
-__device__ __half quotient(__half value, float by) {
-  return __float2half_rn(__fdiv_rn(__half2float(value), by));
-}
-__device__ __nv_bfloat16 quotient(__nv_bfloat16 value, float by) {
-  return __float2bfloat16_rn(__fdiv_rn(__bfloat162float(value), by));
+template <class Integer>
+__device__ Integer quotient(Integer value, Integer by) {
+  return value / by;
 }
 
-template <class T, class Divisor>
-__global__ void divide_kernel(T* data, std::int64_t count, Divisor by) {
+template <class Sum>
+struct DivideBy {
+  Sum by;
+  __device__ Sum operator()(Sum value) const { return quotient(value, by); }
+};
+template <class Sum>
+struct MultiplyBy {
+  Sum by;
+  __device__ Sum operator()(Sum value) const { return value * by; }
+};
+struct Keep {
+  template <class Sum>
+  __device__ Sum operator()(Sum value) const {
+    return value;
+  }
+};
+
+template <class T, std::size_t width>
+struct alignas(sizeof(T) * width) Vector {
+  T at[width];
+};
+
+/// to[i] = function(from[i]), a vector a thread at a time. `vectors` of them; what is left, one by one.
+template <class Sum, std::size_t width, class To, class From, class Function>
+__global__ void transform_kernel(To* to, const From* from, std::int64_t vectors, std::int64_t count,
+                                 Function function) {
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    data[i] = quotient(data[i], by);
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (std::int64_t i = thread; i < vectors; i += stride) {
+    const auto in = reinterpret_cast<const Vector<From, width>*>(from)[i];
+    Vector<To, width> out;
+#pragma unroll
+    for (std::size_t k = 0; k < width; ++k) out.at[k] = narrow<To>(function(widen<Sum>(in.at[k])));
+    reinterpret_cast<Vector<To, width>*>(to)[i] = out;
+  }
+  for (std::int64_t i = vectors * static_cast<std::int64_t>(width) + thread; i < count; i += stride) {
+    to[i] = narrow<To>(function(widen<Sum>(from[i])));
   }
 }
 
-template <class T, class Divisor>
-void launch(View data, Divisor by, cudaStream_t stream) {
-  const std::int64_t blocks =
-      std::min(most_blocks, (data.count() + threads_per_block - 1) / threads_per_block);
-  if (blocks == 0) return;
-  divide_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(static_cast<T*>(data.data()),
-                                                                                 data.count(), by);
-  if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess) {
-    throw Error(ErrorKind::system,
-                text("cannot launch divide on ", data.device(), ": ", cudaGetErrorString(code)));
-  }
+unsigned blocks_for(std::int64_t threads) {
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((threads + threads_per_block - 1) / threads_per_block, 1, most_blocks));
+}
+
+bool aligned(const void* address, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
+template <class Sum, class To, class From, class Function>
+cudaError_t transform(void* to, const void* from, std::int64_t count, Function function,
+                      cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  constexpr std::size_t width = vector_bytes / std::max(sizeof(To), sizeof(From));
+  const bool whole = aligned(to, width * sizeof(To)) && aligned(from, width * sizeof(From));
+  const std::int64_t vectors = whole ? count / static_cast<std::int64_t>(width) : 0;
+  transform_kernel<Sum, width>
+      <<<blocks_for(std::max(vectors, count - vectors * static_cast<std::int64_t>(width))), threads_per_block,
+         0, stream>>>(static_cast<To*>(to), static_cast<const From*>(from), vectors, count, function);
+  return cudaGetLastError();
+}
+
+template <class T>
+__global__ void fill_kernel(T* data, std::int64_t count, T value) {
+  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+    data[i] = value;
+}
+
+// As many pieces as fit the 4 KiB of a kernel's arguments travel with one launch.
+constexpr int pieces_a_launch = 128;
+struct Pieces {
+  const std::byte* from[pieces_a_launch];
+  std::int64_t begin[pieces_a_launch + 1];  // in bytes of `to`
+  int count;
+};
+
+/// Block row y copies piece y, 16 bytes a thread where both ends are aligned, else byte by byte.
+__global__ void pack_kernel(std::byte* to, const Pieces pieces) {
+  const int piece = static_cast<int>(blockIdx.y);
+  const std::byte* from = pieces.from[piece];
+  std::byte* out = to + pieces.begin[piece];
+  const std::int64_t bytes = pieces.begin[piece + 1] - pieces.begin[piece];
+  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const bool whole =
+      (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(out)) % vector_bytes == 0;
+  const std::int64_t vectors = whole ? bytes / static_cast<std::int64_t>(vector_bytes) : 0;
+  for (std::int64_t i = thread; i < vectors; i += stride)
+    reinterpret_cast<uint4*>(out)[i] = reinterpret_cast<const uint4*>(from)[i];
+  for (std::int64_t i = vectors * static_cast<std::int64_t>(vector_bytes) + thread; i < bytes; i += stride)
+    out[i] = from[i];
 }
 
 }  // namespace
 
-void divide(View data, std::int64_t divisor, cudaStream_t stream) {
-  switch (data.dtype()) {
-    case DataType::f32:
-      return launch<float>(data, static_cast<float>(divisor), stream);
-    case DataType::f64:
-      return launch<double>(data, static_cast<double>(divisor), stream);
-    case DataType::f16:
-      return launch<__half>(data, static_cast<float>(divisor), stream);
-    case DataType::bf16:
-      return launch<__nv_bfloat16>(data, static_cast<float>(divisor), stream);
-    case DataType::i32:
-    case DataType::i64:
-    case DataType::u8:
-      break;
-  }
-  throw Error(ErrorKind::usage, text("divide on ", data.dtype(), " data of ", data.device()),
-              "gradients are floating-point");
+cudaError_t divide(View data, std::int64_t divisor, cudaStream_t stream) {
+  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    using Sum = typename On<T>::Sum;
+    using Type = typename On<T>::Type;
+    return transform<Sum, Type, Type>(data.data(), data.data(), data.count(),
+                                      DivideBy<Sum>{static_cast<Sum>(divisor)}, stream);
+  });
 }
 
-}  // namespace weft::detail
+cudaError_t scale(View data, double factor, cudaStream_t stream) {
+  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    using Sum = typename On<T>::Sum;
+    using Type = typename On<T>::Type;
+    return transform<Sum, Type, Type>(data.data(), data.data(), data.count(),
+                                      MultiplyBy<Sum>{static_cast<Sum>(factor)}, stream);
+  });
+}
+
+cudaError_t cast(View to, ConstView from, cudaStream_t stream) {
+  return dispatch(to.dtype(), [&]<class To>(std::type_identity<To>) {
+    return dispatch(from.dtype(), [&]<class From>(std::type_identity<From>) {
+      if constexpr (std::is_integral_v<To> || std::is_integral_v<From>) {
+        return cudaErrorInvalidValue;  // refused before, by core/elementwise
+      } else {
+        constexpr bool both_wide = std::is_same_v<To, double> && std::is_same_v<From, double>;
+        using Sum = std::conditional_t<both_wide, double, float>;
+        return transform<Sum, typename On<To>::Type, typename On<From>::Type>(to.data(), from.data(),
+                                                                              to.count(), Keep{}, stream);
+      }
+    });
+  });
+}
+
+cudaError_t fill(View data, double value, cudaStream_t stream) {
+  if (data.empty()) return cudaSuccess;
+  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    using Type = typename On<T>::Type;
+    const T host = static_cast<T>(static_cast<Accumulate<T>>(value));
+    const unsigned blocks = blocks_for(data.count());
+    fill_kernel<<<blocks, threads_per_block, 0, stream>>>(static_cast<Type*>(data.data()), data.count(),
+                                                          std::bit_cast<Type>(host));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t pack(View flat, std::span<const ConstView> pieces, cudaStream_t stream) {
+  std::byte* to = flat.bytes();
+  while (!pieces.empty()) {
+    const auto some = pieces.first(std::min<std::size_t>(pieces.size(), pieces_a_launch));
+    pieces = pieces.subspan(some.size());
+    Pieces table{};
+    std::int64_t longest = 0;
+    for (const ConstView& piece : some) {
+      const auto bytes = static_cast<std::int64_t>(piece.size_bytes());
+      table.from[table.count] = piece.bytes();
+      table.begin[table.count + 1] = table.begin[table.count] + bytes;
+      longest = std::max(longest, bytes);
+      ++table.count;
+    }
+    const dim3 grid(blocks_for(longest / static_cast<std::int64_t>(vector_bytes) + 1),
+                    static_cast<unsigned>(table.count));
+    pack_kernel<<<grid, threads_per_block, 0, stream>>>(to, table);
+    if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess) return code;
+    to += table.begin[table.count];
+  }
+  return cudaSuccess;
+}
+
+}  // namespace weft::detail::cuda::kernels

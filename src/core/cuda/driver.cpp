@@ -1,0 +1,176 @@
+#include "core/cuda/driver.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "core/cuda/kernels.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
+
+namespace weft::detail::cuda {
+namespace {
+
+const char* advice_for(cudaError_t code) {
+  switch (code) {
+    case cudaErrorInsufficientDriver:
+      return "update the NVIDIA driver, or build weft with an older toolkit";
+    case cudaErrorNoDevice:
+      return "nvidia-smi must list a GPU; CUDA_VISIBLE_DEVICES may hide it";
+    case cudaErrorMemoryAllocation:
+      return "free memory of the device, or use smaller buffers; nvidia-smi shows who else holds some";
+    case cudaErrorInvalidDevice:
+      return "devices are numbered from 0, after CUDA_VISIBLE_DEVICES";
+    default:
+      return "the driver's log (dmesg, Xid) may say more";
+  }
+}
+
+[[noreturn]] void refuse(cudaError_t code, const std::string& what) {
+  throw Error(code == cudaErrorInvalidDevice ? ErrorKind::usage : ErrorKind::system,
+              text(what, ": CUDA: ", cudaGetErrorString(code)), advice_for(code));
+}
+
+void check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();  // said once, here
+  refuse(code, what);
+}
+
+/// Makes a device current for a scope.
+class Current {
+ public:
+  explicit Current(int device) {
+    check(cudaGetDevice(&before_), "cannot use CUDA");
+    if (before_ == device) return;
+    check(cudaSetDevice(device), "cannot use the device");
+    changed_ = true;
+  }
+  ~Current() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// Destructors have nobody to tell; work that failed has been told of by the waits on it.
+void check_quietly(cudaError_t code, const char* what) noexcept {
+  if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
+  cudaGetLastError();
+  try {
+    log::warn(text(what, ": CUDA: ", cudaGetErrorString(code)));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory even for the message
+  }
+}
+
+class Driver final : public Runtime {
+ public:
+  int devices() override {
+    int count = 0;
+    check(cudaGetDeviceCount(&count), "no CUDA device can be used");
+    return count;
+  }
+  void make_current(int device) override { check(cudaSetDevice(device), "cannot use the device"); }
+
+  NativeStream make_stream(int device) override {
+    const Current current(device);
+    cudaStream_t stream = nullptr;
+    // Non-blocking: the legacy default stream of other code in the process must not join all others.
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cannot make a stream");
+    return stream;
+  }
+  void destroy(NativeStream stream) noexcept override {
+    check_quietly(cudaStreamDestroy(stream), "destroying a stream");
+  }
+
+  NativeEvent make_event(int device, bool timed) override {
+    const Current current(device);
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
+          "cannot make an event");
+    return event;
+  }
+  void destroy(NativeEvent event) noexcept override {
+    check_quietly(cudaEventDestroy(event), "destroying an event");
+  }
+  void record(NativeEvent event, NativeStream stream) override {
+    check(cudaEventRecord(event, stream), "cannot record an event");
+  }
+  bool passed(NativeEvent event) override {
+    const cudaError_t code = cudaEventQuery(event);
+    if (code == cudaErrorNotReady) return false;
+    check(code, "work on a stream failed");
+    return true;
+  }
+  double seconds_between(NativeEvent begin, NativeEvent end) override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin, end), "cannot take the time between events");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+  void wait(NativeStream stream, NativeEvent event) override {
+    check(cudaStreamWaitEvent(stream, event, 0), "a stream cannot wait");
+  }
+
+  void* allocate(int device, std::size_t bytes) override {
+    const Current current(device);
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, bytes);
+    if (code != cudaSuccess) {
+      cudaGetLastError();
+      refuse(code, text("cannot allocate ", bytes, " bytes on ", Device::cuda(device)));
+    }
+    check(cudaMemset(memory, 0, bytes), "cannot clear memory");
+    check(cudaStreamSynchronize(nullptr), "cannot clear memory");
+    return memory;
+  }
+  void release(int device, void* memory) noexcept override {
+    try {
+      const Current current(device);
+      check_quietly(cudaFree(memory), "giving back device memory");
+    } catch (const Error& error) {
+      log::warn(error.what());
+    }
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cannot copy");
+  }
+  void fill_zero(void* memory, std::size_t bytes, NativeStream stream) override {
+    check(cudaMemsetAsync(memory, 0, bytes, stream), "cannot clear memory");
+  }
+  void divide(View data, std::int64_t divisor, NativeStream stream) override {
+    const Current current(data.device().index());
+    launched(kernels::divide(data, divisor, stream), "divide", data.device());
+  }
+  void scale(View data, double factor, NativeStream stream) override {
+    const Current current(data.device().index());
+    launched(kernels::scale(data, factor, stream), "scale", data.device());
+  }
+  void cast(View to, ConstView from, NativeStream stream) override {
+    const Current current(to.device().index());
+    launched(kernels::cast(to, from, stream), "cast", to.device());
+  }
+  void fill(View data, double value, NativeStream stream) override {
+    const Current current(data.device().index());
+    launched(kernels::fill(data, value, stream), "fill", data.device());
+  }
+  void pack(View flat, std::span<const ConstView> pieces, NativeStream stream) override {
+    const Current current(flat.device().index());
+    launched(kernels::pack(flat, pieces, stream), "pack", flat.device());
+  }
+
+ private:
+  static void launched(cudaError_t code, const char* kernel, Device device) {
+    if (code != cudaSuccess) refuse(code, text("cannot launch ", kernel, " on ", device));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Runtime> make_driver() {
+  return std::make_shared<Driver>();
+}
+
+}  // namespace weft::detail::cuda

@@ -1,0 +1,20 @@
+#pragma once
+// The kernels beside the host functions of core/elementwise.hpp, which are their twins: the same bits. All
+// run in the order of `stream`, on its device, which must be current; they return what the launch returned.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+
+#include "weft/core/view.hpp"
+
+namespace weft::detail::cuda::kernels {
+
+cudaError_t divide(View data, std::int64_t divisor, cudaStream_t stream);
+cudaError_t scale(View data, double factor, cudaStream_t stream);
+cudaError_t cast(View to, ConstView from, cudaStream_t stream);
+cudaError_t fill(View data, double value, cudaStream_t stream);
+cudaError_t pack(View flat, std::span<const ConstView> pieces, cudaStream_t stream);
+
+}  // namespace weft::detail::cuda::kernels

@@ -1,0 +1,68 @@
+#pragma once
+// What weft asks of CUDA, behind one interface: so that the logic of streams, events and buffers is compiled
+// and tested where no CUDA is, over a fake that says so.
+//
+// Calls take the device they are about and leave the thread's current device as it was. All but the
+// destructors' throw Error: (usage) for what the program asked for, (system) for what the driver refuses,
+// with its own words. Any thread may call.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "weft/core/view.hpp"
+
+struct CUstream_st;  // cudaStream_t and cudaEvent_t are pointers to these
+struct CUevent_st;
+
+namespace weft::detail::cuda {
+
+using NativeStream = CUstream_st*;
+using NativeEvent = CUevent_st*;
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  Runtime() = default;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// @throws Error (system) without a driver, or with one older than the toolkit
+  virtual int devices() = 0;
+  virtual void make_current(int device) = 0;
+
+  virtual NativeStream make_stream(int device) = 0;
+  virtual void destroy(NativeStream stream) noexcept = 0;
+
+  /// @param timed whether seconds_between() will be asked of it; dearer to record
+  virtual NativeEvent make_event(int device, bool timed) = 0;
+  virtual void destroy(NativeEvent event) noexcept = 0;
+  virtual void record(NativeEvent event, NativeStream stream) = 0;
+  /// @throws Error (system) when work before it failed
+  virtual bool passed(NativeEvent event) = 0;
+  virtual double seconds_between(NativeEvent begin, NativeEvent end) = 0;
+  /// Later work of `stream` starts after `event`.
+  virtual void wait(NativeStream stream, NativeEvent event) = 0;
+
+  /// Zeroed device memory; given back when nothing uses it.
+  virtual void* allocate(int device, std::size_t bytes) = 0;
+  virtual void release(int device, void* memory) noexcept = 0;
+
+  // Work, in the order of a stream.
+  virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;
+  virtual void fill_zero(void* memory, std::size_t bytes, NativeStream stream) = 0;
+  virtual void divide(View data, std::int64_t divisor, NativeStream stream) = 0;
+  virtual void scale(View data, double factor, NativeStream stream) = 0;
+  virtual void cast(View to, ConstView from, NativeStream stream) = 0;
+  virtual void fill(View data, double value, NativeStream stream) = 0;
+  virtual void pack(View flat, std::span<const ConstView> pieces, NativeStream stream) = 0;
+};
+
+/// The one in force. @throws Error (usage) in a build without CUDA
+std::shared_ptr<Runtime> runtime();
+
+/// Puts another one in force, for tests; streams and buffers that exist keep theirs. Null: CUDA's own again.
+void replace_runtime(std::shared_ptr<Runtime> other);
+
+}  // namespace weft::detail::cuda

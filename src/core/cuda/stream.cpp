@@ -1,0 +1,209 @@
+#include "core/cuda/stream.hpp"
+
+#include <utility>
+
+#include "weft/core/backoff.hpp"
+#include "weft/core/error.hpp"
+#include "weft/interop/cuda.hpp"
+
+namespace weft::detail::cuda {
+namespace {
+
+constexpr std::size_t most_joins = 64;
+
+}  // namespace
+
+Timeline::Timeline(std::shared_ptr<Runtime> runtime, int device, NativeStream native)
+    : runtime_(std::move(runtime)), device_(device), native_(native), owned_(native == nullptr) {
+  if (owned_) native_ = runtime_->make_stream(device_);
+}
+
+Timeline::~Timeline() {
+  for (const NativeEvent event : free_events_) runtime_->destroy(event);
+  if (owned_) runtime_->destroy(native_);
+}
+
+NativeEvent Timeline::take_event() {
+  if (free_events_.empty()) return runtime_->make_event(device_, false);
+  const NativeEvent event = free_events_.back();
+  free_events_.pop_back();
+  return event;
+}
+
+void Timeline::give_back(NativeEvent event) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    free_events_.push_back(event);
+  } catch (...) {
+    runtime_->destroy(event);
+  }
+}
+
+std::shared_ptr<Timeline::Point> Timeline::mark() {
+  const std::lock_guard lock(mutex_);
+  if (!touched_) {
+    if (auto latest = latest_.lock()) return latest;
+  }
+  const NativeEvent event = take_event();
+  try {
+    runtime_->record(event, native_);
+  } catch (...) {
+    free_events_.push_back(event);
+    throw;
+  }
+  auto point = std::make_shared<Point>(shared_from_this(), event, ++place_);
+  touched_ = false;
+  latest_ = point;
+  return point;
+}
+
+void Timeline::touch() {
+  const std::lock_guard lock(mutex_);
+  touched_ = true;
+}
+
+void Timeline::wait_for(const std::shared_ptr<Point>& point) {
+  if (&point->timeline() == this) return;
+  runtime_->wait(native_, point->event());
+  std::optional<std::uint64_t> oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    touched_ = true;
+    joins_.push_back({place_ + 1, point});
+    if (joins_.size() > most_joins) oldest = joins_.front().place;
+  }
+  if (oldest) failure_before(*oldest);  // for what it forgets: nobody may ever ask for a point of this one
+}
+
+void Timeline::fail_after(std::uint64_t place, std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (error_ && void_after_ <= place) return;
+  void_after_ = place;
+  error_ = std::move(error);
+}
+
+// What was waited for is looked at without the lock: its timeline may be looking at this one.
+std::exception_ptr Timeline::failure_before(std::uint64_t place) {
+  for (;;) {
+    Join join;
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_ && void_after_ < place) return error_;
+      if (joins_.empty() || joins_.front().place > place) return nullptr;
+      join = joins_.front();
+    }
+    try {
+      if (!join.point->passed()) return nullptr;
+    } catch (...) {
+      fail_after(join.place - 1, std::current_exception());
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    if (!joins_.empty() && joins_.front().point == join.point) joins_.pop_front();
+  }
+}
+
+Timeline::Point::Point(std::shared_ptr<Timeline> timeline, NativeEvent event, std::uint64_t place)
+    : timeline_(std::move(timeline)), event_(event), place_(place) {}
+
+Timeline::Point::~Point() {
+  timeline_->give_back(event_);
+}
+
+bool Timeline::Point::passed() {
+  if (!timeline_->runtime_->passed(event_)) return false;
+  if (const auto error = timeline_->failure_before(place_)) std::rethrow_exception(error);
+  return true;
+}
+
+namespace {
+
+/// On the device, where the event is one of a device; in the host's queue where it is the host's.
+class Wait final : public Task {
+ public:
+  Wait(std::shared_ptr<Timeline> timeline, Event event)
+      : timeline_(std::move(timeline)), event_(std::move(event)) {}
+
+  bool advance() override {
+    const bool done = event_.done();
+    if (auto error = event_.error()) std::rethrow_exception(error);
+    if (done) return true;
+    const auto point = std::dynamic_pointer_cast<Timeline::Point>(Behind::of(event_)->point());
+    if (point) timeline_->wait_for(point);
+    return point != nullptr;
+  }
+
+ private:
+  std::shared_ptr<Timeline> timeline_;
+  Event event_;
+};
+
+}  // namespace
+
+CudaStream::~CudaStream() {
+  finish();
+  try {
+    const auto last = timeline_->mark();
+    for (Backoff backoff; !last->reached(); backoff.pause()) {
+    }
+  } catch (...) {  // NOLINT(bugprone-empty-catch): whoever waited for this work has heard of it
+  }
+}
+
+void CudaStream::begin() {
+  timeline_->touch();
+}
+
+void CudaStream::conclude(Completion& completion) {
+  completion.hand_over(timeline_->mark());
+}
+
+std::shared_ptr<Completion> CudaStream::record() {
+  auto last = StreamState::record();
+  // Still in the host's queue, or failed there.
+  if (last && ((last->pending() && !last->point()) || last->error())) return last;
+  auto completion = std::make_shared<Completion>(weak_from_this());
+  completion->hand_over(timeline_->mark());
+  return completion;
+}
+
+std::unique_ptr<Task> CudaStream::wait_for(Event event) {
+  return std::make_unique<Wait>(timeline_, std::move(event));
+}
+
+std::shared_ptr<StreamState> make_stream(int device, NativeStream native) {
+  auto cuda = runtime();
+  const int devices = cuda->devices();
+  if (device < 0 || device >= devices) {
+    throw Error(ErrorKind::usage, text("a stream on ", Device::cuda(device), " of ", devices, " device(s)"),
+                "devices are numbered from 0, after CUDA_VISIBLE_DEVICES");
+  }
+  return std::make_shared<CudaStream>(std::make_shared<Timeline>(std::move(cuda), device, native));
+}
+
+Timeline& timeline_of(const Stream& stream) {
+  const auto* state = dynamic_cast<const CudaStream*>(Behind::of(stream).get());
+  if (state == nullptr) {
+    throw Error(ErrorKind::usage, "a host stream where a stream of a CUDA device is needed",
+                "make it with Stream(Device::cuda(index))");
+  }
+  return state->timeline();
+}
+
+}  // namespace weft::detail::cuda
+
+namespace weft {
+
+CUstream_st* native_handle(const Stream& stream) {
+  return detail::cuda::timeline_of(stream).native();
+}
+
+Stream adopt_stream(CUstream_st* native, Device device) {
+  if (device.is_host()) {
+    throw Error(ErrorKind::usage, "a CUDA stream adopted as a stream of the host",
+                "name the device it belongs to");
+  }
+  return detail::Behind::stream(detail::cuda::make_stream(device.index(), native));
+}
+
+}  // namespace weft

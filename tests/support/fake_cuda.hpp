@@ -1,0 +1,226 @@
+#pragma once
+// A fake CUDA: its device memory is the host's, its streams are threads, its kernels are their host twins. It
+// stands in for the driver where the logic around it is tested: what is asynchronous on a device is so here,
+// and a thread sanitizer sees every order that is missing. It says nothing about CUDA itself.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/cuda/runtime.hpp"
+#include "core/elementwise.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::test {
+
+class FakeCuda final : public detail::cuda::Runtime {
+ public:
+  using NativeStream = detail::cuda::NativeStream;
+  using NativeEvent = detail::cuda::NativeEvent;
+
+  explicit FakeCuda(int devices = 8) : devices_(devices) {}
+
+  /// Puts work on a stream, as a kernel launch does.
+  static void enqueue(NativeStream stream, std::function<void()> work) { of(stream).push(std::move(work)); }
+
+  /// The next call of this name is refused.
+  void refuse_next(const std::string& call) {
+    const std::lock_guard lock(mutex_);
+    refused_[call] += 1;
+  }
+  /// From now on the device reports that work failed.
+  void break_device() { broken_ = true; }
+  std::size_t memory = std::size_t{1} << 30;  ///< bytes a device has
+  std::atomic<std::size_t> allocated{0};
+  std::atomic<int> events_made{0};
+  std::atomic<int> streams{0};
+  std::atomic<int> waits{0};  ///< of streams for events, on the device
+
+  int devices() override {
+    may("devices");
+    return devices_;
+  }
+  void make_current(int) override {}
+
+  NativeStream make_stream(int) override {
+    may("make_stream");
+    ++streams;
+    return reinterpret_cast<NativeStream>(new Queue);
+  }
+  void destroy(NativeStream stream) noexcept override {
+    --streams;
+    delete &of(stream);
+  }
+
+  NativeEvent make_event(int, bool) override {
+    may("make_event");
+    ++events_made;
+    return reinterpret_cast<NativeEvent>(new FakeEvent);
+  }
+  void destroy(NativeEvent event) noexcept override { delete &of(event); }
+  void record(NativeEvent event, NativeStream stream) override {
+    may("record");
+    auto mark = std::make_shared<Mark>();
+    of(event).set(mark);
+    of(stream).push([mark] {
+      mark->at = std::chrono::steady_clock::now();
+      mark->passed.store(true, std::memory_order_release);
+    });
+  }
+  bool passed(NativeEvent event) override {
+    if (broken_) throw Error(ErrorKind::system, "work on a stream failed: the fake was told so");
+    const auto mark = of(event).get();
+    return !mark || mark->passed.load(std::memory_order_acquire);
+  }
+  double seconds_between(NativeEvent begin, NativeEvent end) override {
+    return std::chrono::duration<double>(of(end).get()->at - of(begin).get()->at).count();
+  }
+  void wait(NativeStream stream, NativeEvent event) override {
+    may("wait");
+    ++waits;
+    of(stream).push([mark = of(event).get()] {
+      while (mark && !mark->passed.load(std::memory_order_acquire)) std::this_thread::yield();
+    });
+  }
+
+  void* allocate(int device, std::size_t bytes) override {
+    may("allocate");
+    if (allocated + bytes > memory)
+      throw Error(ErrorKind::system, text("cannot allocate ", bytes, " bytes on ", Device::cuda(device)));
+    const std::lock_guard lock(mutex_);
+    void* result = std::calloc(1, bytes);
+    sizes_[result] = bytes;
+    allocated += bytes;
+    return result;
+  }
+  void release(int, void* address) noexcept override {
+    const std::lock_guard lock(mutex_);
+    allocated -= sizes_[address];
+    sizes_.erase(address);
+    std::free(address);
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
+    may("copy");
+    enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  }
+  void fill_zero(void* address, std::size_t bytes, NativeStream stream) override {
+    enqueue(stream, [=] { std::memset(address, 0, bytes); });
+  }
+  void divide(View data, std::int64_t divisor, NativeStream stream) override {
+    may("divide");
+    enqueue(stream, [=] { detail::on_host::divide(data, divisor); });
+  }
+  void scale(View data, double factor, NativeStream stream) override {
+    enqueue(stream, [=] { detail::on_host::scale(data, factor); });
+  }
+  void cast(View to, ConstView from, NativeStream stream) override {
+    enqueue(stream, [=] { detail::on_host::cast(to, from); });
+  }
+  void fill(View data, double value, NativeStream stream) override {
+    enqueue(stream, [=] { detail::on_host::fill(data, value); });
+  }
+  void pack(View flat, std::span<const ConstView> pieces, NativeStream stream) override {
+    enqueue(stream, [flat, some = std::vector<ConstView>(pieces.begin(), pieces.end())] {
+      detail::on_host::pack(flat, some);
+    });
+  }
+
+ private:
+  class Queue {
+   public:
+    ~Queue() {
+      push(nullptr);
+      worker_.join();
+    }
+    void push(std::function<void()> work) {
+      {
+        const std::lock_guard lock(mutex_);
+        queue_.push_back(std::move(work));
+      }
+      wake_.notify_one();
+    }
+
+   private:
+    void work() {
+      for (;;) {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return !queue_.empty(); });
+        const auto next = std::move(queue_.front());
+        queue_.pop_front();
+        lock.unlock();
+        if (!next) return;
+        next();
+      }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::function<void()>> queue_;
+    std::thread worker_{[this] { work(); }};
+  };
+
+  struct Mark {
+    std::atomic<bool> passed{false};
+    std::chrono::steady_clock::time_point at;
+  };
+  class FakeEvent {
+   public:
+    void set(std::shared_ptr<Mark> mark) {
+      const std::lock_guard lock(mutex_);
+      mark_ = std::move(mark);
+    }
+    std::shared_ptr<Mark> get() {
+      const std::lock_guard lock(mutex_);
+      return mark_;
+    }
+
+   private:
+    std::mutex mutex_;
+    std::shared_ptr<Mark> mark_;
+  };
+
+  static Queue& of(NativeStream stream) { return *reinterpret_cast<Queue*>(stream); }
+  static FakeEvent& of(NativeEvent event) { return *reinterpret_cast<FakeEvent*>(event); }
+
+  void may(const std::string& call) {
+    const std::lock_guard lock(mutex_);
+    const auto refused = refused_.find(call);
+    if (refused == refused_.end() || refused->second == 0) return;
+    --refused->second;
+    throw Error(ErrorKind::system, text("the fake refuses ", call));
+  }
+
+  int devices_;
+  std::mutex mutex_;
+  std::map<std::string, int> refused_;
+  std::map<void*, std::size_t> sizes_;
+  std::atomic<bool> broken_{false};
+};
+
+/// Puts a fake in force for a scope.
+class WithFakeCuda {
+ public:
+  explicit WithFakeCuda(int devices = 8) : fake_(std::make_shared<FakeCuda>(devices)) {
+    detail::cuda::replace_runtime(fake_);
+  }
+  ~WithFakeCuda() { detail::cuda::replace_runtime(nullptr); }
+  WithFakeCuda(const WithFakeCuda&) = delete;
+  WithFakeCuda& operator=(const WithFakeCuda&) = delete;
+
+  FakeCuda* operator->() const { return fake_.get(); }
+
+ private:
+  std::shared_ptr<FakeCuda> fake_;
+};
+
+}  // namespace weft::test
