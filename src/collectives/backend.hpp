@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,14 @@ struct Operation {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
 
+  /// "all_reduce #3 of 10 f32 (sum, root 0)"
+  std::string text() const {
+    return weft::text(name(kind), " #", number, " of ", count, " ", dtype, " (", op, ", root ", root, ")");
+  }
+  bool agrees_with(const Operation& other) const {
+    return kind == other.kind && count == other.count && dtype == other.dtype && op == other.op &&
+           root == other.root && number == other.number;
+  }
   bool reduces() const {
     return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::reduce_scatter;
   }
@@ -56,6 +65,22 @@ struct Transfer {
 
   std::int64_t count() const { return sends ? out.count() : in.count(); }
   DataType dtype() const { return sends ? out.dtype() : in.dtype(); }
+  Device device() const { return sends ? out.device() : in.device(); }
+};
+
+/// What every rank sees of every other without exchanging messages: for operations of devices, whose
+/// libraries say neither who is missing nor that ranks disagree. Any thread may call.
+class Bulletin {
+ public:
+  virtual ~Bulletin() = default;
+  /// This rank has issued the operation; the newest few are remembered.
+  virtual void issued(const Operation& operation) = 0;
+  /// What another rank issued under the same number, if that differs. @throws Error (mismatch) naming both
+  virtual void compare(const Operation& operation) const = 0;
+  /// "rank 1 (its last device operation is #3), rank 2 (...)": who has not come to this number; may be empty
+  virtual std::string behind(std::uint64_t number) const = 0;
+  /// "rank 1 (process 77) has died": a rank that will not come to `number`, with what became of it.
+  virtual std::optional<std::string> lost(std::uint64_t number) const = 0;
 };
 
 /// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
@@ -69,9 +94,14 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
 
   virtual std::string name() const = 0;
-  virtual std::unique_ptr<Task> start(const Operation& operation) = 0;
-  virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers) = 0;
+  /// The task that carries it out, for `stream` alone, which is of the memory's device.
+  virtual std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) = 0;
+  virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// Whose memory it allocates. It takes memory of the host in any case.
+  virtual Device device() const { return {}; }
+  /// Where ranks tell each other how far they are beside the data's path; null where there is no such place.
+  virtual Bulletin* bulletin() { return nullptr; }
   /// Whether collectives of several streams may be under way at once. Then whoever waits for one operation
   /// must carry on all that have begun, or two ranks that wait in opposite orders wait for ever.
   virtual bool overlaps() const { return false; }

@@ -25,15 +25,13 @@ bool overlap(const ConstView& a, const ConstView& b) {
          before(b.bytes(), a.bytes() + a.size_bytes());
 }
 
-/// `in` and `out` are the same data types on the host, and either apart or with `in_place` as the shared
+/// `in` and `out` have the same data type and device, and are either apart or with `in_place` as the shared
 /// part.
 void check_pair(Collective kind, const ConstView& in, const ConstView& out, const ConstView& a,
                 const ConstView& b) {
   if (in.dtype() != out.dtype()) refuse(kind, text("input is ", in.dtype(), " and output is ", out.dtype()));
-  for (const Device device : {in.device(), out.device()}) {
-    if (!device.is_host())
-      refuse(kind, text("a buffer on ", device, " given to a host communicator"), "copy it to the host");
-  }
+  if (in.device() != out.device())
+    refuse(kind, text("input is on ", in.device(), " and output on ", out.device()));
   const bool in_place = a.data() == b.data() && a.count() == b.count();
   if (overlap(in, out) && !in_place) {
     refuse(kind, "input and output overlap without being in place",
@@ -73,6 +71,9 @@ const Topology& Communicator::topology() const {
 std::string Communicator::backend() const {
   return state_->backend().name();
 }
+Device Communicator::device() const {
+  return state_->backend().device();
+}
 std::chrono::nanoseconds Communicator::timeout() const {
   return state_->timeout();
 }
@@ -95,6 +96,7 @@ bool has_spare_core(int ranks_on_node) {
 }  // namespace
 
 Stream Communicator::progress_stream(const Environment& environment) const {
+  if (!device().is_host()) return Stream(device());
   const std::string choice = environment.value(env::progress);
   const bool possible = state_->backend().any_thread();
   if (choice == "inline") return Stream();
@@ -154,7 +156,7 @@ Work Communicator::reduce(ConstView in, View out, ReduceOp op, int root, const S
   if (rank() == root && in.count() != out.count()) {
     refuse(kind, text("input has ", in.count(), " elements, root's output ", out.count()));
   }
-  if (rank() != root) out = View(nullptr, 0, in.dtype());
+  if (rank() != root) out = View(nullptr, 0, in.dtype(), in.device());
   check_pair(kind, in, out, in, out);
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count(), .dtype = in.dtype(), .op = op, .root = root},
@@ -166,7 +168,7 @@ Work Communicator::all_to_all(ConstView in, View out, const Stream& stream) {
   if (in.count() != out.count())
     refuse(kind, text("input has ", in.count(), " elements, output ", out.count()));
   check_count(kind, in.count(), in.count() / size(), size());
-  check_pair(kind, in, out, in, ConstView());
+  check_pair(kind, in, out, in, ConstView(nullptr, 0, in.dtype(), in.device()));
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count() / size(), .dtype = in.dtype()}, stream,
       others_share(in.size_bytes(), size()));
@@ -184,25 +186,23 @@ Buffer Communicator::allocate(DataType dtype, std::int64_t count) {
   return state_->backend().allocate(dtype, count);
 }
 
-void Group::check(const ConstView& data, int peer) const {
+void Group::check(int peer) const {
   const auto refuse_group = [](const std::string& problem) {
     throw Error(ErrorKind::usage, problem, {}, {-1, "send/receive group", 0});
   };
   if (peer < 0 || peer >= communicator_.size()) {
     refuse_group(text("peer ", peer, " of ", communicator_.size(), " ranks"));
   }
-  if (!data.device().is_host())
-    refuse_group(text("a buffer on ", data.device(), " given to a host communicator"));
 }
 
 Group& Group::send(ConstView data, int peer) {
-  check(data, peer);
+  check(peer);
   transfers_.push_back({data, {}, peer, true});
   return *this;
 }
 
 Group& Group::receive(View data, int peer) {
-  check(data, peer);
+  check(peer);
   transfers_.push_back({{}, data, peer, false});
   return *this;
 }

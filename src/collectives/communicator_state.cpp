@@ -63,11 +63,13 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
 
 Work CommunicatorState::issue(Operation operation, Stream stream, std::uint64_t payload) {
   expect_intact();
-  operation.number = ++collectives_;
-  wire_bytes_ += payload;
   const std::string label = name(operation.kind);
-  auto task = backend_->start(operation);
-  if (backend_->overlaps())
+  const Device memory = operation.kind == Collective::barrier ? stream.device() : operation.in.device();
+  check_stream(label.c_str(), memory, stream);
+  operation.number = memory.is_host() ? ++collectives_ : ++device_collectives_;
+  wire_bytes_ += payload;
+  auto task = backend_->start(operation, stream);
+  if (backend_->overlaps() || !memory.is_host())
     return {submit(std::move(task), label, operation.number, stream), label, operation.number};
   stream.wait(last_);
   last_ = submit(std::move(task), label, operation.number, stream);
@@ -80,9 +82,29 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, Stream stream) {
     if (transfer.sends && transfer.peer != rank()) wire_bytes_ += transfer.out.size_bytes();
   }
   const std::string label = "send/receive group";
+  const Device memory = transfers.empty() ? stream.device() : transfers.front().device();
+  for (const Transfer& transfer : transfers) check_stream(label.c_str(), transfer.device(), stream);
+  auto task = backend_->start(std::move(transfers), stream);
+  const std::uint64_t number = ++groups_;
+  if (!memory.is_host()) return {submit(std::move(task), label, number, stream), label, number};
   stream.wait(last_);
-  last_ = submit(backend_->start(std::move(transfers)), label, ++groups_, stream);
-  return {last_, label, groups_};
+  last_ = submit(std::move(task), label, number, stream);
+  return {last_, label, number};
+}
+
+void CommunicatorState::check_stream(const char* operation, Device memory, const Stream& stream) const {
+  const ErrorContext here{rank(), operation, 0};
+  if (!memory.is_host() && memory != backend_->device()) {
+    throw Error(ErrorKind::usage,
+                text("a buffer on ", memory, " given to a communicator of ", backend_->device()),
+                backend_->device().is_host() ? "copy it to the host, or connect with WEFT_DEVICE=cuda"
+                                             : "copy it to that device",
+                here);
+  }
+  if (memory != stream.device()) {
+    throw Error(ErrorKind::usage, text("a buffer on ", memory, " used on a stream of ", stream.device()),
+                "use a stream of the buffer's device, and join streams with events", here);
+  }
 }
 
 Event CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation,

@@ -42,7 +42,11 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Topology topology_;
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<Trace> trace_;
+  void check_stream(const char* operation, Device memory, const Stream& stream) const;
+
+  // Operations on host memory and on the device's are numbered apart: one backend for each.
   std::uint64_t collectives_ = 0;
+  std::uint64_t device_collectives_ = 0;
   std::uint64_t groups_ = 0;
   std::uint64_t wire_bytes_ = 0;
   // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds

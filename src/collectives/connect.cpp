@@ -1,6 +1,8 @@
 #include "collectives/backends/host.hpp"
+#include "collectives/backends/nccl.hpp"
 #include "collectives/backends/threads.hpp"
 #include "collectives/communicator_state.hpp"
+#include "collectives/device_choice.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 #include "weft/core/node_heap.hpp"
@@ -33,12 +35,34 @@ std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology
                                    world.timeout());
 }
 
+/// NCCL beside the host's backend.
+std::shared_ptr<detail::Backend> with_device(std::shared_ptr<detail::Backend> host, const World& world,
+                                             const ConnectOptions& options, bool shared_devices) {
+  auto api = detail::nccl::Api::load(world.environment().value(env::nccl_library));
+  if (shared_devices) detail::let_nccl_share_devices(world.rank(), api->version);
+  return detail::make_nccl_backend(
+      std::move(host), std::move(api), world.rendezvous(), world.device(),
+      {.timeout = world.timeout(), .min_ctas = options.min_ctas, .max_ctas = options.max_ctas},
+      world.connect_timeout());
+}
+
 }  // namespace
 
 Communicator connect(const World& world, const ConnectOptions& options) {
   const auto deadline = Deadline::in(world.connect_timeout());
-  const Topology topology(world.rendezvous()->all_gather(world.host_id(), "connect", deadline));
-  auto communicator = detail::make_communicator(make_backend(world, topology), world.rendezvous(), topology,
+  const auto mine = detail::Place::of(world.host_id(), world.device());
+  std::vector<detail::Place> places;
+  std::vector<std::string> hosts;
+  for (const std::string& note : world.rendezvous()->all_gather(mine.note(), "connect", deadline)) {
+    places.push_back(detail::Place::from(note));
+    hosts.push_back(places.back().host_id);
+  }
+  const bool may_share = world.environment().integer(env::share_device, 0, 1).value_or(0) == 1;
+  const bool shared_devices = detail::check_places(places, may_share);
+  const Topology topology(hosts);
+  auto backend = make_backend(world, topology);
+  if (!world.device().is_host()) backend = with_device(std::move(backend), world, options, shared_devices);
+  auto communicator = detail::make_communicator(std::move(backend), world.rendezvous(), topology,
                                                 world.timeout(), options.trace);
   log::info(text("rank ", world.rank(), " of ", world.size(), " on ", topology.nodes(),
                  " node(s) connected: ", communicator.backend()));

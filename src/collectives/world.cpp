@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "collectives/device_choice.hpp"
+#include "weft/collectives/topology.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -107,7 +109,18 @@ World World::from_environment(const WorldOptions& options, const Environment& en
   if (ask_mpi) world.rendezvous_ = meet_by_mpi(claim, deadline, world.timeout_);
   if (ask_mpi && initialised && !is_explicit) claim.launcher = Launcher::mpi;
   if (world.rendezvous_ == nullptr) world.rendezvous_ = meet_at_store(claim, deadline);
+  world.choose_device(options);
   return world;
+}
+
+void World::choose_device(const WorldOptions& options) {
+  const auto local_rank = [&] {
+    if (claim_.local_rank) return *claim_.local_rank;
+    const auto deadline = Deadline::in(connect_timeout_);
+    return Topology(rendezvous_->all_gather(host_id_, "count the ranks of each node", deadline))
+        .local_rank(rank());
+  };
+  device_ = options.device ? *options.device : detail::choose_device(environment_, local_rank);
 }
 
 World World::over(std::shared_ptr<Rendezvous> rendezvous, std::chrono::nanoseconds timeout) {
@@ -125,7 +138,7 @@ World World::over(std::shared_ptr<Rendezvous> rendezvous, const WorldOptions& op
                 rendezvous == nullptr ? "World::over without a rendezvous"
                                       : "options name a rank, size or meeting point although the "
                                         "ranks have met",
-                "give options the two timeouts only");
+                "give options the two timeouts and the device only");
   }
   World world;
   world.claim_.launcher = launcher;
@@ -136,6 +149,7 @@ World World::over(std::shared_ptr<Rendezvous> rendezvous, const WorldOptions& op
   world.connect_timeout_ = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
   world.timeout_ = options.timeout.value_or(environment.seconds(env::timeout));
   world.rendezvous_ = std::move(rendezvous);
+  world.choose_device(options);
   return world;
 }
 

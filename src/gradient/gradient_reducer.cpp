@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "core/cuda/stopwatch.hpp"
 #include "core/elementwise.hpp"
 
 namespace weft {
@@ -31,13 +32,36 @@ class GradientReducer::Wire {
   }
 
   void lost(Clock::duration waited) { lost_nanoseconds_ += std::chrono::nanoseconds(waited).count(); }
-  double lost_seconds() const { return static_cast<double>(lost_nanoseconds_.load()) * 1e-9; }
+  double lost_seconds() {
+    return static_cast<double>(lost_nanoseconds_.load()) * 1e-9 + on_device_.seconds();
+  }
+  detail::cuda::Stopwatch& on_device() { return on_device_; }
 
  private:
   static constexpr std::size_t most_lanes = 32;
 
   std::vector<Stream> lanes_;
   std::atomic<std::int64_t> lost_nanoseconds_{0};  // written by the stream's thread, read by the host
+  detail::cuda::Stopwatch on_device_;                      // the same of compute streams of a device
+};
+
+/// Waits for a bucket on a compute stream of the host and accounts for the time that took.
+class GradientReducer::Join final : public Task {
+ public:
+  Join(Event reduced, std::shared_ptr<Wire> wire) : reduced_(std::move(reduced)), wire_(std::move(wire)) {}
+  bool advance() override {
+    if (!begin_) begin_ = Wire::Clock::now();
+    wire_->poll();  // all of it: another rank may wait for this one's part of a later bucket
+    if (!reduced_.done()) return false;
+    wire_->lost(Wire::Clock::now() - *begin_);
+    if (const auto error = reduced_.error()) std::rethrow_exception(error);
+    return true;
+  }
+
+ private:
+  Event reduced_;
+  std::shared_ptr<Wire> wire_;
+  std::optional<Wire::Clock::time_point> begin_;
 };
 
 namespace {
@@ -157,29 +181,20 @@ void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) 
   if (!open_ || marked_ != layout().parameters()) refuse_unmarked("finish_step");
   open_ = false;
   if (exchange_ == Exchange::later) return;
-
-  /// Waits for a bucket on the compute stream and accounts for the time that took.
-  class Join final : public Task {
-   public:
-    Join(Event reduced, std::shared_ptr<Wire> wire) : reduced_(std::move(reduced)), wire_(std::move(wire)) {}
-    bool advance() override {
-      if (!begin_) begin_ = Wire::Clock::now();
-      wire_->poll();  // all of it: another rank may wait for this one's part of a later bucket
-      if (!reduced_.done()) return false;
-      wire_->lost(Wire::Clock::now() - *begin_);
-      if (const auto error = reduced_.error()) std::rethrow_exception(error);
-      return true;
-    }
-
-   private:
-    Event reduced_;
-    std::shared_ptr<Wire> wire_;
-    std::optional<Wire::Clock::time_point> begin_;
-  };
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
-    stream.submit(std::make_unique<Join>(std::exchange(reduced_[bucket], {}), wire_));
+    join(stream, std::exchange(reduced_[bucket], {}));
     if (consume) consume(plan_.buckets()[bucket]);
   }
+}
+
+void GradientReducer::join(Stream& stream, Event reduced) {
+  if (stream.device().is_host()) {
+    stream.submit(std::make_unique<Join>(std::move(reduced), wire_));
+    return;
+  }
+  wire_->on_device().start(stream);
+  stream.wait(std::move(reduced));
+  wire_->on_device().stop(stream);
 }
 
 double GradientReducer::exposed_seconds() const {

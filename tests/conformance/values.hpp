@@ -2,6 +2,7 @@
 // Data in which every element tells its rank and its index, in every data type; and the slow, obvious twin of
 // a reduction.
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -72,6 +73,23 @@ T reduced(int ranks, std::int64_t i, ReduceOp op) {
   }
   if (op == ReduceOp::avg) result = static_cast<A>(result / static_cast<A>(ranks));
   return static_cast<T>(result);
+}
+
+/// Whether `got` is `exact` but for the rounding of every step on the way, in whatever order.
+template <class T>
+bool near_reduction(const T& got, const T& exact, int ranks, std::int64_t i, ReduceOp op) {
+  const auto wide = [](T value) { return static_cast<double>(static_cast<Accumulate<T>>(value)); };
+  double scale = std::abs(wide(exact));
+  if (op == ReduceOp::sum || op == ReduceOp::avg) {
+    scale = 0;
+    for (int rank = 0; rank < ranks; ++rank) scale += std::abs(wide(ordinary<T>(rank, i)));
+    if (op == ReduceOp::avg) scale /= ranks;
+  }
+  constexpr double unit = std::is_same_v<T, double>     ? 0x1p-53
+                          : std::is_same_v<T, float>    ? 0x1p-24
+                          : std::is_same_v<T, BFloat16> ? 0x1p-8
+                                                        : 0x1p-11;
+  return std::abs(wide(got) - wide(exact)) <= ranks * unit * scale;
 }
 
 }  // namespace weft::test

@@ -49,7 +49,9 @@ class FakeCuda final : public detail::cuda::Runtime {
     may("devices");
     return devices_;
   }
-  void make_current(int) override {}
+  std::string identity(int device) override { return text("fake ", device); }
+  int current() override { return current_device; }
+  void make_current(int device) override { current_device = device; }
 
   NativeStream make_stream(int) override {
     may("make_stream");
@@ -199,6 +201,8 @@ class FakeCuda final : public detail::cuda::Runtime {
     --refused->second;
     throw Error(ErrorKind::system, text("the fake refuses ", call));
   }
+
+  static inline thread_local int current_device = 0;
 
   int devices_;
   std::mutex mutex_;

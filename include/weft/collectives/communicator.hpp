@@ -3,8 +3,8 @@
 //
 // `Communicator` checks arguments, numbers and records the operation, and hands it to a backend: `self` (one
 // rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI between
-// nodes). It is a handle: copies are the same communicator, and its resources live until the last copy and
-// the last operation are gone.
+// nodes), and beside one of these `nccl` for the memory of a CUDA device. It is a handle: copies are the same
+// communicator, and its resources live until the last copy and the last operation are gone.
 //
 // Every operation takes a stream and runs in its order; the call returns at once with a `Work`. Views must
 // stay alive and untouched until then. Collectives are collective: all ranks issue the same operations, in
@@ -49,6 +49,10 @@ class Group;
 
 struct ConnectOptions {
   std::shared_ptr<Trace> trace{};  ///< records a span for every operation
+  /// Thread blocks of the device that NCCL's kernels may take from computation beside them; NCCL chooses
+  /// where they are not given.
+  std::optional<int> min_ctas{};
+  std::optional<int> max_ctas{};
 };
 
 class Communicator {
@@ -56,11 +60,14 @@ class Communicator {
   int rank() const;
   int size() const;
   const Topology& topology() const;
-  /// "self", "threads", "host (shared memory)" or "host (MPI)".
+  /// "self", "threads", "host (shared memory)" or "host (MPI)"; with a device "nccl 2.28.9 + " before it.
   std::string backend() const;
+  /// Whose memory allocate() gives. Operations take host memory on host streams in any case.
+  Device device() const;
   std::chrono::nanoseconds timeout() const;
-  /// A stream for this communicator's operations that compute streams run beside: with a thread of its own
-  /// where this process has a core for it, else inline. WEFT_PROGRESS decides otherwise.
+  /// A stream for this communicator's operations that compute streams run beside: one of its device; on the
+  /// host with a thread of its own where this process has a core for it, else inline. WEFT_PROGRESS decides
+  /// otherwise.
   /// @throws Error (usage) when a thread is asked for and MPI was initialised for one thread only
   Stream progress_stream(const Environment& environment = Environment::of_process()) const;
 
@@ -85,7 +92,9 @@ class Communicator {
   /// all ranks, blocks the host. @throws Error (timeout) naming the ranks that do not take part
   std::optional<Communicator> split(std::optional<int> color, int key = 0);
 
-  /// Zeroed memory that this communicator's operations reach without a copy. Not collective.
+  /// Zeroed memory that this communicator's operations reach without a copy. On a CUDA device it is
+  /// registered with NCCL, which makes it collective: all ranks ask for the same, in the same order. On the
+  /// host it is not.
   Buffer allocate(DataType dtype, std::int64_t count);
 
   /// Payload bytes this rank has sent to others so far, by the operations' own count (docs/algorithms.md).
@@ -122,15 +131,16 @@ class Group {
     int peer;
     bool sends;
   };
-  void check(const ConstView& data, int peer) const;
+  void check(int peer) const;
 
   Communicator communicator_;
   std::vector<Transfer> transfers_;
 };
 
 /// The communicator of all ranks of the world: `self` for one rank, else `host`. Collective; blocks until all
-/// ranks are there. @throws Error (timeout) naming the missing ranks, (usage) when ranks are on several nodes
-/// and there is no MPI
+/// ranks are there; for a world with a CUDA device with NCCL beside it. @throws Error (timeout) naming the
+/// missing ranks, (usage) when ranks are on several nodes and there is no MPI, or two use one device,
+/// (mismatch) when some compute on the host and some on a device, (system) without NCCL 2.18 or newer
 Communicator connect(const World& world, const ConnectOptions& options = {});
 
 /// A communicator of this rank alone.

@@ -62,6 +62,7 @@ struct WorldOptions {
   std::optional<std::string> rendezvous{};
   std::optional<std::chrono::nanoseconds> connect_timeout{};  ///< default WEFT_CONNECT_TIMEOUT
   std::optional<std::chrono::nanoseconds> timeout{};          ///< default WEFT_TIMEOUT
+  std::optional<Device> device{};                             ///< default WEFT_DEVICE
 };
 
 /// Every claim the variables make, best first. Pure: starts and touches nothing.
@@ -89,8 +90,8 @@ class World {
   /// A world that somebody else arranged (tests, ranks as threads).
   static World over(std::shared_ptr<Rendezvous> rendezvous,
                     std::chrono::nanoseconds timeout = std::chrono::minutes(10));
-  /// The same with both timeouts from `options` or `environment`. @throws Error (usage) when options name a
-  /// rank, size or rendezvous: the one handed in has them
+  /// The same with timeouts and device from `options` or `environment`. @throws Error (usage) when options
+  /// name a rank, size or rendezvous: the one handed in has them
   static World over(std::shared_ptr<Rendezvous> rendezvous, const WorldOptions& options,
                     const Environment& environment, Launcher launcher = Launcher::explicit_options);
 
@@ -100,7 +101,8 @@ class World {
   std::optional<int> local_rank() const { return claim_.local_rank; }
   std::optional<int> local_size() const { return claim_.local_size; }
   Launcher launcher() const { return claim_.launcher; }
-  Device device() const { return Device::host(); }
+  /// Where this rank computes. connect() checks that the ranks' devices go together.
+  Device device() const { return device_; }
 
   /// Name of this node: ranks whose names are equal can share memory.
   const std::string& host_id() const { return host_id_; }
@@ -111,8 +113,10 @@ class World {
 
  private:
   World() = default;
+  void choose_device(const WorldOptions& options);
 
   LaunchClaim claim_;
+  Device device_;
   std::string host_id_;
   std::chrono::nanoseconds connect_timeout_{};
   std::chrono::nanoseconds timeout_{};

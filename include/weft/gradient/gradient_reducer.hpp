@@ -80,14 +80,16 @@ class GradientReducer {
   void finish_step(Stream stream, const BucketConsumer& consume);
 
   /// Seconds that compute streams have waited for communication so far: waiting in finish_step, and on an
-  /// inline wire the communication carried out within mark_ready.
+  /// inline wire the communication carried out within mark_ready. Of a device, what it has passed so far.
   double exposed_seconds() const;
 
  private:
   class Wire;
+  class Join;
 
   void launch_closed_buckets(const Stream& stream);
   void launch(std::size_t bucket, const Stream& stream);
+  void join(Stream& stream, Event reduced);
   [[noreturn]] void refuse_unmarked(const char* call) const;
 
   Communicator comm_;

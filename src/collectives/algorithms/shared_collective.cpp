@@ -148,11 +148,9 @@ void SharedCollective::agree() {
   const Card& own = card(ground_.rank());
   for (int other = 0; other < ground_.size(); ++other) {
     const Card& theirs = card(other);
-    if (theirs.kind != own.kind || theirs.count != own.count || theirs.dtype != own.dtype ||
-        theirs.op != own.op || theirs.root != own.root || theirs.number != own.number) {
+    if (!theirs.operation().agrees_with(own.operation())) {
       const auto described = [](int rank, const Card& card) {
-        return text("rank ", rank, " issued ", name(card.kind), " #", card.number, " of ", card.count, " ",
-                    card.dtype, " (", card.op, ", root ", card.root, ")");
+        return text("rank ", rank, " issued ", card.operation().text());
       };
       const int first = std::min(other, ground_.rank());
       const int second = std::max(other, ground_.rank());

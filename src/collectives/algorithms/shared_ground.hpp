@@ -49,9 +49,21 @@ struct alignas(128) Card {
   int root = 0;
   Address in;
   Address out;
+
+  Operation operation() const {
+    return {.kind = kind, .number = number, .count = count, .dtype = dtype, .op = op, .root = root};
+  }
 };
 
 enum class Presence : std::uint32_t { expected, here, left, failed };
+
+/// What a rank has issued for its device. Written by that rank, read by others at any time: the number is
+/// taken away first and set last.
+struct Posted {
+  std::atomic<std::uint64_t> number{0};
+  std::atomic<std::int64_t> count{0};
+  std::atomic<std::uint64_t> what{0};  ///< kind, dtype, op and root
+};
 
 struct alignas(128) Line {
   static constexpr std::size_t slots = 32;
@@ -60,6 +72,8 @@ struct alignas(128) Line {
   std::atomic<Presence> presence{Presence::expected};
   char reason[160] = {};  ///< why it failed; written before `presence` says so
   Card cards[slots];
+  std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued
+  Posted posted[slots];
 };
 
 /// One parcel of a message: the whole of it where the receiver can reach the sender's memory, else what fits

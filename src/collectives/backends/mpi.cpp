@@ -157,12 +157,12 @@ class MpiBackend final : public Backend {
   std::string name() const override { return "host (MPI)"; }
   bool any_thread() const override { return rendezvous_->runtime()->any_thread(); }
 
-  std::unique_ptr<Task> start(const Operation& operation) override {
+  std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
     return std::make_unique<MpiExchange>(rendezvous_,
                                          plan_exchange(operation, rendezvous_->rank(), rendezvous_->size()),
                                          static_cast<int>(operation.number % tags), timeout_);
   }
-  std::unique_ptr<Task> start(std::vector<Transfer> transfers) override {
+  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
     return std::make_unique<MpiExchange>(rendezvous_, plan_exchange(transfers), transfer_tag, timeout_);
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }

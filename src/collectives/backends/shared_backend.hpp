@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "collectives/algorithms/shared_bulletin.hpp"
 #include "collectives/algorithms/shared_ground.hpp"
 #include "collectives/backend.hpp"
 
@@ -42,17 +43,18 @@ class SharedBackend : public Backend {
  public:
   explicit SharedBackend(std::shared_ptr<SharedGround> ground) : ground_(std::move(ground)) {}
 
-  std::unique_ptr<Task> start(const Operation& operation) override {
+  std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
     return std::make_unique<SharedTask>(
         ground_, [ground = ground_.get(), operation] { return make_shared_collective(*ground, operation); });
   }
-  std::unique_ptr<Task> start(std::vector<Transfer> transfers) override {
+  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
     return std::make_unique<SharedTask>(ground_, [ground = ground_.get(), transfers = std::move(transfers)] {
       return make_shared_transfers(*ground, transfers);
     });
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return ground_->allocate(dtype, count); }
   bool overlaps() const override { return true; }
+  Bulletin* bulletin() override { return &bulletin_; }
   void give_up(const std::string& reason) noexcept override { ground_->give_up(reason); }
 
  protected:
@@ -60,6 +62,7 @@ class SharedBackend : public Backend {
 
  private:
   std::shared_ptr<SharedGround> ground_;
+  SharedBulletin bulletin_{*ground_};
 };
 
 }  // namespace weft::detail

@@ -90,8 +90,15 @@ void Communicator::expect_intact() const {
 
 // Polls an answer out of progress. Nothing else may be asked of the communicator, and no event of its stream
 // means anything, before NCCL has said that it is done.
-void Communicator::settle(Result result, const char* operation, Deadline deadline) {
+void Communicator::settle(Result result, const char* operation, Deadline deadline,
+                          const std::function<void()>& meanwhile) {
   for (Backoff backoff; result == in_progress; backoff.pause()) {
+    try {
+      if (meanwhile) meanwhile();
+    } catch (const Error& error) {
+      give_up(error);
+      throw;
+    }
     if (deadline.passed()) {
       const Error error(
           ErrorKind::timeout, text("NCCL was still in progress after ", deadline.waited_seconds(), " s"),
@@ -123,12 +130,13 @@ void Communicator::fail(Result result, const char* operation) {
   throw error;
 }
 
-void Communicator::check() {
-  expect_intact();
+std::optional<Error> Communicator::trouble() const {
+  if (broken_) return broken_;
   Result state = success;
   const Result asked = api_->CommGetAsyncError(comm_, &state);
   const Result result = asked == success ? state : asked;
-  if (result != success && result != in_progress) fail(result, "watch");
+  if (result == success || result == in_progress) return std::nullopt;
+  return error_of(result, "");
 }
 
 std::unique_ptr<Communicator> Communicator::adopt(Comm* part, int rank, int size, const char* operation) {
@@ -173,6 +181,7 @@ std::unique_ptr<Communicator> Communicator::shrink(std::span<const int> lost) {
 void Communicator::give_up(const Error& reason) noexcept {
   if (broken_) return;
   broken_ = reason;
+  if (tell_) tell_(reason);
   if (api_->CommRevoke == nullptr) return abort();
   if (comm_ != nullptr) api_->CommRevoke(comm_, 0);
 }

@@ -13,11 +13,12 @@
 //
 //   nccl::Communicator comm(nccl::Api::load(), id, rank, size, {}, Deadline::in(2min));
 //   comm.call("all_reduce", [&](const Api& api, Comm* raw) { return api.AllReduce(..., raw, stream); });
-//   comm.check();                                     // now and then: has another rank failed?
+//   if (auto error = comm.trouble()) comm.give_up(*error);   // now and then: has another rank failed?
 //
 // WRONG: comm.call() from two threads; NCCL would see two orders on two ranks and hang.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,20 +56,21 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  const Api& api() const { return *api_; }
+  const std::shared_ptr<const Api>& api() const { return api_; }
   Comm* raw() const { return comm_; }
 
   /// Issues one NCCL call and polls it out of progress. @param operation for messages
+  /// @param meanwhile is called while NCCL is in progress; what it throws breaks the communicator
   /// @throws Error: (usage) for an invalid argument, which leaves the communicator whole; anything else
   /// breaks it
   template <class Call>
-  void call(const char* operation, Call call) {
+  void call(const char* operation, Call call, const std::function<void()>& meanwhile = {}) {
     expect_intact();
-    settle(call(*api_, comm_), operation, Deadline::in(options_.timeout));
+    settle(call(*api_, comm_), operation, Deadline::in(options_.timeout), meanwhile);
   }
 
-  /// Looks for errors that NCCL met since. @throws Error, and breaks the communicator
-  void check();
+  /// An error that NCCL met since, if there is one. Whoever hears of it gives up.
+  std::optional<Error> trouble() const;
 
   /// The ranks that name the same color, by key; null for the color `no_color`. Collective over all ranks.
   std::unique_ptr<Communicator> split(int color, int key, int new_rank, int new_size);
@@ -80,12 +82,15 @@ class Communicator {
   /// Ends what is under way, here and (by its effect) on the ranks that wait for this one. Never throws.
   void give_up(const Error& reason) noexcept;
   bool broken() const { return broken_.has_value(); }
+  /// Called once with the error that breaks it, before NCCL ends what is under way. Must not throw.
+  void on_break(std::function<void(const Error&)> tell) { tell_ = std::move(tell); }
 
  private:
   Communicator(std::shared_ptr<const Api> api, Comm* comm, int rank, int size, Options options);
 
   void expect_intact() const;
-  void settle(Result result, const char* operation, Deadline deadline);
+  void settle(Result result, const char* operation, Deadline deadline,
+              const std::function<void()>& meanwhile = {});
   Error error_of(Result result, const char* operation) const;
   [[noreturn]] void fail(Result result, const char* operation);
   Config config() const;
@@ -98,6 +103,7 @@ class Communicator {
   int size_;
   Options options_;
   std::optional<Error> broken_;
+  std::function<void(const Error&)> tell_;
 };
 
 }  // namespace weft::detail::nccl

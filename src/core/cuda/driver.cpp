@@ -35,26 +35,6 @@ void check(cudaError_t code, const char* what) {
   refuse(code, what);
 }
 
-/// Makes a device current for a scope.
-class Current {
- public:
-  explicit Current(int device) {
-    check(cudaGetDevice(&before_), "cannot use CUDA");
-    if (before_ == device) return;
-    check(cudaSetDevice(device), "cannot use the device");
-    changed_ = true;
-  }
-  ~Current() {
-    if (changed_) cudaSetDevice(before_);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-};
-
 /// Destructors have nobody to tell; work that failed has been told of by the waits on it.
 void check_quietly(cudaError_t code, const char* what) noexcept {
   if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
@@ -72,10 +52,26 @@ class Driver final : public Runtime {
     check(cudaGetDeviceCount(&count), "no CUDA device can be used");
     return count;
   }
+  std::string identity(int device) override {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, device), "cannot ask the device who it is");
+    std::string name;
+    constexpr const char* digits = "0123456789abcdef";
+    for (const char byte : properties.uuid.bytes) {
+      name += digits[static_cast<unsigned char>(byte) >> 4];
+      name += digits[static_cast<unsigned char>(byte) & 15];
+    }
+    return name;
+  }
+  int current() override {
+    int device = 0;
+    check(cudaGetDevice(&device), "cannot use CUDA");
+    return device;
+  }
   void make_current(int device) override { check(cudaSetDevice(device), "cannot use the device"); }
 
   NativeStream make_stream(int device) override {
-    const Current current(device);
+    const Current current(*this, device);
     cudaStream_t stream = nullptr;
     // Non-blocking: the legacy default stream of other code in the process must not join all others.
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cannot make a stream");
@@ -86,7 +82,7 @@ class Driver final : public Runtime {
   }
 
   NativeEvent make_event(int device, bool timed) override {
-    const Current current(device);
+    const Current current(*this, device);
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
           "cannot make an event");
@@ -114,7 +110,7 @@ class Driver final : public Runtime {
   }
 
   void* allocate(int device, std::size_t bytes) override {
-    const Current current(device);
+    const Current current(*this, device);
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes);
     if (code != cudaSuccess) {
@@ -127,7 +123,7 @@ class Driver final : public Runtime {
   }
   void release(int device, void* memory) noexcept override {
     try {
-      const Current current(device);
+      const Current current(*this, device);
       check_quietly(cudaFree(memory), "giving back device memory");
     } catch (const Error& error) {
       log::warn(error.what());
@@ -141,23 +137,23 @@ class Driver final : public Runtime {
     check(cudaMemsetAsync(memory, 0, bytes, stream), "cannot clear memory");
   }
   void divide(View data, std::int64_t divisor, NativeStream stream) override {
-    const Current current(data.device().index());
+    const Current current(*this, data.device().index());
     launched(kernels::divide(data, divisor, stream), "divide", data.device());
   }
   void scale(View data, double factor, NativeStream stream) override {
-    const Current current(data.device().index());
+    const Current current(*this, data.device().index());
     launched(kernels::scale(data, factor, stream), "scale", data.device());
   }
   void cast(View to, ConstView from, NativeStream stream) override {
-    const Current current(to.device().index());
+    const Current current(*this, to.device().index());
     launched(kernels::cast(to, from, stream), "cast", to.device());
   }
   void fill(View data, double value, NativeStream stream) override {
-    const Current current(data.device().index());
+    const Current current(*this, data.device().index());
     launched(kernels::fill(data, value, stream), "fill", data.device());
   }
   void pack(View flat, std::span<const ConstView> pieces, NativeStream stream) override {
-    const Current current(flat.device().index());
+    const Current current(*this, flat.device().index());
     launched(kernels::pack(flat, pieces, stream), "pack", flat.device());
   }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "weft/core/view.hpp"
 
@@ -30,6 +31,9 @@ class Runtime {
 
   /// @throws Error (system) without a driver, or with one older than the toolkit
   virtual int devices() = 0;
+  /// Name of the device that is the same in every process. @throws Error (usage) when there is none
+  virtual std::string identity(int device) = 0;
+  virtual int current() = 0;
   virtual void make_current(int device) = 0;
 
   virtual NativeStream make_stream(int device) = 0;
@@ -57,6 +61,27 @@ class Runtime {
   virtual void cast(View to, ConstView from, NativeStream stream) = 0;
   virtual void fill(View data, double value, NativeStream stream) = 0;
   virtual void pack(View flat, std::span<const ConstView> pieces, NativeStream stream) = 0;
+};
+
+/// Makes a device the thread's current one for a scope: for libraries that look there.
+class Current {
+ public:
+  Current(Runtime& runtime, int device) : runtime_(runtime), before_(runtime.current()) {
+    if (before_ != device) runtime_.make_current(device);
+  }
+  ~Current() {
+    try {
+      runtime_.make_current(before_);
+    } catch (
+        ...) {  // NOLINT(bugprone-empty-catch): the device that was current has gone; its next user hears
+    }
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  Runtime& runtime_;
+  int before_;
 };
 
 /// The one in force. @throws Error (usage) in a build without CUDA

@@ -82,7 +82,7 @@ TEST(NcclCommunicator, AnInvalidArgumentIsTheCallsFaultAndLeavesItWhole) {
   expect_error(ErrorKind::usage, {"rank 1: all_reduce"}, [&] { all_reduce(*comm); });
   EXPECT_FALSE(comm->broken());
   all_reduce(*comm);
-  comm->check();
+  EXPECT_FALSE(comm->trouble());
 }
 
 TEST(NcclCommunicator, AnyOtherErrorBreaksItForGoodAndEndsPendingWork) {
@@ -105,7 +105,7 @@ TEST(NcclCommunicator, AnyOtherErrorBreaksItForGoodAndEndsPendingWork) {
       EXPECT_EQ(fake.calls.back(), one.ended);
       const auto before = fake.calls;
       expect_error(one.kind, {"rank 1: all_reduce"}, [&] { all_reduce(*comm); });
-      expect_error(one.kind, {"rank 1: all_reduce"}, [&] { comm->check(); });
+      EXPECT_EQ(comm->trouble()->kind(), one.kind);
       expect_error(one.kind, {"rank 1: all_reduce"}, [&] { comm->split(0, 0, 0, 1); });
       EXPECT_EQ(fake.calls, before) << "NCCL was called on a broken communicator";
     }
@@ -119,12 +119,40 @@ TEST(NcclCommunicator, ErrorsBetweenCallsAreFoundByLooking) {
   FakeNccl fake(newest);
   const auto comm = connect(fake);
   fake.answer("async", {in_progress});
-  comm->check();
+  EXPECT_FALSE(comm->trouble());
   fake.answer("async", {remote_error});
-  expect_error(ErrorKind::peer_lost, {"rank 1: watch"}, [&] { comm->check(); });
+  const auto trouble = comm->trouble();
+  ASSERT_TRUE(trouble);
+  EXPECT_EQ(trouble->kind(), ErrorKind::peer_lost);
+  EXPECT_NE(std::string(trouble->what()).find("remote process exited"), std::string::npos);
+  int told = 0;
+  comm->on_break([&](const Error&) {
+    ++told;
+    EXPECT_NE(fake.calls.back(), "CommRevoke") << "NCCL ended before those who rely on it heard";
+  });
+  comm->give_up(*trouble);
+  comm->give_up(*trouble);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(fake.calls.back(), "CommRevoke");
   fake.answer("CommGetAsyncError", {system_error});
   const auto other = connect(fake);
-  expect_error(ErrorKind::system, {"rank 1: watch"}, [&] { other->check(); });
+  EXPECT_EQ(other->trouble()->kind(), ErrorKind::system);
+}
+
+TEST(NcclCommunicator, WhoWaitsForACallMayEndIt) {
+  FakeNccl fake(newest);
+  const auto comm = connect(fake);
+  fake.answer("AllReduce", {in_progress});
+  fake.answer("async", std::deque<Result>(1'000'000, in_progress));
+  expect_error(ErrorKind::peer_lost, {"rank 0 has died"}, [&] {
+    comm->call(
+        "all_reduce",
+        [](const Api& api, Comm* raw) {
+          return api.AllReduce(nullptr, nullptr, 1, Type::f32, Op::sum, raw, nullptr);
+        },
+        [] { throw Error(ErrorKind::peer_lost, "rank 0 has died"); });
+  });
+  EXPECT_TRUE(comm->broken());
 }
 
 TEST(NcclCommunicator, ACallThatStaysInProgressBreaksItAtTheDeadline) {

@@ -1,0 +1,98 @@
+#pragma once
+// Issues a rank's device operations in order, and watches over those that the device has not finished.
+//
+// NCCL's kernels wait for other ranks without a deadline and say nothing of who is missing. So each operation
+// that was issued is in flight until its stream has passed it, and a thread looks at those every 20 ms: has
+// NCCL met an error, has a rank died, do ranks disagree on what this is, has it waited too long since the
+// stream got there? The first that is so ends all: their work is void from its beginning on, NCCL is revoked
+// or aborted (which ends its kernels), and the other ranks of the node are told.
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "collectives/backend.hpp"
+#include "collectives/nccl/communicator.hpp"
+#include "core/cuda/stream.hpp"
+
+namespace weft::detail::nccl {
+
+/// What is said of an operation.
+struct Description {
+  std::string label;
+  std::uint64_t number = 0;
+  std::optional<Operation> collective{};  ///< what all ranks issue under that number
+};
+
+class Issuer {
+ public:
+  /// @param host where ranks hear of each other
+  Issuer(std::unique_ptr<Communicator> comm, std::shared_ptr<Backend> host, std::chrono::nanoseconds timeout);
+  /// Waits for what is in flight, to its end or its deadline; gives up while an exception is unwinding.
+  ~Issuer();
+  Issuer(const Issuer&) = delete;
+  Issuer& operator=(const Issuer&) = delete;
+
+  int rank() const { return comm_->rank(); }
+  int size() const { return comm_->size(); }
+  const std::shared_ptr<const Api>& api() const { return comm_->api(); }
+
+  /// Hands `call(api, comm, stream)` over to the timeline's stream, and what `then(stream)` adds to it.
+  /// @throws Error, as Communicator::call
+  template <class Call, class Then>
+  void issue(cuda::Timeline& timeline, const Description& what, Call call, Then then) {
+    const std::lock_guard lock(mutex_);
+    announce(what);
+    auto begin = timeline.mark();
+    comm_->call(
+        what.label.c_str(), [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); },
+        [&] { look_around(what); });
+    then(timeline.native());
+    timeline.touch();
+    take_off(what, std::move(begin), timeline.mark());
+  }
+
+  /// A call beside the data's path, such as a registration.
+  template <class Call>
+  void call(const char* operation, Call call) {
+    const std::lock_guard lock(mutex_);
+    comm_->call(operation, call);
+  }
+  std::unique_ptr<Communicator> split(int color, int key, int rank, int size);
+  void give_up(const Error& reason) noexcept;
+  bool broken() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Point = std::shared_ptr<cuda::Timeline::Point>;
+
+  struct Flight {
+    Description what;
+    Point begin;
+    Point end;
+    std::optional<Clock::time_point> began{};  // the stream was seen to have come to it
+  };
+
+  void announce(const Description& what);
+  void take_off(const Description& what, Point begin, Point end);
+  void watch();
+  void look();
+  void look_around(const Description& what);
+  void check_deadline(Flight& flight) const;
+  std::optional<std::string> lost(const Description& what) const;
+  void make_void(const Error& reason) noexcept;
+
+  std::unique_ptr<Communicator> comm_;
+  std::shared_ptr<Backend> host_;
+  Bulletin* bulletin_;
+  std::chrono::nanoseconds timeout_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Flight> flights_;
+  std::optional<Clock::time_point> trouble_since_;
+  bool stopping_ = false;
+  std::thread watchdog_;
+};
+
+}  // namespace weft::detail::nccl

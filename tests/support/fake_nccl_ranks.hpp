@@ -1,0 +1,395 @@
+#pragma once
+// A fake NCCL whose ranks are threads of this process: it moves data, over a fake CUDA, when all ranks have
+// come, and waits on the stream for ever when they do not, as NCCL's kernels do. Faults are injected by rank.
+// It stands in for the library where backends are tested without a GPU; it says nothing about NCCL itself,
+// and its sums are weft's own.
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "collectives/algorithms/reduce_kernel.hpp"
+#include "collectives/nccl/api.hpp"
+#include "support/fake_cuda.hpp"
+
+namespace weft::test {
+
+/// NCCL's functions carry no state, so a process has one of these in force: the newest.
+class FakeNcclRanks {
+ public:
+  explicit FakeNcclRanks(int version = detail::nccl::version_code(2, 28, 9)) : version_(version) {
+    current = this;
+  }
+  ~FakeNcclRanks() { current = nullptr; }
+  FakeNcclRanks(const FakeNcclRanks&) = delete;
+  FakeNcclRanks& operator=(const FakeNcclRanks&) = delete;
+
+  std::shared_ptr<const detail::nccl::Api> api() {
+    return detail::nccl::Api::load([this](const char* symbol) { return find(symbol); }, "the fake");
+  }
+
+  /// What a rank's communicators report as their asynchronous state from now on.
+  void fail(int rank, detail::nccl::Result state) { states_[static_cast<std::size_t>(rank)] = state; }
+  /// The calls of this rank stay "in progress".
+  std::atomic<int> stuck{-1};
+  std::atomic<int> aborted{0};
+  std::atomic<int> registered{0};
+  std::atomic<int> windows{0};
+  std::atomic<int> communicators{0};
+
+ private:
+  using Result = detail::nccl::Result;
+  using Type = detail::nccl::Type;
+  using Op = detail::nccl::Op;
+  using Stream = detail::nccl::Stream;
+  using RawComm = detail::nccl::Comm;
+  using UniqueId = detail::nccl::UniqueId;
+  using Config = detail::nccl::Config;
+
+  static inline FakeNcclRanks* current = nullptr;
+  static constexpr std::size_t most_ranks = 16;
+
+  /// What one rank brings to an operation.
+  struct Part {
+    const std::byte* in = nullptr;
+    std::byte* out = nullptr;
+    int color = 0;
+    int key = 0;
+  };
+
+  /// Ranks that were connected. They meet by the number of the operation.
+  struct Team {
+    explicit Team(int size) : parts_of(static_cast<std::size_t>(size)) {}
+    using Parts = std::vector<Part>;
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    Parts parts_of;
+    struct Meeting {
+      Parts parts;
+      std::size_t come = 0;
+      bool done = false;
+      std::map<int, std::shared_ptr<Team>> made;  // by color
+    };
+    std::map<int, Meeting> meetings;
+    std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters;  // from, to
+    std::size_t size() const { return parts_of.size(); }
+  };
+
+  struct Comm {
+    std::shared_ptr<Team> team;
+    int rank = 0;
+    int operations = 0;
+    std::atomic<bool> aborted{false};
+  };
+
+  // The handle is a shared pointer, for work on streams may outlive the communicator.
+  static const std::shared_ptr<Comm>& of(const RawComm* comm) {
+    return *reinterpret_cast<const std::shared_ptr<Comm>*>(comm);
+  }
+
+  static DataType dtype(Type type) {
+    switch (type) {
+      case detail::nccl::f64:
+        return DataType::f64;
+      case detail::nccl::f16:
+        return DataType::f16;
+      case detail::nccl::bf16:
+        return DataType::bf16;
+      case detail::nccl::i32:
+        return DataType::i32;
+      case detail::nccl::i64:
+        return DataType::i64;
+      case detail::nccl::u8:
+        return DataType::u8;
+      default:
+        return DataType::f32;
+    }
+  }
+  static ReduceOp reduce_op(Op op) {
+    switch (op) {
+      case detail::nccl::prod:
+        return ReduceOp::prod;
+      case detail::nccl::max:
+        return ReduceOp::max;
+      case detail::nccl::min:
+        return ReduceOp::min;
+      default:
+        return ReduceOp::sum;
+    }
+  }
+
+  /// Waits on the stream for everybody; the last to come does the work of all.
+  template <class Work>
+  static void meet(Comm& comm, int number, const Part& part, Work work) {
+    Team& team = *comm.team;
+    std::unique_lock lock(team.mutex);
+    auto& meeting = team.meetings[number];
+    meeting.parts.resize(team.size());
+    meeting.parts[static_cast<std::size_t>(comm.rank)] = part;
+    if (++meeting.come == team.size()) {
+      work(meeting);
+      meeting.done = true;
+      team.changed.notify_all();
+    }
+    team.changed.wait(lock, [&] { return meeting.done || comm.aborted; });
+    if (!meeting.done) --meeting.come;  // ended, and brings nothing any more
+  }
+
+  template <class Work>
+  static Result enqueue(RawComm* one, Stream stream, const Part& part, Work work) {
+    const auto comm = of(one);
+    const int number = comm->operations++;
+    FakeCuda::enqueue(stream, [comm, number, part, work] { meet(*comm, number, part, work); });
+    return current->stuck == comm->rank ? detail::nccl::in_progress : detail::nccl::success;
+  }
+
+  static std::vector<const std::byte*> inputs(const Team::Meeting& meeting) {
+    std::vector<const std::byte*> result;
+    for (const Part& part : meeting.parts) result.push_back(part.in);
+    return result;
+  }
+  static std::vector<std::byte> sum(const Team::Meeting& meeting, std::size_t count, Type type, Op op) {
+    std::vector<std::byte> result(count * size_of(dtype(type)));
+    std::vector<std::byte*> to{result.data()};
+    const auto from = inputs(meeting);
+    if (count > 0) detail::reduce(from, {to}, static_cast<std::int64_t>(count), dtype(type), reduce_op(op));
+    return result;
+  }
+
+  static Part part(const void* in, void* out) {
+    return {static_cast<const std::byte*>(in), static_cast<std::byte*>(out)};
+  }
+  static void put(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (to != nullptr && to != from && bytes > 0) std::memcpy(to, from, bytes);
+  }
+
+  static Result all_reduce(const void* in, void* out, std::size_t count, Type type, Op op, RawComm* comm,
+                           Stream stream) {
+    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
+      const auto result = sum(meeting, count, type, op);
+      for (const Part& one : meeting.parts) put(one.out, result.data(), result.size());
+    });
+  }
+  static Result reduce(const void* in, void* out, std::size_t count, Type type, Op op, int root,
+                       RawComm* comm, Stream stream) {
+    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
+      const auto result = sum(meeting, count, type, op);
+      put(meeting.parts[static_cast<std::size_t>(root)].out, result.data(), result.size());
+    });
+  }
+  static Result reduce_scatter(const void* in, void* out, std::size_t count, Type type, Op op, RawComm* comm,
+                               Stream stream) {
+    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
+      const auto result = sum(meeting, count * meeting.parts.size(), type, op);
+      const std::size_t share = count * size_of(dtype(type));
+      for (std::size_t r = 0; r < meeting.parts.size(); ++r)
+        put(meeting.parts[r].out, result.data() + r * share, share);
+    });
+  }
+  static Result all_gather(const void* in, void* out, std::size_t count, Type type, RawComm* comm,
+                           Stream stream) {
+    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
+      const std::size_t share = count * size_of(dtype(type));
+      for (const Part& one : meeting.parts) {
+        for (std::size_t r = 0; r < meeting.parts.size(); ++r)
+          put(one.out + r * share, meeting.parts[r].in, share);
+      }
+    });
+  }
+  static Result broadcast(const void* in, void* out, std::size_t count, Type type, int root, RawComm* comm,
+                          Stream stream) {
+    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
+      for (const Part& one : meeting.parts)
+        put(one.out, meeting.parts[static_cast<std::size_t>(root)].in, count * size_of(dtype(type)));
+    });
+  }
+
+  // Messages: noted while a group is open, and put on the stream together when it closes.
+  struct Message {
+    std::shared_ptr<Comm> comm;
+    Stream stream;
+    int peer;
+    const std::byte* out;
+    std::byte* in;
+    std::size_t bytes;
+  };
+  static inline thread_local std::vector<Message> group;
+
+  static Result end_group() {
+    if (group.empty()) return detail::nccl::success;
+    const Stream stream = group.front().stream;
+    FakeCuda::enqueue(stream, [messages = std::exchange(group, {})] {
+      const Comm& comm = *messages.front().comm;
+      Team& team = *comm.team;
+      std::unique_lock lock(team.mutex);
+      for (const Message& one : messages) {
+        if (one.out != nullptr)
+          team.letters[{comm.rank, one.peer}].emplace_back(one.out, one.out + one.bytes);
+      }
+      team.changed.notify_all();
+      for (const Message& one : messages) {
+        if (one.in == nullptr) continue;
+        auto& box = team.letters[{one.peer, comm.rank}];
+        team.changed.wait(lock, [&] { return !box.empty() || comm.aborted; });
+        if (box.empty()) break;
+        put(one.in, box.front().data(), one.bytes);
+        box.pop_front();
+      }
+    });
+    return detail::nccl::success;
+  }
+
+  static Result connect(RawComm** comm, int size, const UniqueId& id, int rank) {
+    const std::string key(id.internal, sizeof(int));
+    const std::lock_guard lock(current->mutex_);
+    auto& team = current->teams_[key];
+    if (!team) team = std::make_shared<Team>(size);
+    *comm = current->make(team, rank);
+    return detail::nccl::success;
+  }
+  RawComm* make(std::shared_ptr<Team> team, int rank) {
+    ++communicators;
+    auto made = std::make_shared<Comm>();
+    made->team = std::move(team);
+    made->rank = rank;
+    return reinterpret_cast<RawComm*>(new std::shared_ptr<Comm>(std::move(made)));
+  }
+
+  static Result split(RawComm* one, int color, int key, RawComm** result) {
+    Comm& comm = *of(one);
+    Part mine;
+    mine.color = color;
+    mine.key = key;
+    const int number = comm.operations++;
+    int rank = 0;
+    std::shared_ptr<Team> team;
+    meet(comm, number, mine, [](Team::Meeting& meeting) {
+      std::map<int, int> members;
+      for (const Part& part : meeting.parts) ++members[part.color];
+      for (const auto& [color_of, count] : members) meeting.made[color_of] = std::make_shared<Team>(count);
+    });
+    if (comm.aborted || color == detail::nccl::no_color) return *result = nullptr, detail::nccl::success;
+    const std::lock_guard lock(comm.team->mutex);
+    const auto& meeting = comm.team->meetings[number];
+    for (const Part& part : meeting.parts) rank += part.color == color && part.key < key ? 1 : 0;
+    *result = current->make(meeting.made.at(color), rank);
+    return detail::nccl::success;
+  }
+
+  static Result abort(RawComm* one) {
+    Comm& comm = *of(one);
+    {
+      const std::lock_guard lock(comm.team->mutex);
+      comm.aborted = true;
+    }
+    comm.team->changed.notify_all();
+    return detail::nccl::success;
+  }
+  static Result destroy(RawComm* one) {
+    delete &of(one);
+    --current->communicators;
+    return detail::nccl::success;
+  }
+
+  template <class Function>
+  static void* address(Function* function) {
+    return reinterpret_cast<void*>(function);  // NOLINT: what dlsym gives
+  }
+
+  void* find(const std::string& symbol) const {
+    using detail::nccl::success;
+    static const std::map<std::string, std::pair<int, void*>> table{
+        {"ncclGetVersion",
+         {0, address(+[](int* version) -> Result { return *version = current->version_, success; })}},
+        {"ncclGetErrorString", {0, address(+[](Result) -> const char* { return "remote error"; })}},
+        {"ncclGetLastError",
+         {0, address(+[](const RawComm*) -> const char* { return "socket closed by the fake"; })}},
+        {"ncclGetUniqueId", {0, address(+[](UniqueId* id) -> Result {
+                               std::memset(id->internal, 0, sizeof(id->internal));
+                               const int number = ++current->ids_;
+                               std::memcpy(id->internal, &number, sizeof(number));
+                               return success;
+                             })}},
+        {"ncclCommInitRankConfig",
+         {0, address(+[](RawComm** comm, int size, UniqueId id, int rank, Config*) -> Result {
+            return connect(comm, size, id, rank);
+          })}},
+        {"ncclCommSplit",
+         {0, address(+[](RawComm* comm, int color, int key, RawComm** part, Config*) -> Result {
+            return split(comm, color, key, part);
+          })}},
+        {"ncclCommGetAsyncError",
+         {0, address(+[](RawComm* comm, Result* state) -> Result {
+            *state = current->stuck == of(comm)->rank
+                         ? detail::nccl::in_progress
+                         : current->states_[static_cast<std::size_t>(of(comm)->rank)].load();
+            return success;
+          })}},
+        {"ncclCommFinalize", {0, address(+[](RawComm*) -> Result { return success; })}},
+        {"ncclCommDestroy", {0, address(&destroy)}},
+        {"ncclCommAbort", {0, address(+[](RawComm* comm) -> Result {
+                             ++current->aborted;
+                             abort(comm);
+                             return destroy(comm);
+                           })}},
+        {"ncclCommRevoke", {22807, address(+[](RawComm* comm, int) -> Result { return abort(comm); })}},
+        {"ncclCommShrink", {22700, address(+[]() -> Result { return detail::nccl::internal_error; })}},
+        {"ncclMemAlloc", {21900, address(+[](void** memory, std::size_t bytes) -> Result {
+                            *memory = std::calloc(1, bytes);
+                            return success;
+                          })}},
+        {"ncclMemFree", {21900, address(+[](void* memory) -> Result { return std::free(memory), success; })}},
+        {"ncclCommRegister", {21900, address(+[](const RawComm*, void*, std::size_t, void**) -> Result {
+                                ++current->registered;
+                                return success;
+                              })}},
+        {"ncclCommDeregister", {21900, address(+[](const RawComm*, void*) -> Result {
+                                  --current->registered;
+                                  return success;
+                                })}},
+        {"ncclCommWindowRegister",
+         {22700, address(+[](RawComm*, void*, std::size_t, detail::nccl::Window**, int) -> Result {
+            ++current->windows;
+            return success;
+          })}},
+        {"ncclCommWindowDeregister", {22700, address(+[](RawComm*, detail::nccl::Window*) -> Result {
+                                        --current->windows;
+                                        return success;
+                                      })}},
+        {"ncclAllReduce", {0, address(&all_reduce)}},
+        {"ncclReduceScatter", {0, address(&reduce_scatter)}},
+        {"ncclAllGather", {0, address(&all_gather)}},
+        {"ncclBroadcast", {0, address(&broadcast)}},
+        {"ncclReduce", {0, address(&reduce)}},
+        {"ncclSend",
+         {0, address(+[](const void* out, std::size_t count, Type type, int peer, RawComm* comm,
+                         Stream stream) -> Result {
+            group.push_back({of(comm), stream, peer, static_cast<const std::byte*>(out), nullptr,
+                             count * size_of(dtype(type))});
+            return success;
+          })}},
+        {"ncclRecv",
+         {0, address(+[](void* in, std::size_t count, Type type, int peer, RawComm* comm,
+                         Stream stream) -> Result {
+            group.push_back(
+                {of(comm), stream, peer, nullptr, static_cast<std::byte*>(in), count * size_of(dtype(type))});
+            return success;
+          })}},
+        {"ncclGroupStart", {0, address(+[]() -> Result { return success; })}},
+        {"ncclGroupEnd", {0, address(&end_group)}},
+    };
+    const auto found = table.find(symbol);
+    return found == table.end() || version_ < found->second.first ? nullptr : found->second.second;
+  }
+
+  int version_;
+  std::mutex mutex_;
+  int ids_ = 0;
+  std::map<std::string, std::shared_ptr<Team>> teams_;
+  std::array<std::atomic<Result>, most_ranks> states_{};
+};
+
+}  // namespace weft::test

@@ -1,0 +1,44 @@
+#pragma once
+// Ranks as threads, each with a device of a fake CUDA and the NCCL backend over a fake NCCL.
+
+#include <thread>
+
+#include "collectives/backends/nccl.hpp"
+#include "collectives/backends/threads.hpp"
+#include "collectives/communicator_state.hpp"
+#include "support/fake_nccl_ranks.hpp"
+
+namespace weft::test {
+
+inline Communicator connect_with_fakes(FakeNcclRanks& nccl, const std::shared_ptr<Store>& store, int rank,
+                                       int ranks, std::chrono::nanoseconds timeout) {
+  auto rendezvous = make_store_rendezvous(store, "fakes", rank, ranks);
+  auto host = detail::make_threads_backend(rendezvous, {timeout});
+  auto backend = detail::make_nccl_backend(std::move(host), nccl.api(), rendezvous, Device::cuda(rank),
+                                           {.timeout = timeout}, std::chrono::seconds(30));
+  const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
+  return detail::make_communicator(std::move(backend), rendezvous, topology, timeout, nullptr);
+}
+
+/// Rethrows the first failure by rank, after all have ended.
+inline void run_with_fakes(FakeNcclRanks& nccl, int ranks, const std::function<void(Communicator)>& body,
+                           std::chrono::nanoseconds timeout = std::chrono::minutes(1)) {
+  const auto store = make_memory_store();
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(connect_with_fakes(nccl, store, rank, ranks, timeout));
+      } catch (...) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace weft::test

@@ -1,0 +1,202 @@
+// The NCCL backend's logic over a fake NCCL and a fake CUDA: who is missing, who disagrees, what is void
+// after it.
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+#include "support/ranks_with_fakes.hpp"
+#include "weft/core/copy.hpp"
+#include "weft/interop/cuda.hpp"
+
+namespace weft::test {
+namespace {
+
+using namespace std::chrono_literals;
+using detail::nccl::version_code;
+
+constexpr auto patience = 300ms;
+
+class NcclBackend : public testing::Test {
+ protected:
+  WithFakeCuda cuda_;
+  FakeNcclRanks nccl_;
+};
+
+TEST_F(NcclBackend, WhoDoesNotComeIsNamedAtTheDeadlineAndWhatWaitedForItIsVoid) {
+  std::atomic<bool> over = false;
+  run_with_fakes(
+      nccl_, 2,
+      [&](Communicator comm) {
+        Stream wire(comm.device());
+        Stream compute(comm.device());
+        Buffer data = comm.allocate(DataType::f32, 10);
+        comm.all_reduce(data.view(), ReduceOp::sum, wire).wait();
+        if (comm.rank() == 1) {
+          while (!over) std::this_thread::sleep_for(1ms);
+          expect_error(ErrorKind::peer_lost, {"rank 1: all_reduce #2", "rank 0 failed: waited "},
+                       [&] { comm.all_reduce(data.view(), ReduceOp::sum, wire).wait(); });
+          return;
+        }
+        const Work work = comm.all_reduce(data.view(), ReduceOp::sum, wire);
+        compute.wait(wire.record());
+        const Event after = compute.record();
+        expect_error(ErrorKind::timeout,
+                     {"rank 0: all_reduce #2", "s for rank 1 (its last device operation is #1)"},
+                     [&] { work.wait(); });
+        expect_error(ErrorKind::timeout, {"for rank 1"}, [&] { after.wait(Deadline::in(10s)); });
+        expect_error(ErrorKind::timeout, {"for rank 1"},
+                     [&] { comm.all_reduce(data.view(), ReduceOp::sum, wire).wait(); });
+        over = true;
+      },
+      patience);
+  EXPECT_EQ(nccl_.communicators, 0);
+}
+
+TEST_F(NcclBackend, RanksThatDisagreeAreToldWhatBothDid) {
+  run_with_fakes(
+      nccl_, 2,
+      [&](Communicator comm) {
+        Stream stream(comm.device());
+        Buffer data = comm.allocate(DataType::f32, 10);
+        const std::int64_t count = 10 - comm.rank();
+        // Whoever looks second may hear that the first has failed, with the same words in it.
+        try {
+          comm.all_reduce(data.view().slice(0, count), ReduceOp::sum, stream).wait();
+          comm.barrier(stream).wait();  // a sum of different lengths may have ended before somebody looked
+          comm.barrier(stream).wait();
+        } catch (const Error& error) {
+          const std::string line = error.what();
+          if (line.find("ranks disagree") == std::string::npos)
+            EXPECT_NE(line.find("failed"), std::string::npos) << line;
+          else
+            EXPECT_NE(line.find("rank 0 issued all_reduce #1 of 10 f32 (sum, root 0), rank 1 issued "
+                                "all_reduce #1 of 9 f32 (sum, root 0)"),
+                      std::string::npos)
+                << line;
+        }
+      },
+      patience);
+}
+
+TEST_F(NcclBackend, ARankThatLeavesIsNamedLongBeforeTheDeadline) {
+  EXPECT_THROW(run_with_fakes(nccl_, 2,
+                              [&](Communicator comm) {
+                                Stream stream(comm.device());
+                                Buffer data = comm.allocate(DataType::f32, 10);
+                                if (comm.rank() == 1) throw std::runtime_error("out of ideas");
+                                const auto begin = std::chrono::steady_clock::now();
+                                expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #1", "rank 1 "}, [&] {
+                                  comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+                                });
+                                EXPECT_LT(std::chrono::steady_clock::now() - begin, 50s);
+                              }),
+               std::runtime_error);
+}
+
+TEST_F(NcclBackend, WhatNcclMeetsBetweenCallsEndsTheWait) {
+  std::atomic<bool> heard = false;
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 10);
+    if (comm.rank() == 1) {
+      while (!heard) std::this_thread::sleep_for(1ms);
+      return;
+    }
+    nccl_.fail(0, detail::nccl::remote_error);
+    expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #1", "remote error", "socket closed by the fake"},
+                 [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
+    nccl_.fail(0, detail::nccl::success);
+    heard = true;
+  });
+}
+
+TEST_F(NcclBackend, TheDeadlineBeginsWhenTheStreamGetsThere) {
+  run_with_fakes(
+      nccl_, 2,
+      [&](Communicator comm) {
+        Stream stream(comm.device());
+        Buffer data = comm.allocate(DataType::f32, 10);
+        stream.run([&] {
+          FakeCuda::enqueue(native_handle(stream), [] { std::this_thread::sleep_for(3 * patience); });
+        });
+        comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+      },
+      patience);
+}
+
+TEST_F(NcclBackend, ACallThatNcclDoesNotEndNamesTheRankThatDied) {
+  EXPECT_THROW(run_with_fakes(nccl_, 2,
+                              [&](Communicator comm) {
+                                Stream stream(comm.device());
+                                Buffer data = comm.allocate(DataType::f32, 10);
+                                comm.barrier(stream).wait();
+                                if (comm.rank() == 1) throw std::runtime_error("out of ideas");
+                                nccl_.stuck = 0;  // as at the first operation, when NCCL connects the ranks
+                                expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #2", "rank 1 "}, [&] {
+                                  comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+                                });
+                                nccl_.stuck = -1;
+                              }),
+               std::runtime_error);
+}
+
+TEST_F(NcclBackend, AMeanIsNotScaledByARoundedFraction) {
+  run_with_fakes(nccl_, 3, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::bf16, 4);
+    std::vector<BFloat16> values(4, BFloat16(3.0F));
+    copy(data.view(), ConstView(std::span(values)), stream);
+    comm.all_reduce(data.view(), ReduceOp::avg, stream);
+    copy(View(std::span(values)), data.view(), stream);
+    stream.synchronize();
+    EXPECT_EQ(values[0].bits, BFloat16(3.0F).bits);  // 9 * bf16(1/3) would be 3.0059
+  });
+}
+
+TEST_F(NcclBackend, WorkGoesOnWithoutItsCommunicatorsHandle) {
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    Stream stream(Device::cuda(comm.rank()));
+    Buffer data = Buffer::on(comm.device(), DataType::i64, 3);
+    {
+      const Communicator last = std::exchange(comm, self());
+      Communicator(last).all_reduce(data.view(), ReduceOp::sum, stream);
+    }
+    stream.synchronize(Deadline::in(30s));
+  });
+  EXPECT_EQ(nccl_.communicators, 0);
+}
+
+TEST(NcclVersions, MemoryIsRegisteredAsTheVersionHasIt) {
+  struct Case {
+    int version;
+    int registered;
+    int windows;
+  };
+  for (const Case& one : {Case{version_code(2, 18, 1), 0, 0}, Case{version_code(2, 19, 3), 2, 0},
+                          Case{version_code(2, 27, 3), 0, 2}, Case{version_code(2, 30, 7), 0, 2}}) {
+    SCOPED_TRACE(detail::nccl::version_text(one.version));
+    const WithFakeCuda cuda;
+    FakeNcclRanks nccl(one.version);
+    run_with_fakes(nccl, 2, [&](Communicator comm) {
+      EXPECT_EQ(comm.backend(), "nccl " + detail::nccl::version_text(one.version) + " + threads");
+      Stream stream(comm.device());
+      Buffer outlives;
+      {
+        Buffer data = comm.allocate(DataType::f32, 10);
+        EXPECT_EQ(data.view().device(), comm.device());
+        comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+        comm.barrier(stream).wait();
+        EXPECT_EQ(nccl.registered, one.registered);
+        EXPECT_EQ(nccl.windows, one.windows);
+        comm.barrier(stream).wait();
+        outlives = comm.allocate(DataType::f32, 10);
+      }
+      EXPECT_EQ(comm.allocate(DataType::f32, 0).view().device(), comm.device());
+      { const Communicator last = std::exchange(comm, self()); }
+    });
+    EXPECT_EQ(nccl.communicators, 0);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
