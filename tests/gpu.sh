@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Builds and runs everything that needs a CUDA card, on a machine with CUDA, NCCL, CMake and Ninja and nothing else of
+# what weft can use. Several ranks share one card: a process each, over NCCL's sockets on loopback.
+#   tests/gpu.sh --pack     gathers into gpu-pack/ what such a machine lacks (GoogleTest's sources), from Debian's package
+#   tests/gpu.sh --build    builds only, as it would there
+#   tests/gpu.sh            builds and runs; a line a suite, and JSON in ${OUT:-build/gpu}/gpu.json
+# Without a card it says so, counts the tests as skipped and ends with 0.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+bin=build/gpu/bin
+out=${OUT:-build/gpu}
+begin=$SECONDS
+ranks_tried=(1 2 3 4 8)
+
+pack() {
+  local sources=/usr/src/googletest
+  [ -d "$sources" ] || { echo "gpu.sh: $sources is missing: install the package googletest" >&2; exit 1; }
+  rm -rf gpu-pack && mkdir gpu-pack && cp -r "$sources" gpu-pack/googletest
+  echo "gpu.sh: packed $(du -sm gpu-pack | cut -f1) MB into gpu-pack/"
+}
+
+build() {
+  local capability=${1:-90} sources=$PWD/gpu-pack/googletest
+  [ -d "$sources" ] || sources=  # then GoogleTest is installed, or configuring says that it is not
+  mkdir -p build/gpu
+  { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_WARNINGS_AS_ERRORS=ON -DWEFT_CUDA=ON -DWEFT_TESTS=ON \
+      -DWEFT_MPI=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
+      -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" &&
+    cmake --build build/gpu --target core_test collectives_test gradient_test conformance_processes gpu_kernels_test gpu_victim gpu_figures
+  } > build/gpu/build.log 2>&1 || { tail -n 40 build/gpu/build.log; echo "gpu.sh: does not build; all of it is in build/gpu/build.log" >&2; exit 1; }
+}
+
+# run_ranks N PROGRAM...: a process a rank. The last line of each rank's output, its status and when it ended: $work/R.*
+run_ranks() {
+  local ranks=$1 rank
+  shift
+  rm -rf "$work"/*
+  for ((rank = 0; rank < ranks; rank++)); do
+    (WEFT_RANK=$rank WEFT_SIZE=$ranks WEFT_LOCAL_RANK=$rank WEFT_RENDEZVOUS=file://$work/meet WEFT_DEVICE=cuda WEFT_SHARE_DEVICE=1 \
+      timeout -k 5 "${limit:-120}" "$@" > "$work/$rank.out" 2>&1
+      echo $? > "$work/$rank.status"
+      date +%s.%N > "$work/$rank.end") &
+  done
+  wait
+}
+
+all_ended_well() {
+  local rank
+  for ((rank = 0; rank < $1; rank++)); do
+    [ "$(cat "$work/$rank.status")" = 0 ] || { tail -n 25 "$work/$rank.out"; return 1; }
+  done
+}
+
+conformance() {
+  run_ranks "$1" $bin/conformance_processes nccl
+  all_ended_well "$1" && grep -E '^\[  PASSED  \]' "$work/0.out"
+}
+
+# The others end within 5 s of the one that was killed, with status 75 and its name.
+killed_rank() {
+  run_ranks 3 $bin/gpu_victim
+  local rank late
+  for rank in 0 1; do
+    grep -q 'rank 2' "$work/$rank.out" && [ "$(cat "$work/$rank.status")" = 75 ] || { cat "$work/$rank.out" "$work/$rank.status"; return 1; }
+    late=$(echo "$(cat "$work/$rank.end") - $(cat "$work/2.end")" | bc 2>/dev/null || python3 -c "print($(cat "$work/$rank.end") - $(cat "$work/2.end"))")
+    echo "rank $rank ended $late s after rank 2: $(tail -n 1 "$work/$rank.out")"
+    awk "BEGIN { exit !($late < 5) }" || return 1
+  done
+}
+
+sanitized() {
+  local tool
+  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null) || { echo "no compute-sanitizer here"; return 77; }
+  "$tool" --error-exitcode 1 $bin/gpu_kernels_test --gtest_filter='*Twin:*Wait*' | tail -n 3
+}
+
+figures() { WEFT_DEVICE=cuda $bin/gpu_figures | tee "$work/figures"; }
+
+# suite NAME COMMAND...: a line, and an entry of the JSON
+suite() {
+  local name=$1 start=$SECONDS status state
+  shift
+  "$@" > "$work.log" 2>&1
+  status=$?
+  state=passed
+  [ $status -eq 77 ] && state=skipped && skipped=$((skipped + 1))
+  [ $status -ne 0 ] && [ $status -ne 77 ] && state=failed && failed=$((failed + 1))
+  printf '%-18s %-8s %4d s  %s\n' "$name" "$state" $((SECONDS - start)) "$(tail -n 1 "$work.log" | cut -c1-150)"
+  [ $state = failed ] && sed 's/^/    | /' "$work.log" | tail -n 30
+  entries="$entries${entries:+, }{\"suite\": \"$name\", \"state\": \"$state\", \"seconds\": $((SECONDS - start))}"
+}
+
+case ${1:-} in
+  --pack) pack; exit ;;
+  --build) build; echo "gpu.sh: built in $((SECONDS - begin)) s"; exit ;;
+  '') ;;
+  *) echo "gpu.sh: $1 is neither --pack nor --build" >&2; exit 42 ;;
+esac
+
+card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | head -n 1)
+mkdir -p "$out"
+if [ -z "$card" ]; then
+  tests=$(($(cat tests/gpu/*.cpp | grep -c '^TEST') + $(grep -c '^TEST' tests/conformance/collectives_test.cpp) * ${#ranks_tried[@]} + 3))
+  echo "gpu.sh: no GPU here: $tests tests skipped"
+  echo "{\"card\": null, \"skipped\": $tests, \"suites\": [], \"figures\": []}" > "$out/gpu.json"
+  exit 0
+fi
+
+export NCCL_SOCKET_IFNAME=lo NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0 NCCL_RAS_ENABLE=0
+export NCCL_MAX_CTAS=2 NCCL_BUFFSIZE=1048576 NCCL_PXN_DISABLE=1
+work=$(mktemp -d)
+trap 'rm -rf "$work" "$work.log"' EXIT
+failed=0 skipped=0 entries=
+echo "gpu.sh: building for $card"
+build "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)"
+echo "gpu.sh: built in $((SECONDS - begin)) s"
+suite kernels $bin/gpu_kernels_test
+suite fakes $bin/collectives_test --gtest_filter='Nccl*:Device*:Places.*'
+suite reducer $bin/gradient_test --gtest_filter='*OnDevice*'
+for ranks in "${ranks_tried[@]}"; do suite "conformance $ranks" conformance "$ranks"; done
+suite "killed rank" killed_rank
+suite figures figures
+lines=$(paste -sd, "$work/figures" 2> /dev/null)
+suite sanitizer sanitized
+printf '{"card": "%s", "date": "%s", "seconds": %d, "suites": [%s], "figures": [%s]}\n' "$card" "$(date +%F)" $((SECONDS - begin)) \
+  "$entries" "$lines" > "$out/gpu.json"
+echo "gpu.sh: $failed failed, $skipped skipped, in $((SECONDS - begin)) s; figures are in $out/gpu.json"
+[ $failed -eq 0 ]

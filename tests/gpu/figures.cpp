@@ -1,0 +1,122 @@
+// What a card makes of it, a JSON object a line: kernels beside a copy of the same bytes, and what an
+// operation costs the issuing thread beside the bare NCCL call. Ratios of one interleaved run; medians.
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iostream>
+
+#include "collectives/nccl/communicator.hpp"
+#include "core/cuda/runtime.hpp"
+#include "core/elementwise.hpp"
+#include "weft/interop/cuda.hpp"
+#include "weft/weft.hpp"
+
+namespace {
+
+using namespace weft;
+using Clock = std::chrono::steady_clock;
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+/// Seconds of the device for ten turns of `work`.
+double device_seconds(Stream& stream, const std::function<void()>& work) {
+  const auto cuda = detail::cuda::runtime();
+  const auto begin = cuda->make_event(0, true);
+  const auto end = cuda->make_event(0, true);
+  const auto native = native_handle(stream);
+  stream.run([&] { cuda->record(begin, native); });
+  for (int turn = 0; turn < 10; ++turn) work();
+  stream.run([&] { cuda->record(end, native); });
+  stream.synchronize();
+  const double seconds = cuda->seconds_between(begin, end) / 10;
+  cuda->destroy(begin);
+  cuda->destroy(end);
+  return seconds;
+}
+
+void bandwidth() {
+  constexpr std::int64_t n = 1 << 28;  // elements: far more than the caches
+  Stream stream(Device::cuda(0));
+  Buffer a = Buffer::on(Device::cuda(0), DataType::f32, n);
+  Buffer b = Buffer::on(Device::cuda(0), DataType::f32, n);
+  const View halves(b.view().data(), n, DataType::bf16, Device::cuda(0));
+  std::vector<ConstView> pieces;
+  for (std::int64_t i = 0; i < 64; ++i) pieces.push_back(a.view().slice(i * (n / 64), n / 64));
+
+  struct Kernel {
+    const char* name;
+    double bytes_an_element;
+    std::function<void()> work;
+    std::vector<double> rates{};
+  };
+  std::vector<Kernel> kernels{
+      {"copy", 8, [&] { copy(b.view(), a.view(), stream); }},
+      {"divide f32", 8, [&] { detail::divide(a.view(), 3, stream); }},
+      {"divide bf16", 4, [&] { detail::divide(halves, 3, stream); }},
+      {"scale f32", 8, [&] { detail::scale(a.view(), 0.5, stream); }},
+      {"cast f32 to bf16", 6, [&] { detail::cast(halves, a.view(), stream); }},
+      {"cast bf16 to f32", 6, [&] { detail::cast(a.view(), halves, stream); }},
+      {"pack f32", 8, [&] { detail::pack(b.view(), pieces, stream); }},
+      {"fill f32", 4, [&] { detail::fill(a.view(), 1, stream); }},
+  };
+  for (int round = 0; round < 11; ++round) {
+    for (Kernel& kernel : kernels)
+      kernel.rates.push_back(static_cast<double>(n) * kernel.bytes_an_element /
+                             device_seconds(stream, kernel.work));
+  }
+  const double copied = median(kernels.front().rates);
+  for (const Kernel& kernel : kernels) {
+    const double rate = median(kernel.rates);
+    std::cout << "{\"figure\": \"bandwidth\", \"kernel\": \"" << kernel.name
+              << "\", \"GB_per_s\": " << rate * 1e-9 << ", \"of_copy\": " << rate / copied << "}\n";
+  }
+}
+
+void overhead() {
+  using namespace detail::nccl;
+  auto comm = connect(World::from_environment());
+  auto api = Api::load();
+  detail::nccl::Communicator bare(api, detail::nccl::Communicator::make_id(*api), 0, 1, {},
+                                  Deadline::in(std::chrono::seconds(60)));
+  weft::Stream stream(comm.device());
+  Buffer data = comm.allocate(DataType::f32, 256);
+  void* raw = data.view().data();
+  const auto native = native_handle(stream);
+  constexpr int calls = 200;
+  const auto per_call = [&](const std::function<void()>& call) {
+    stream.synchronize();
+    const auto begin = Clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
+  };
+  std::vector<double> ours;
+  std::vector<double> theirs;
+  for (int round = 0; round < 51; ++round) {
+    ours.push_back(per_call([&] { comm.all_reduce(data.view(), ReduceOp::sum, stream); }));
+    theirs.push_back(per_call([&] {
+      bare.call("all_reduce", [&](const Api& one, Comm* inner) {
+        return one.AllReduce(raw, raw, 256, Type::f32, Op::sum, inner, native);
+      });
+    }));
+  }
+  stream.synchronize();
+  std::cout << "{\"figure\": \"overhead\", \"weft_us\": " << median(ours) * 1e6
+            << ", \"nccl_us\": " << median(theirs) * 1e6
+            << ", \"difference_us\": " << (median(ours) - median(theirs)) * 1e6 << "}\n";
+}
+
+}  // namespace
+
+int main() {
+  try {
+    bandwidth();
+    overhead();
+  } catch (const Error& error) {
+    std::cerr << error.what() << '\n';
+    return exit_code(error.kind());
+  }
+}

@@ -1,0 +1,174 @@
+// On a card: kernels beside their host twins, bit by bit; streams, events and copies beside what the fake
+// promises.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/cuda/runtime.hpp"
+#include "core/elementwise.hpp"
+#include "support/expect_error.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/copy.hpp"
+
+namespace weft::test {
+namespace {
+
+const std::vector<DataType> floating{DataType::f32, DataType::f64, DataType::f16, DataType::bf16};
+const std::vector<DataType> all{DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
+                                DataType::i32, DataType::i64, DataType::u8};
+const std::vector<std::int64_t> lengths{0, 1, 7, 8, 255, 4096, 100'003};
+
+/// Numbers of every size, zeros of both signs, infinities and NaN.
+template <class T>
+std::vector<T> values(std::int64_t count) {
+  std::vector<T> result(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const double number =
+        std::ldexp(static_cast<double>(i * 2654435761U % 10007) - 5000, static_cast<int>(i % 23) - 16);
+    if constexpr (std::is_integral_v<T>) {
+      result[i] = static_cast<T>(static_cast<std::int64_t>(i * 2654435761U % 10007));
+    } else {
+      constexpr double specials[] = {0.0, -0.0, std::numeric_limits<double>::infinity(),
+                                     -std::numeric_limits<double>::infinity()};
+      result[i] = static_cast<T>(static_cast<Accumulate<T>>(i % 101 < 4 ? specials[i % 101] : number));
+    }
+  }
+  return result;
+}
+
+template <class T>
+bool same(T a, T b) {
+  if constexpr (!std::is_integral_v<T>) {
+    const auto wide = [](T value) { return static_cast<double>(static_cast<Accumulate<T>>(value)); };
+    if (std::isnan(wide(a)) && std::isnan(wide(b))) return true;  // which NaN is nobody's promise
+  }
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+
+class OnDevice : public testing::Test {
+ protected:
+  Device device_ = Device::cuda(0);
+  Stream stream_{device_};
+
+  template <class T>
+  Buffer put(const std::vector<T>& elements) {
+    Buffer buffer = Buffer::on(device_, data_type_of<T>, static_cast<std::int64_t>(elements.size()));
+    copy(buffer.view(), ConstView(std::span(elements)), stream_);
+    stream_.synchronize();
+    return buffer;
+  }
+  template <class T>
+  std::vector<T> get(const View& view) {
+    std::vector<T> elements(static_cast<std::size_t>(view.count()));
+    copy(View(std::span(elements)), view, stream_);
+    stream_.synchronize();
+    return elements;
+  }
+  template <class T>
+  void expect_same(const std::vector<T>& device, const std::vector<T>& host, const std::string& what) {
+    ASSERT_EQ(device.size(), host.size());
+    for (std::size_t i = 0; i < host.size(); ++i)
+      ASSERT_TRUE(same(device[i], host[i]))
+          << what << " of " << host.size() << " " << data_type_of<T> << " at " << i;
+  }
+
+  /// The same change on the device and on the host, also of a slice that no vector load is aligned to.
+  template <class Change>
+  void compare(const std::vector<DataType>& types, const char* what, Change change) {
+    for (const DataType dtype : types) {
+      dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+        for (const std::int64_t n : lengths) {
+          for (const std::int64_t from : {std::int64_t{0}, std::min<std::int64_t>(n, 1)}) {
+            auto host = values<T>(n);
+            Buffer buffer = put(host);
+            change(buffer.view().slice(from, n - from), stream_);
+            Stream on_host;
+            change(View(std::span(host)).slice(from, n - from), on_host);
+            expect_same(get<T>(buffer.view()), host, what);
+          }
+        }
+      });
+    }
+  }
+};
+
+TEST_F(OnDevice, DivideIsItsTwin) {
+  for (const std::int64_t divisor : {2, 3, 7, 96})
+    compare(all, "divide", [divisor](View view, Stream& stream) { detail::divide(view, divisor, stream); });
+}
+
+TEST_F(OnDevice, ScaleIsItsTwin) {
+  for (const double factor : {0.5, 0.1, -3.7})
+    compare(floating, "scale", [factor](View view, Stream& stream) { detail::scale(view, factor, stream); });
+}
+
+TEST_F(OnDevice, FillIsItsTwin) {
+  compare(all, "fill", [](View view, Stream& stream) { detail::fill(view, 3, stream); });
+}
+
+TEST_F(OnDevice, CastIsItsTwin) {
+  for (const DataType from : floating) {
+    for (const DataType to : floating) {
+      dispatch(from, [&]<class From>(std::type_identity<From>) {
+        dispatch(to, [&]<class To>(std::type_identity<To>) {
+          for (const std::int64_t n : lengths) {
+            auto in = values<From>(n);
+            std::vector<To> host(in.size());
+            Buffer buffer = put(in);
+            Buffer out = Buffer::on(device_, to, n);
+            detail::cast(out.view(), buffer.view(), stream_);
+            Stream on_host;
+            detail::cast(View(std::span(host)), View(std::span(in)), on_host);
+            expect_same(get<To>(out.view()), host, text("cast from ", from));
+          }
+        });
+      });
+    }
+  }
+}
+
+TEST_F(OnDevice, PackIsItsTwin) {
+  for (const int pieces : {1, 5, 128, 300}) {
+    std::vector<Buffer> buffers;
+    std::vector<ConstView> views;
+    std::vector<float> flat;
+    for (int i = 0; i < pieces; ++i) {
+      const auto piece = values<float>(i * 37 % 1001);
+      flat.insert(flat.end(), piece.begin(), piece.end());
+      buffers.push_back(put(piece));
+      views.push_back(buffers.back().view());
+    }
+    Buffer out = Buffer::on(device_, DataType::f32, static_cast<std::int64_t>(flat.size()));
+    detail::pack(out.view(), views, stream_);
+    expect_same(get<float>(out.view()), flat, text("pack of ", pieces));
+  }
+}
+
+TEST_F(OnDevice, StreamsWaitForEachOther) {
+  constexpr std::int64_t n = 1 << 24;
+  Stream other(device_);
+  Buffer data = Buffer::on(device_, DataType::f32, n);
+  for (int round = 0; round < 20; ++round) {
+    detail::fill(data.view(), round, stream_);
+    other.wait(stream_.record());
+    detail::scale(data.view(), 2, other);
+    stream_.wait(other.record());
+  }
+  EXPECT_EQ(get<float>(data.view().slice(n - 1, 1))[0], 38.0F);
+  EXPECT_TRUE(stream_.record().done());
+}
+
+TEST_F(OnDevice, FreshMemoryIsZeroAndTooMuchIsRefused) {
+  EXPECT_EQ(get<std::int64_t>(Buffer::on(device_, DataType::i64, 1000).view()),
+            std::vector<std::int64_t>(1000));
+  expect_error(ErrorKind::system, {"cannot allocate", "cuda:0", "free memory"},
+               [&] { Buffer::on(device_, DataType::u8, std::int64_t{1} << 46); });
+  expect_error(ErrorKind::usage, {"device(s)"}, [] { Stream(Device::cuda(1000)); });
+  stream_.synchronize();  // and the device is as good as before
+}
+
+}  // namespace
+}  // namespace weft::test
