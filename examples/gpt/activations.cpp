@@ -1,15 +1,15 @@
-// The element-wise half of layers.hpp: no parameters, no BLAS, loops that have to vectorize.
+// The half of Math on the host that takes exponentials: loops that have to vectorize.
 
 #include <algorithm>
 #include <cmath>
 
-#include "layers.hpp"
+#include "host_math.hpp"
 #include "numeric.hpp"
 
 namespace weft::examples {
 
 template <class Real>
-void gelu(Real* x_to_slope, Real* y, std::int64_t count) {
+void HostMath<Real>::gelu(Real* x_to_slope, Real* y, std::int64_t count) {
   // x/2 (1 + tanh u) = x / (1 + e^-2u): one exponential, and the slope follows from the same sigmoid.
   constexpr auto twice = static_cast<Real>(1.5957691216057308);  // 2 sqrt(2 / pi)
   constexpr auto cubic = static_cast<Real>(0.044715);
@@ -26,31 +26,41 @@ void gelu(Real* x_to_slope, Real* y, std::int64_t count) {
 }
 
 template <class Real>
-void multiply(const Real* slope, Real* dx, std::int64_t count) {
-  const Real* __restrict factor = slope;
-  Real* __restrict product = dx;
-  for (std::int64_t i = 0; i < count; ++i) product[i] *= factor[i];
+void HostMath<Real>::causal_softmax(Real* scores, int context, int matrices) {
+  Real* row = scores;
+  for (int matrix = 0; matrix < matrices; ++matrix) {
+    for (int t = 0; t < context; ++t, row += context) {
+      const int seen = t + 1;
+      const Real top = lane_max<Real>(seen, [&](std::int64_t j) { return row[j]; });
+      for (int j = 0; j < seen; ++j) row[j] = exponential(row[j] - top);
+      const Real scale = Real{1} / lane_sum<Real>(seen, [&](std::int64_t j) { return row[j]; });
+      for (int j = 0; j < seen; ++j) row[j] *= scale;
+      std::fill(row + seen, row + context, Real{0});
+    }
+  }
 }
 
 template <class Real>
-void relu(Real* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] > Real{0} ? x[i] : Real{0};
+void HostMath<Real>::causal_softmax_backward(const Real* probabilities, Real* gradient, int context,
+                                             int matrices) {
+  for (std::int64_t i = 0; i < std::int64_t{matrices} * context; ++i) {
+    const Real* __restrict p = probabilities + i * context;
+    Real* __restrict g = gradient + i * context;
+    const auto seen = static_cast<int>(i % context) + 1;
+    const Real mean = lane_sum<Real>(seen, [&](std::int64_t j) { return p[j] * g[j]; });
+    for (int j = 0; j < seen; ++j) g[j] = p[j] * (g[j] - mean);
+    std::fill(g + seen, g + context, Real{0});
+  }
 }
 
 template <class Real>
-void relu_backward(const Real* y, Real* dx, std::int64_t count) {
-  const Real* __restrict out = y;
-  Real* __restrict down = dx;
-  for (std::int64_t i = 0; i < count; ++i) down[i] = out[i] > Real{0} ? down[i] : Real{0};
-}
-
-template <class Real>
-double cross_entropy(Real* logits_to_gradient, const std::vector<std::uint8_t>& targets, int classes,
-                     int stride) {
-  const auto share = Real{1} / static_cast<Real>(targets.size());
+double HostMath<Real>::cross_entropy(Real* logits_to_gradient, const std::uint8_t* targets, int rows,
+                                     int classes, int stride) {
+  const auto share = Real{1} / static_cast<Real>(rows);
   double loss = 0;
   Real* row = logits_to_gradient;
-  for (const std::uint8_t target : targets) {
+  for (int i = 0; i < rows; ++i, row += stride) {
+    const std::uint8_t target = targets[i];
     const Real top = lane_max<Real>(classes, [&](std::int64_t j) { return row[j]; });
     const Real right = row[target] - top;
     for (int j = 0; j < classes; ++j) row[j] = exponential(row[j] - top);
@@ -60,20 +70,17 @@ double cross_entropy(Real* logits_to_gradient, const std::vector<std::uint8_t>& 
     for (int j = 0; j < classes; ++j) row[j] *= scale;
     row[target] -= share;
     std::fill(row + classes, row + stride, Real{0});
-    row += stride;
   }
-  return loss / static_cast<double>(targets.size());
+  return loss / static_cast<double>(rows);
 }
 
-template void gelu(float*, float*, std::int64_t);
-template void gelu(double*, double*, std::int64_t);
-template void multiply(const float*, float*, std::int64_t);
-template void multiply(const double*, double*, std::int64_t);
-template void relu(float*, std::int64_t);
-template void relu(double*, std::int64_t);
-template void relu_backward(const float*, float*, std::int64_t);
-template void relu_backward(const double*, double*, std::int64_t);
-template double cross_entropy(float*, const std::vector<std::uint8_t>&, int, int);
-template double cross_entropy(double*, const std::vector<std::uint8_t>&, int, int);
+#define WEFT_INSTANTIATE(Real)                                                         \
+  template void HostMath<Real>::gelu(Real*, Real*, std::int64_t);                      \
+  template void HostMath<Real>::causal_softmax(Real*, int, int);                       \
+  template void HostMath<Real>::causal_softmax_backward(const Real*, Real*, int, int); \
+  template double HostMath<Real>::cross_entropy(Real*, const std::uint8_t*, int, int, int);
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+#undef WEFT_INSTANTIATE
 
 }  // namespace weft::examples

@@ -1,92 +1,104 @@
 #include "attention.hpp"
 
-#include <algorithm>
 #include <cmath>
-
-#include "blas.hpp"
-#include "numeric.hpp"
 
 namespace weft::examples {
 
-namespace {
-
-/// Row t of the scores sees columns 0..t only; the rest become 0, so that full products may be taken over
-/// them.
 template <class Real>
-void causal_softmax(Real* scores, int context) {
-  for (int t = 0; t < context; ++t) {
-    Real* row = scores + static_cast<std::int64_t>(t) * context;
-    const int seen = t + 1;
-    const Real top = lane_max<Real>(seen, [&](std::int64_t j) { return row[j]; });
-    for (int j = 0; j < seen; ++j) row[j] = exponential(row[j] - top);
-    const Real scale = Real{1} / lane_sum<Real>(seen, [&](std::int64_t j) { return row[j]; });
-    for (int j = 0; j < seen; ++j) row[j] *= scale;
-    std::fill(row + seen, row + context, Real{0});
-  }
-}
-
-/// Gradient of the probabilities -> gradient of the scores, in place.
-template <class Real>
-void causal_softmax_backward(const Real* probabilities, Real* gradient, int context) {
-  for (int t = 0; t < context; ++t) {
-    const Real* __restrict p = probabilities + static_cast<std::int64_t>(t) * context;
-    Real* __restrict g = gradient + static_cast<std::int64_t>(t) * context;
-    const int seen = t + 1;
-    const Real mean = lane_sum<Real>(seen, [&](std::int64_t j) { return p[j] * g[j]; });
-    for (int j = 0; j < seen; ++j) g[j] = p[j] * (g[j] - mean);
-    std::fill(g + seen, g + context, Real{0});
-  }
-}
-
-}  // namespace
-
-template <class Real>
-void Attention<Real>::forward(const Real* qkv, Real* probabilities, Real* out, int sequences) const {
+void Attention<Real>::forward(Math<Real>& math, const Real* qkv, Real* probabilities, Real* out,
+                              int sequences) const {
   const int depth = width_ / heads_;
   const int stride = 3 * width_;
   const Real scale = Real{1} / std::sqrt(static_cast<Real>(depth));
-  for (int s = 0; s < sequences; ++s) {
-    for (int h = 0; h < heads_; ++h, probabilities += scratch()) {
-      const std::int64_t first = static_cast<std::int64_t>(s) * context_;
-      const Real* query = qkv + first * stride + h * depth;
-      const Real* key = query + width_;
-      const Real* value = key + width_;
-      gemm(Op::plain, Op::transposed, context_, context_, depth, scale, query, stride, key, stride, Real{0},
-           probabilities, context_);
-      causal_softmax(probabilities, context_);
-      gemm(Op::plain, Op::plain, context_, depth, context_, Real{1}, probabilities, context_, value, stride,
-           Real{0}, out + first * width_ + h * depth, width_);
-    }
+  for (int s = 0; s < sequences; ++s, probabilities += scratch()) {
+    const std::int64_t first = static_cast<std::int64_t>(s) * context_;
+    const Real* query = qkv + first * stride;
+    const Real* key = query + width_;
+    const Real* value = key + width_;
+    // From head to head the next `depth` columns, and the next matrix of scores.
+    math.product({.op_b = Op::transposed,
+                  .m = context_,
+                  .n = context_,
+                  .k = depth,
+                  .alpha = scale,
+                  .a = query,
+                  .lda = stride,
+                  .b = key,
+                  .ldb = stride,
+                  .c = probabilities,
+                  .ldc = context_,
+                  .count = heads_,
+                  .stride_a = depth,
+                  .stride_b = depth,
+                  .stride_c = matrix()});
+    math.causal_softmax(probabilities, context_, heads_);
+    math.product({.m = context_,
+                  .n = depth,
+                  .k = context_,
+                  .a = probabilities,
+                  .lda = context_,
+                  .b = value,
+                  .ldb = stride,
+                  .c = out + first * width_,
+                  .ldc = width_,
+                  .count = heads_,
+                  .stride_a = matrix(),
+                  .stride_b = depth,
+                  .stride_c = depth});
   }
 }
 
 template <class Real>
-void Attention<Real>::backward(const Real* qkv, const Real* probabilities, const Real* dout,
-                               Real* scratch_scores, Real* dqkv, int sequences) const {
+void Attention<Real>::backward(Math<Real>& math, const Real* qkv, const Real* probabilities, const Real* dout,
+                               Real* scores, Real* dqkv, int sequences) const {
   const int depth = width_ / heads_;
   const int stride = 3 * width_;
   const Real scale = Real{1} / std::sqrt(static_cast<Real>(depth));
-  for (int s = 0; s < sequences; ++s) {
-    for (int h = 0; h < heads_; ++h, probabilities += scratch()) {
-      const std::int64_t first = static_cast<std::int64_t>(s) * context_;
-      const std::int64_t head = first * stride + h * depth;
-      const Real* query = qkv + head;
-      const Real* key = query + width_;
-      const Real* value = key + width_;
-      const Real* up = dout + first * width_ + h * depth;
-      Real* dquery = dqkv + head;
-      Real* dkey = dquery + width_;
-      Real* dvalue = dkey + width_;
-      gemm(Op::transposed, Op::plain, context_, depth, context_, Real{1}, probabilities, context_, up, width_,
-           Real{0}, dvalue, stride);
-      gemm(Op::plain, Op::transposed, context_, context_, depth, Real{1}, up, width_, value, stride, Real{0},
-           scratch_scores, context_);
-      causal_softmax_backward(probabilities, scratch_scores, context_);
-      gemm(Op::plain, Op::plain, context_, depth, context_, scale, scratch_scores, context_, key, stride,
-           Real{0}, dquery, stride);
-      gemm(Op::transposed, Op::plain, context_, depth, context_, scale, scratch_scores, context_, query,
-           stride, Real{0}, dkey, stride);
-    }
+  /// [context, context] op [context, depth] -> [context, depth], of all heads.
+  const auto mix = [&](Op op, Real alpha, const Real* matrix_of, const Real* rows, int row, Real* to) {
+    math.product({.op_a = op,
+                  .m = context_,
+                  .n = depth,
+                  .k = context_,
+                  .alpha = alpha,
+                  .a = matrix_of,
+                  .lda = context_,
+                  .b = rows,
+                  .ldb = row,
+                  .c = to,
+                  .ldc = stride,
+                  .count = heads_,
+                  .stride_a = matrix(),
+                  .stride_b = depth,
+                  .stride_c = depth});
+  };
+  for (int s = 0; s < sequences; ++s, probabilities += scratch()) {
+    const std::int64_t first = static_cast<std::int64_t>(s) * context_;
+    const Real* query = qkv + first * stride;
+    const Real* key = query + width_;
+    const Real* value = key + width_;
+    const Real* up = dout + first * width_;
+    Real* dquery = dqkv + first * stride;
+    Real* dkey = dquery + width_;
+    Real* dvalue = dkey + width_;
+    mix(Op::transposed, Real{1}, probabilities, up, width_, dvalue);
+    math.product({.op_b = Op::transposed,
+                  .m = context_,
+                  .n = context_,
+                  .k = depth,
+                  .a = up,
+                  .lda = width_,
+                  .b = value,
+                  .ldb = stride,
+                  .c = scores,
+                  .ldc = context_,
+                  .count = heads_,
+                  .stride_a = depth,
+                  .stride_b = depth,
+                  .stride_c = matrix()});
+    math.causal_softmax_backward(probabilities, scores, context_, heads_);
+    mix(Op::plain, scale, scores, key, stride, dquery);
+    mix(Op::transposed, scale, scores, query, stride, dkey);
   }
 }
 

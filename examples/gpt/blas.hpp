@@ -15,11 +15,11 @@
 
 #include <mutex>
 
+#include "math.hpp"
+
 extern "C" void openblas_set_num_threads(int threads);  // not every cblas.h declares it
 
 namespace weft::examples {
-
-enum class Op { plain, transposed };
 
 inline CBLAS_TRANSPOSE to_cblas(Op op) {
   return op == Op::plain ? CblasNoTrans : CblasTrans;

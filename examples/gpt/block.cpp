@@ -18,7 +18,8 @@ double onto_stream(const BlockSizes& sizes) {
 template <class Real>
 AttentionBranch<Real>::AttentionBranch(ParameterTable<Real>& table, const std::string& name,
                                        const BlockSizes& sizes)
-    : sizes_(sizes),
+    : math_(table.math()),
+      sizes_(sizes),
       norm_(table, name + ".norm", sizes.width),
       qkv_(table, name + ".qkv", sizes.width, 3 * sizes.width, deviation, Linear<Real>::Bias::zero),
       attention_(sizes.context, sizes.width, sizes.heads),
@@ -46,7 +47,7 @@ void AttentionBranch<Real>::forward(Real* x, const Saved& saved, int sequences) 
   const int rows = sequences * sizes_.context;
   norm_.forward(x, saved.input, saved.norm, rows);
   qkv_.forward(saved.input, saved.qkv, rows);
-  attention_.forward(saved.qkv, saved.probabilities, saved.mixed, sequences);
+  attention_.forward(math_, saved.qkv, saved.probabilities, saved.mixed, sequences);
   project_.forward(saved.mixed, x, rows, Linear<Real>::Result::add);
 }
 
@@ -57,7 +58,8 @@ void AttentionBranch<Real>::backward(Pass pass, const Real* dy, const Saved& sav
   if (wants_weight(pass)) project_.backward_weight(saved.mixed, dy, rows, sink);
   if (wants_input(pass)) {
     project_.backward_input(dy, flow.dmixed, rows);
-    attention_.backward(saved.qkv, saved.probabilities, flow.dmixed, flow.scratch, flow.dqkv, sequences);
+    attention_.backward(math_, saved.qkv, saved.probabilities, flow.dmixed, flow.scratch, flow.dqkv,
+                        sequences);
   }
   if (wants_weight(pass)) qkv_.backward_weight(saved.input, flow.dqkv, rows, sink);
   if (wants_input(pass)) qkv_.backward_input(flow.dqkv, flow.dinput, rows);
@@ -67,7 +69,8 @@ void AttentionBranch<Real>::backward(Pass pass, const Real* dy, const Saved& sav
 
 template <class Real>
 MlpBranch<Real>::MlpBranch(ParameterTable<Real>& table, const std::string& name, const BlockSizes& sizes)
-    : sizes_(sizes),
+    : math_(table.math()),
+      sizes_(sizes),
       norm_(table, name + ".norm", sizes.width),
       expand_(table, name + ".expand", sizes.width, 4 * sizes.width, deviation, Linear<Real>::Bias::zero),
       project_(table, name + ".project", 4 * sizes.width, sizes.width, onto_stream(sizes),
@@ -92,7 +95,7 @@ void MlpBranch<Real>::forward(Real* x, const Saved& saved, int sequences) const 
   const int rows = sequences * sizes_.context;
   norm_.forward(x, saved.input, saved.norm, rows);
   expand_.forward(saved.input, saved.slope, rows);
-  gelu(saved.slope, saved.hidden, static_cast<std::int64_t>(rows) * 4 * sizes_.width);
+  math_.gelu(saved.slope, saved.hidden, static_cast<std::int64_t>(rows) * 4 * sizes_.width);
   project_.forward(saved.hidden, x, rows, Linear<Real>::Result::add);
 }
 
@@ -103,7 +106,7 @@ void MlpBranch<Real>::backward(Pass pass, const Real* dy, const Saved& saved, co
   if (wants_weight(pass)) project_.backward_weight(saved.hidden, dy, rows, sink);
   if (wants_input(pass)) {
     project_.backward_input(dy, flow.dhidden, rows);
-    multiply(saved.slope, flow.dhidden, static_cast<std::int64_t>(rows) * 4 * sizes_.width);
+    math_.multiply(saved.slope, flow.dhidden, static_cast<std::int64_t>(rows) * 4 * sizes_.width);
   }
   if (wants_weight(pass)) expand_.backward_weight(saved.input, flow.dhidden, rows, sink);
   if (wants_input(pass)) expand_.backward_input(flow.dhidden, flow.dinput, rows);

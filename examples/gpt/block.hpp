@@ -53,6 +53,7 @@ class AttentionBranch {
                 GradientSink<Real>& sink) const;
 
  private:
+  Math<Real>& math_;
   BlockSizes sizes_;
   LayerNorm<Real> norm_;
   Linear<Real> qkv_;
@@ -83,6 +84,7 @@ class MlpBranch {
                 GradientSink<Real>& sink) const;
 
  private:
+  Math<Real>& math_;
   BlockSizes sizes_;
   LayerNorm<Real> norm_;
   Linear<Real> expand_;

@@ -1,11 +1,19 @@
 #include "gpt.hpp"
 
 namespace weft::examples {
+namespace {
+
+const std::uint8_t* tokens(const Buffer& bytes) {
+  return static_cast<const std::uint8_t*>(bytes.view().data());
+}
+
+}  // namespace
 
 template <class Real>
-Gpt<Real>::Gpt(const GptSizes& sizes)
-    : Model<Real>(sizes.sequences, sizes.context + 1),
+Gpt<Real>::Gpt(Math<Real>& math, const GptSizes& sizes)
+    : Model<Real>(math, sizes.sequences, sizes.context + 1),
       sizes_(sizes),
+      workspace_(math),
       embedding_(this->table_, vocabulary, sizes.context, sizes.width, 10, 10),
       blocks_([&] {
         std::vector<Block> blocks;
@@ -29,32 +37,36 @@ Gpt<Real>::Gpt(const GptSizes& sizes)
   features_ = workspace_.take(rows, sizes.width);
   dfeatures_ = workspace_.take(rows, sizes.width);
   logits_ = workspace_.take(rows, vocabulary);
-  batch_.reserve(static_cast<std::size_t>(sizes.sequences));
-  targets_.reserve(static_cast<std::size_t>(rows));
+  tokens_ = Buffer::on(math.device(), DataType::u8, rows);
+  targets_ = Buffer::on(math.device(), DataType::u8, rows);
+  bytes_.reserve(static_cast<std::size_t>(rows));
 }
 
 template <class Real>
 double Gpt<Real>::run_forward(Batch batch) {
-  batch_.assign(batch.begin(), batch.end());
-  targets_.clear();
-  for (const Sequence& sequence : batch)
-    targets_.insert(targets_.end(), sequence.begin() + 1, sequence.end());
-  const int sequences = static_cast<int>(batch.size());
+  Math<Real>& math = this->math();
+  const int sequences = sequences_ = static_cast<int>(batch.size());
   const int rows = sequences * sizes_.context;
+  bytes_.clear();
+  for (const Sequence& sequence : batch) bytes_.insert(bytes_.end(), sequence.begin(), sequence.end() - 1);
+  math.put_bytes(bytes_, tokens_);
+  bytes_.clear();
+  for (const Sequence& sequence : batch) bytes_.insert(bytes_.end(), sequence.begin() + 1, sequence.end());
+  math.put_bytes(bytes_, targets_);
 
-  embedding_.forward(batch, stream_);
+  embedding_.forward(tokens(tokens_), stream_, sequences);
   for (const Block& block : blocks_) {
     block.attention.forward(stream_, block.attention_saved, sequences);
     block.mlp.forward(stream_, block.mlp_saved, sequences);
   }
   norm_.forward(stream_, features_, norm_saved_, rows);
   head_.forward(features_, logits_, rows);
-  return cross_entropy(logits_, targets_, vocabulary, vocabulary);
+  return math.cross_entropy(logits_, tokens(targets_), rows, vocabulary, vocabulary);
 }
 
 template <class Real>
 void Gpt<Real>::run_backward(GradientSink<Real>& sink) {
-  const int sequences = static_cast<int>(batch_.size());
+  const int sequences = sequences_;
   const int rows = sequences * sizes_.context;
   head_.backward_weight(features_, logits_, rows, sink);
   head_.backward_input(logits_, dfeatures_, rows);
@@ -67,7 +79,7 @@ void Gpt<Real>::run_backward(GradientSink<Real>& sink) {
                               sink);
     gradient = attention_flow_.dx;
   }
-  embedding_.backward_weight(batch_, gradient, sink);
+  embedding_.backward_weight(tokens(tokens_), gradient, sequences, sink);
 }
 
 template class Gpt<float>;

@@ -9,7 +9,8 @@
 // steps would end at the byte frequencies. Positions start as sines, in which "the byte before" is one
 // rotation; from random rows a few hundred steps do not find it.
 //
-//   Gpt<float> model({.layers = 5, .width = 384, .heads = 6, .context = 128, .sequences = 4});
+//   Gpt<float> model(host_math<float>(), {.layers = 5, .width = 384, .heads = 6, .context = 128, .sequences =
+//   4});
 
 #include <vector>
 
@@ -31,7 +32,7 @@ class Gpt final : public Model<Real> {
  public:
   static constexpr int vocabulary = 256;
 
-  explicit Gpt(const GptSizes& sizes);
+  Gpt(Math<Real>& math, const GptSizes& sizes);
   std::int64_t workspace_bytes() const override { return workspace_.bytes(); }
 
  private:
@@ -58,9 +59,11 @@ class Gpt final : public Model<Real> {
   Real* stream_;    // [rows, width]; in backward the gradient that enters the last block
   Real* features_;  // [rows, width] after the final norm
   Real* dfeatures_;
-  Real* logits_;  // [rows, vocabulary]; their gradient after forward
-  std::vector<Sequence> batch_;
-  std::vector<std::uint8_t> targets_;
+  Real* logits_;       // [rows, vocabulary]; their gradient after forward
+  int sequences_ = 0;  // of the batch at hand
+  Buffer tokens_;      // its bytes: what is seen, and below what is to be predicted
+  Buffer targets_;
+  std::vector<std::uint8_t> bytes_;
 };
 
 }  // namespace weft::examples

@@ -1,10 +1,11 @@
 #pragma once
-// The layers of the example models: linear, layer norm, GELU, ReLU, embedding, cross entropy.
+// The layers of the example models: linear, layer norm, embedding. The rest is Math's alone.
 //
-// A layer knows its parameters' numbers and nothing else; activations are passed in, so a pipeline can keep
-// one set per microbatch. Where a layer has parameters, backward is two functions: `backward_input` passes
-// the gradient on and `backward_weight` writes the parameters' gradients; they may run in either order and
-// far apart, as long as what they read is still there. Matrices are row major with one row per token.
+// A layer knows its parameters' numbers and the Math of their table, and nothing else; activations are passed
+// in, so a pipeline can keep one set per microbatch. Where a layer has parameters, backward is two functions:
+// `backward_input` passes the gradient on and `backward_weight` writes the parameters' gradients; they may
+// run in either order and far apart, as long as what they read is still there. Matrices are row major with
+// one row per token.
 //
 //   linear.forward(x, y, rows);
 //   linear.backward_input(dy, dx, rows);
@@ -33,11 +34,13 @@ constexpr bool wants_weight(Pass pass) {
 template <class Real>
 class Workspace {
  public:
+  explicit Workspace(const Math<Real>& math) : math_(&math) {}
   Real* take(std::int64_t rows, std::int64_t columns);
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  std::vector<std::vector<Real>> blocks_;
+  const Math<Real>* math_;
+  std::vector<Buffer> blocks_;
   std::int64_t bytes_ = 0;
 };
 
@@ -93,8 +96,10 @@ class Embedding {
   /// @param tokens, positions root mean square of the initial rows
   Embedding(ParameterTable<Real>& table, int vocabulary, int context, int width, double tokens,
             double positions);
-  void forward(Batch batch, Real* x) const;
-  void backward_weight(Batch batch, const Real* dx, GradientSink<Real>& sink) const;
+  /// @param tokens [sequences, context], in the device's memory
+  void forward(const std::uint8_t* tokens, Real* x, int sequences) const;
+  void backward_weight(const std::uint8_t* tokens, const Real* dx, int sequences,
+                       GradientSink<Real>& sink) const;
 
  private:
   const ParameterTable<Real>* table_;
@@ -104,27 +109,5 @@ class Embedding {
   int tokens_;
   int positions_;
 };
-
-/// y = gelu(x) in the tanh form; x becomes the slope, which is all that backward needs.
-template <class Real>
-void gelu(Real* x_to_slope, Real* y, std::int64_t count);
-
-/// dx *= slope
-template <class Real>
-void multiply(const Real* slope, Real* dx, std::int64_t count);
-
-/// y = max(x, 0), in place
-template <class Real>
-void relu(Real* x, std::int64_t count);
-
-/// dx = 0 where y = relu(x) is 0
-template <class Real>
-void relu_backward(const Real* y, Real* dx, std::int64_t count);
-
-/// Mean of -log softmax(logits)[target] over rows; logits become the gradient of that mean. Columns from
-/// `classes` to `stride` are no logits and their gradient is 0.
-template <class Real>
-double cross_entropy(Real* logits_to_gradient, const std::vector<std::uint8_t>& targets, int classes,
-                     int stride);
 
 }  // namespace weft::examples

@@ -14,7 +14,8 @@ constexpr double byte_deviation = 34;
 }  // namespace
 
 template <class Real>
-Mlp<Real>::Mlp(const MlpSizes& sizes) : Model<Real>(sizes.sequences, sizes.width + 1), sizes_(sizes) {
+Mlp<Real>::Mlp(Math<Real>& math, const MlpSizes& sizes)
+    : Model<Real>(math, sizes.sequences, sizes.width + 1), sizes_(sizes), workspace_(math) {
   const double he = std::sqrt(2.0 / sizes.width);
   activations_.push_back(workspace_.take(sizes.sequences, sizes.width));
   for (int i = 0; i < sizes.layers; ++i) {
@@ -24,36 +25,41 @@ Mlp<Real>::Mlp(const MlpSizes& sizes) : Model<Real>(sizes.sequences, sizes.width
   }
   upstream_ = workspace_.take(sizes.sequences, sizes.width);
   downstream_ = workspace_.take(sizes.sequences, sizes.width);
-  targets_.reserve(static_cast<std::size_t>(sizes.sequences));
+  inputs_ = Buffer::on(math.device(), DataType::u8, std::int64_t{sizes.sequences} * sizes.width);
+  targets_ = Buffer::on(math.device(), DataType::u8, sizes.sequences);
 }
 
 template <class Real>
 double Mlp<Real>::run_forward(Batch batch) {
-  targets_.clear();
-  Real* input = activations_.front();
-  for (const Sequence& sequence : batch) {
-    for (const std::uint8_t byte : sequence.first(static_cast<std::size_t>(sizes_.width))) {
-      *input++ = static_cast<Real>((byte - byte_mean) / byte_deviation);
-    }
-    targets_.push_back(sequence.back());
-  }
-  const int rows = static_cast<int>(batch.size());
+  Math<Real>& math = this->math();
+  const int rows = rows_ = static_cast<int>(batch.size());
+  bytes_.clear();
+  for (const Sequence& sequence : batch) bytes_.insert(bytes_.end(), sequence.begin(), sequence.end() - 1);
+  math.put_bytes(bytes_, inputs_);
+  math.standardize(static_cast<const std::uint8_t*>(inputs_.view().data()), activations_.front(),
+                   std::int64_t{rows} * sizes_.width, byte_mean, byte_deviation);
+  bytes_.clear();
+  for (const Sequence& sequence : batch) bytes_.push_back(sequence.back());
+  math.put_bytes(bytes_, targets_);
+
   for (std::size_t i = 0; i < linears_.size(); ++i) {
     linears_[i].forward(activations_[i], activations_[i + 1], rows);
-    if (i + 1 < linears_.size()) relu(activations_[i + 1], static_cast<std::int64_t>(rows) * sizes_.width);
+    if (i + 1 < linears_.size())
+      math.relu(activations_[i + 1], static_cast<std::int64_t>(rows) * sizes_.width);
   }
-  return cross_entropy(activations_.back(), targets_, classes, sizes_.width);
+  return math.cross_entropy(activations_.back(), static_cast<const std::uint8_t*>(targets_.view().data()),
+                            rows, classes, sizes_.width);
 }
 
 template <class Real>
 void Mlp<Real>::run_backward(GradientSink<Real>& sink) {
-  const int rows = static_cast<int>(targets_.size());
+  const int rows = rows_;
   const Real* gradient = activations_.back();
   for (std::size_t i = linears_.size(); i-- > 0;) {
     linears_[i].backward_weight(activations_[i], gradient, rows, sink);
     if (i == 0) break;
     linears_[i].backward_input(gradient, downstream_, rows);
-    relu_backward(activations_[i], downstream_, static_cast<std::int64_t>(rows) * sizes_.width);
+    this->math().relu_backward(activations_[i], downstream_, static_cast<std::int64_t>(rows) * sizes_.width);
     std::swap(upstream_, downstream_);
     gradient = upstream_;
   }

@@ -5,7 +5,7 @@
 // hiding communication. One example is `width` consecutive bytes of the text, scaled to about zero mean and
 // unit variance; the first 256 outputs are the logits of the byte that follows.
 //
-//   Mlp<float> model({.layers = 8, .width = 1024, .sequences = 32});
+//   Mlp<float> model(host_math<float>(), {.layers = 8, .width = 1024, .sequences = 32});
 
 #include <vector>
 
@@ -25,7 +25,7 @@ class Mlp final : public Model<Real> {
  public:
   static constexpr int classes = 256;
 
-  explicit Mlp(const MlpSizes& sizes);
+  Mlp(Math<Real>& math, const MlpSizes& sizes);
   std::int64_t workspace_bytes() const override { return workspace_.bytes(); }
 
  private:
@@ -38,7 +38,10 @@ class Mlp final : public Model<Real> {
   std::vector<Real*> activations_;  // input of each linear layer, then the output of the last
   Real* upstream_;
   Real* downstream_;
-  std::vector<std::uint8_t> targets_;
+  int rows_ = 0;   // of the batch at hand
+  Buffer inputs_;  // its bytes, and what they predict
+  Buffer targets_;
+  std::vector<std::uint8_t> bytes_;
 };
 
 }  // namespace weft::examples

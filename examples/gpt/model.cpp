@@ -44,18 +44,22 @@ int ParameterTable<Real>::add(std::string name, std::vector<std::int64_t> shape,
 }
 
 template <class Real>
-void ParameterTable<Real>::bind(std::span<Real> flat, std::span<const std::int64_t> offsets) {
+void ParameterTable<Real>::bind(const View& flat, std::span<const std::int64_t> offsets) {
+  if (flat.device() != math_.device() || flat.dtype() != data_type_of<Real>) {
+    throw Error(ErrorKind::usage, text(flat.dtype(), " parameters on ", flat.device(), " for a model of ",
+                                       data_type_of<Real>, " on ", math_.device()));
+  }
   if (offsets.size() != infos_.size()) {
     throw Error(ErrorKind::usage, text(offsets.size(), " offsets for ", infos_.size(), " parameters"));
   }
   std::vector<Real*> values;
   for (std::size_t i = 0; i < infos_.size(); ++i) {
-    if (offsets[i] < 0 || offsets[i] > std::ssize(flat) - infos_[i].count) {
+    if (offsets[i] < 0 || offsets[i] > flat.count() - infos_[i].count) {
       throw Error(ErrorKind::usage,
                   text("parameter ", infos_[i].name, " of ", infos_[i].count, " elements at offset ",
-                       offsets[i], " of a buffer of ", flat.size(), " elements"));
+                       offsets[i], " of a buffer of ", flat.count(), " elements"));
     }
-    values.push_back(flat.data() + offsets[i]);
+    values.push_back(static_cast<Real*>(flat.data()) + offsets[i]);
   }
   values_ = std::move(values);
 }
@@ -65,8 +69,10 @@ void Model<Real>::initialize(std::uint64_t seed) {
   if (!table_.bound()) throw Error(ErrorKind::usage, "initialize before bind", "bind the parameters first");
   for (int p = 0; p < static_cast<int>(parameters().size()); ++p) {
     const ParameterInfo& info = parameters()[static_cast<std::size_t>(p)];
+    std::vector<Real> values(static_cast<std::size_t>(info.count));
     for (std::int64_t i = 0; i < info.count; ++i)
-      table_[p][i] = static_cast<Real>(initial_value(info, seed, p, i));
+      values[static_cast<std::size_t>(i)] = static_cast<Real>(initial_value(info, seed, p, i));
+    math().put(values, table_[p]);
   }
 }
 

@@ -10,20 +10,21 @@
 //
 //   auto model = make_model<float>("gpt-ref");
 //   std::vector<std::int64_t> offsets = packed_offsets(model->parameters());
-//   std::vector<float> flat(total_count(model->parameters()));
-//   model->bind(flat, offsets);
+//   Buffer flat = Buffer::on_host(DataType::f32, total_count(model->parameters()));
+//   model->bind(flat.view(), offsets);
 //   model->initialize(seed);
 //   double loss = model->forward(batch);
 //   model->backward(sink);
 //
 // WRONG: backward() twice after one forward(): the first call consumed the activations. It throws.
-// WRONG: resizing `flat` after bind(): the model keeps the addresses; bind again.
+// WRONG: letting `flat` go after bind(): the model keeps the addresses.
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "math.hpp"
 #include "text.hpp"
 
 namespace weft::examples {
@@ -50,7 +51,7 @@ class GradientSink {
  public:
   virtual ~GradientSink() = default;
   /// Where the gradient of `parameter` is to be written; every element is overwritten.
-  virtual std::span<Real> target(int parameter) = 0;
+  virtual Real* target(int parameter) = 0;
   /// The gradient of `parameter` is complete. Called once per parameter and backward pass, last layer first.
   virtual void ready(int parameter) = 0;
 };
@@ -60,15 +61,19 @@ class GradientSink {
 template <class Real>
 class ParameterTable {
  public:
+  explicit ParameterTable(Math<Real>& math) : math_(math) {}
+  Math<Real>& math() const { return math_; }
+
   /// @returns the parameter's number
   int add(std::string name, std::vector<std::int64_t> shape, const Initial& initial);
   /// @throws Error (usage) unless there is one offset per parameter and each parameter lies within `flat`
-  void bind(std::span<Real> flat, std::span<const std::int64_t> offsets);
+  void bind(const View& flat, std::span<const std::int64_t> offsets);
   bool bound() const { return !values_.empty(); }
   const std::vector<ParameterInfo>& infos() const { return infos_; }
   Real* operator[](int parameter) const { return values_[static_cast<std::size_t>(parameter)]; }
 
  private:
+  Math<Real>& math_;
   std::vector<ParameterInfo> infos_;
   std::vector<Real*> values_;
 };
@@ -83,7 +88,7 @@ class Model {
   /// In order of use in the forward pass.
   const std::vector<ParameterInfo>& parameters() const { return table_.infos(); }
   /// @throws Error (usage) when a parameter would lie outside `flat`
-  void bind(std::span<Real> flat, std::span<const std::int64_t> offsets) { table_.bind(flat, offsets); }
+  void bind(const View& flat, std::span<const std::int64_t> offsets) { table_.bind(flat, offsets); }
   /// Fills the bound parameters; the same seed gives the same bits whatever the offsets.
   void initialize(std::uint64_t seed);
 
@@ -102,7 +107,9 @@ class Model {
   void backward(GradientSink<Real>& sink);
 
  protected:
-  Model(int sequences, int sequence_bytes) : sequences_(sequences), sequence_bytes_(sequence_bytes) {}
+  Model(Math<Real>& math, int sequences, int sequence_bytes)
+      : table_(math), sequences_(sequences), sequence_bytes_(sequence_bytes) {}
+  Math<Real>& math() const { return table_.math(); }
 
   virtual double run_forward(Batch batch) = 0;
   virtual void run_backward(GradientSink<Real>& sink) = 0;

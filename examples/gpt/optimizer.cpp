@@ -20,20 +20,24 @@ double learning_rate(std::int64_t step, const Schedule& schedule) {
 }
 
 template <class Real>
-void Optimizer<Real>::check(std::int64_t begin, std::span<const Real> parameters,
-                            std::span<const Real> gradients) const {
-  const bool within = begin >= 0 && std::ssize(parameters) <= count_ - begin;
-  if (within && parameters.size() == gradients.size()) return;
+void Optimizer<Real>::check(std::int64_t begin, const ConstView& parameters,
+                            const ConstView& gradients) const {
+  for (const ConstView& view : {parameters, gradients}) {
+    if (view.dtype() == data_type_of<Real> && view.device() == math_.device()) continue;
+    throw Error(ErrorKind::usage, text("an optimizer of ", data_type_of<Real>, " on ", math_.device(),
+                                       " was given ", view.dtype(), " on ", view.device()));
+  }
+  const bool within = begin >= 0 && parameters.count() <= count_ - begin;
+  if (within && parameters.count() == gradients.count()) return;
   throw Error(ErrorKind::usage,
-              text("an optimizer of ", count_, " elements was given ", parameters.size(), " parameters and ",
-                   gradients.size(), " gradients from element ", begin));
+              text("an optimizer of ", count_, " elements was given ", parameters.count(), " parameters and ",
+                   gradients.count(), " gradients from element ", begin));
 }
 
 template <class Real>
-void Optimizer<Real>::step(std::span<Real> parameters, std::span<const Real> gradients,
-                           double learning_rate) {
-  if (std::ssize(parameters) != count_) {
-    throw Error(ErrorKind::usage, text("an optimizer of ", count_, " elements was given ", parameters.size(),
+void Optimizer<Real>::step(const View& parameters, const ConstView& gradients, double learning_rate) {
+  if (parameters.count() != count_) {
+    throw Error(ErrorKind::usage, text("an optimizer of ", count_, " elements was given ", parameters.count(),
                                        " parameters for a whole step"));
   }
   begin_step(learning_rate);
@@ -41,9 +45,8 @@ void Optimizer<Real>::step(std::span<Real> parameters, std::span<const Real> gra
 }
 
 template <class Real>
-Sgd<Real>::Sgd(std::int64_t count, const OptimizerSpec& spec)
-    : Optimizer<Real>(count, spec),
-      velocity_(Buffer::on_host(data_type_of<Real>, spec.momentum > 0 ? count : 0)) {}
+Sgd<Real>::Sgd(Math<Real>& math, std::int64_t count, const OptimizerSpec& spec)
+    : Optimizer<Real>(math, count, spec), velocity_(math.allocate(spec.momentum > 0 ? count : 0)) {}
 
 template <class Real>
 void Sgd<Real>::begin_step(double learning_rate) {
@@ -51,67 +54,45 @@ void Sgd<Real>::begin_step(double learning_rate) {
 }
 
 template <class Real>
-void Sgd<Real>::update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) {
+void Sgd<Real>::update(std::int64_t begin, const View& parameters, const ConstView& gradients) {
   this->check(begin, parameters, gradients);
-  const Real rate = rate_;
-  const std::int64_t count = std::ssize(parameters);
-  Real* __restrict p = parameters.data();
-  const Real* __restrict g = gradients.data();
-  if (velocity_.count() == 0) {
-    for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * g[i];
-    return;
-  }
-  const auto momentum = static_cast<Real>(this->spec_.momentum);
-  Real* __restrict v = velocity_.template as<Real>().data() + begin;
-  for (std::int64_t i = 0; i < count; ++i) {
-    v[i] = momentum * v[i] + g[i];
-    p[i] -= rate * v[i];
-  }
+  auto* p = static_cast<Real*>(parameters.data());
+  const auto* g = static_cast<const Real*>(gradients.data());
+  if (velocity_.count() == 0) return this->math_.sgd(rate_, p, g, parameters.count());
+  this->math_.sgd(rate_, static_cast<Real>(this->spec_.momentum), p, g, this->from(velocity_, begin),
+                  parameters.count());
 }
 
 template <class Real>
-AdamW<Real>::AdamW(std::int64_t count, const OptimizerSpec& spec)
-    : Optimizer<Real>(count, spec),
-      first_(Buffer::on_host(data_type_of<Real>, count)),
-      second_(Buffer::on_host(data_type_of<Real>, count)) {}
+AdamW<Real>::AdamW(Math<Real>& math, std::int64_t count, const OptimizerSpec& spec)
+    : Optimizer<Real>(math, count, spec), first_(math.allocate(count)), second_(math.allocate(count)) {}
 
 template <class Real>
 void AdamW<Real>::begin_step(double learning_rate) {
   const OptimizerSpec& spec = this->spec_;
   const auto steps = static_cast<double>(++steps_);
-  rate_ = static_cast<Real>(learning_rate / (1 - std::pow(spec.beta1, steps)));
-  scale_ = static_cast<Real>(1 / std::sqrt(1 - std::pow(spec.beta2, steps)));
-  keep_ = static_cast<Real>(1 - learning_rate * spec.weight_decay);
+  step_ = {.beta1 = static_cast<Real>(spec.beta1),
+           .beta2 = static_cast<Real>(spec.beta2),
+           .fresh1 = static_cast<Real>(1 - spec.beta1),
+           .fresh2 = static_cast<Real>(1 - spec.beta2),
+           .epsilon = static_cast<Real>(spec.epsilon),
+           .rate = static_cast<Real>(learning_rate / (1 - std::pow(spec.beta1, steps))),
+           .scale = static_cast<Real>(1 / std::sqrt(1 - std::pow(spec.beta2, steps))),
+           .keep = static_cast<Real>(1 - learning_rate * spec.weight_decay)};
 }
 
 template <class Real>
-void AdamW<Real>::update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) {
+void AdamW<Real>::update(std::int64_t begin, const View& parameters, const ConstView& gradients) {
   this->check(begin, parameters, gradients);
-  const OptimizerSpec& spec = this->spec_;
-  const auto beta1 = static_cast<Real>(spec.beta1);
-  const auto beta2 = static_cast<Real>(spec.beta2);
-  const auto fresh1 = static_cast<Real>(1 - spec.beta1);
-  const auto fresh2 = static_cast<Real>(1 - spec.beta2);
-  const auto epsilon = static_cast<Real>(spec.epsilon);
-  const Real rate = rate_;
-  const Real scale = scale_;
-  const Real keep = keep_;
-  const std::int64_t count = std::ssize(parameters);
-  Real* __restrict p = parameters.data();
-  const Real* __restrict g = gradients.data();
-  Real* __restrict m = first_.template as<Real>().data() + begin;
-  Real* __restrict v = second_.template as<Real>().data() + begin;
-  for (std::int64_t i = 0; i < count; ++i) {
-    m[i] = beta1 * m[i] + fresh1 * g[i];
-    v[i] = beta2 * v[i] + fresh2 * g[i] * g[i];
-    p[i] = keep * p[i] - rate * m[i] / (scale * std::sqrt(v[i]) + epsilon);
-  }
+  this->math_.adamw(step_, static_cast<Real*>(parameters.data()), static_cast<const Real*>(gradients.data()),
+                    this->from(first_, begin), this->from(second_, begin), parameters.count());
 }
 
 template <class Real>
-std::unique_ptr<Optimizer<Real>> make_optimizer(std::int64_t count, const OptimizerSpec& spec) {
-  if (spec.kind == OptimizerKind::sgd) return std::make_unique<Sgd<Real>>(count, spec);
-  return std::make_unique<AdamW<Real>>(count, spec);
+std::unique_ptr<Optimizer<Real>> make_optimizer(std::int64_t count, const OptimizerSpec& spec,
+                                                Math<Real>& math) {
+  if (spec.kind == OptimizerKind::sgd) return std::make_unique<Sgd<Real>>(math, count, spec);
+  return std::make_unique<AdamW<Real>>(math, count, spec);
 }
 
 template class Optimizer<float>;
@@ -120,7 +101,7 @@ template class Sgd<float>;
 template class Sgd<double>;
 template class AdamW<float>;
 template class AdamW<double>;
-template std::unique_ptr<Optimizer<float>> make_optimizer(std::int64_t, const OptimizerSpec&);
-template std::unique_ptr<Optimizer<double>> make_optimizer(std::int64_t, const OptimizerSpec&);
+template std::unique_ptr<Optimizer<float>> make_optimizer(std::int64_t, const OptimizerSpec&, Math<float>&);
+template std::unique_ptr<Optimizer<double>> make_optimizer(std::int64_t, const OptimizerSpec&, Math<double>&);
 
 }  // namespace weft::examples

@@ -1,12 +1,12 @@
 #pragma once
-// Optimizers over flat memory: one pass, no branches, no knowledge of tensors.
+// Optimizers over flat memory, on the host or a device: one pass, no branches, no knowledge of tensors.
 //
 // An optimizer owns the state of `count` elements, wherever they lie in the model: hand it the whole flat
 // buffer, or only a rank's shard of it. The learning rate may change from step to step; without one, the
 // options' holds. A step may be taken in pieces, as the gradients arrive. One optimizer serves one thread at
 // a time.
 //
-//   AdamW<float> adam(count, {.learning_rate = 1e-3});
+//   AdamW<float> adam(math, count, {.learning_rate = 1e-3});
 //   adam.step(parameters, gradients, 1e-3 * learning_rate(step, {.warmup_steps = 10, .steps = 400}));
 //
 //   adam.begin_step(1e-3);                         // the same in pieces
@@ -16,9 +16,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
-#include "weft/core/buffer.hpp"
+#include "math.hpp"
 
 namespace weft::examples {
 
@@ -51,21 +50,28 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual void begin_step(double learning_rate) = 0;
   /// The elements from `begin` on; every element once per step, in any order.
-  /// @throws Error (usage) when the spans differ in length or reach beyond the optimizer's count
-  virtual void update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) = 0;
+  /// @throws Error (usage) when the views differ in length, are not of Real on the optimizer's device, or
+  /// reach beyond its count
+  virtual void update(std::int64_t begin, const View& parameters, const ConstView& gradients) = 0;
 
-  /// All elements. @throws Error (usage) unless both spans have the optimizer's count of elements
-  void step(std::span<Real> parameters, std::span<const Real> gradients, double learning_rate);
-  void step(std::span<Real> parameters, std::span<const Real> gradients) {
+  /// All elements. @throws Error (usage) unless both views have the optimizer's count of elements
+  void step(const View& parameters, const ConstView& gradients, double learning_rate);
+  void step(const View& parameters, const ConstView& gradients) {
     step(parameters, gradients, spec_.learning_rate);
   }
   const OptimizerSpec& spec() const { return spec_; }
   virtual std::int64_t state_bytes() const = 0;
 
  protected:
-  Optimizer(std::int64_t count, const OptimizerSpec& spec) : count_(count), spec_(spec) {}
-  void check(std::int64_t begin, std::span<const Real> parameters, std::span<const Real> gradients) const;
+  Optimizer(Math<Real>& math, std::int64_t count, const OptimizerSpec& spec)
+      : math_(math), count_(count), spec_(spec) {}
+  void check(std::int64_t begin, const ConstView& parameters, const ConstView& gradients) const;
+  /// The state of the elements from `begin` on.
+  static Real* from(Buffer& state, std::int64_t begin) {
+    return static_cast<Real*>(state.view().data()) + begin;
+  }
 
+  Math<Real>& math_;
   std::int64_t count_;
   OptimizerSpec spec_;
 };
@@ -75,9 +81,9 @@ class Optimizer {
 template <class Real>
 class Sgd final : public Optimizer<Real> {
  public:
-  Sgd(std::int64_t count, const OptimizerSpec& spec);
+  Sgd(Math<Real>& math, std::int64_t count, const OptimizerSpec& spec);
   void begin_step(double learning_rate) override;
-  void update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) override;
+  void update(std::int64_t begin, const View& parameters, const ConstView& gradients) override;
   std::int64_t state_bytes() const override { return static_cast<std::int64_t>(velocity_.size_bytes()); }
 
  private:
@@ -89,9 +95,9 @@ class Sgd final : public Optimizer<Real> {
 template <class Real>
 class AdamW final : public Optimizer<Real> {
  public:
-  AdamW(std::int64_t count, const OptimizerSpec& spec);
+  AdamW(Math<Real>& math, std::int64_t count, const OptimizerSpec& spec);
   void begin_step(double learning_rate) override;
-  void update(std::int64_t begin, std::span<Real> parameters, std::span<const Real> gradients) override;
+  void update(std::int64_t begin, const View& parameters, const ConstView& gradients) override;
   std::int64_t state_bytes() const override {
     return static_cast<std::int64_t>(first_.size_bytes() + second_.size_bytes());
   }
@@ -100,13 +106,11 @@ class AdamW final : public Optimizer<Real> {
   Buffer first_;
   Buffer second_;
   std::int64_t steps_ = 0;
-  // Of the step at hand, with the corrections of both moments folded in.
-  Real rate_ = 0;
-  Real scale_ = 0;
-  Real keep_ = 0;
+  AdamStep<Real> step_{};  // the one at hand
 };
 
 template <class Real>
-std::unique_ptr<Optimizer<Real>> make_optimizer(std::int64_t count, const OptimizerSpec& spec);
+std::unique_ptr<Optimizer<Real>> make_optimizer(std::int64_t count, const OptimizerSpec& spec,
+                                                Math<Real>& math = host_math<Real>());
 
 }  // namespace weft::examples

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "blas.hpp"
 #include "gpt.hpp"
 #include "mlp.hpp"
 #include "weft/core/error.hpp"
@@ -73,21 +72,20 @@ const ModelSpec& model_spec(std::string_view name) {
 }
 
 template <class Real>
-std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec) {
+std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec, Math<Real>& math) {
   check(spec);
-  use_one_blas_thread();
   if (spec.kind == ModelKind::mlp) {
     return std::make_unique<Mlp<Real>>(
-        MlpSizes{.layers = spec.layers, .width = spec.width, .sequences = spec.sequences});
+        math, MlpSizes{.layers = spec.layers, .width = spec.width, .sequences = spec.sequences});
   }
-  return std::make_unique<Gpt<Real>>(GptSizes{.layers = spec.layers,
-                                              .width = spec.width,
-                                              .heads = spec.heads,
-                                              .context = spec.context,
-                                              .sequences = spec.sequences});
+  return std::make_unique<Gpt<Real>>(math, GptSizes{.layers = spec.layers,
+                                                    .width = spec.width,
+                                                    .heads = spec.heads,
+                                                    .context = spec.context,
+                                                    .sequences = spec.sequences});
 }
 
-template std::unique_ptr<Model<float>> make_model(const ModelSpec&);
-template std::unique_ptr<Model<double>> make_model(const ModelSpec&);
+template std::unique_ptr<Model<float>> make_model(const ModelSpec&, Math<float>&);
+template std::unique_ptr<Model<double>> make_model(const ModelSpec&, Math<double>&);
 
 }  // namespace weft::examples

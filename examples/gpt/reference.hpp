@@ -40,9 +40,9 @@ std::span<const ModelSpec> model_specs();
 /// @throws Error (usage) on an unknown name; the message lists the known ones
 const ModelSpec& model_spec(std::string_view name);
 
-/// @throws Error (usage) when the sizes do not fit each other. Puts BLAS on one thread for the whole process.
+/// @param math where the model lives; outlives it. @throws Error (usage) when the sizes do not fit each other
 template <class Real>
-std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec);
+std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec, Math<Real>& math = host_math<Real>());
 
 template <class Real>
 std::unique_ptr<Model<Real>> make_model(std::string_view name) {

@@ -10,33 +10,36 @@ namespace {
 template <class Real>
 class ReducerSink final : public GradientSink<Real> {
  public:
-  ReducerSink(GradientReducer& reducer, std::span<Real> scratch, const Stream& compute)
-      : reducer_(reducer), scratch_(scratch), compute_(compute) {}
+  ReducerSink(GradientReducer& reducer, Math<Real>& math, Buffer& scratch, const Stream& compute)
+      : reducer_(reducer),
+        math_(math),
+        scratch_(static_cast<Real*>(scratch.view().data())),
+        compute_(compute) {}
 
-  std::span<Real> target(int parameter) override {
+  Real* target(int parameter) override {
     reducer_.poll();
-    const std::span<Real> gradient = reducer_.gradient(ParamId{parameter}).as<Real>();
-    return reducer_.accumulating() ? scratch_.subspan(0, gradient.size()) : gradient;
+    return reducer_.accumulating() ? scratch_ : gradient(parameter);
   }
 
   void ready(int parameter) override {
-    if (reducer_.accumulating()) {
-      const std::span<Real> gradient = reducer_.gradient(ParamId{parameter}).as<Real>();
-      for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += scratch_[i];
-    }
+    if (reducer_.accumulating())
+      math_.add(scratch_, gradient(parameter), reducer_.layout().count(ParamId{parameter}));
     reducer_.mark_ready(ParamId{parameter}, compute_);
   }
 
  private:
+  Real* gradient(int parameter) { return static_cast<Real*>(reducer_.gradient(ParamId{parameter}).data()); }
+
   GradientReducer& reducer_;
-  std::span<Real> scratch_;
+  Math<Real>& math_;
+  Real* scratch_;
   const Stream& compute_;
 };
 
-std::size_t largest(const ParamLayout& layout) {
+std::int64_t largest(const ParamLayout& layout) {
   std::int64_t most = 0;
   for (int i = 0; i < layout.parameters(); ++i) most = std::max(most, layout.count(ParamId{i}));
-  return static_cast<std::size_t>(most);
+  return most;
 }
 
 }  // namespace
@@ -48,13 +51,16 @@ class Trainer<Real>::State {
       : comm(std::move(communicator)),
         text(source),
         options(given),
-        model(make_model<Real>(spec)),
+        compute(comm.device()),
+        device_math(comm.device().is_host() ? nullptr : make_cuda_math<Real>(compute)),
+        math(device_math ? *device_math : host_math<Real>()),
+        model(make_model<Real>(spec, math)),
         reducer(comm, ParamLayout::of(model->parameters(), data_type_of<Real>), options.reducer),
-        parameters(Buffer::on_host(data_type_of<Real>, reducer.layout().size())),
-        optimizer(make_optimizer<Real>(reducer.layout().size(), spec.optimizer)),
-        scratch(options.micro_steps > 1 ? largest(reducer.layout()) : 0),
+        parameters(math.allocate(reducer.layout().size())),
+        optimizer(make_optimizer<Real>(reducer.layout().size(), spec.optimizer, math)),
+        scratch(math.allocate(options.micro_steps > 1 ? largest(reducer.layout()) : 0)),
         batch(static_cast<std::size_t>(spec.sequences)) {
-    model->bind(parameters.as<Real>(), reducer.layout().offsets());
+    model->bind(parameters.view(), reducer.layout().offsets());
     model->initialize(options.seed);
     comm.broadcast(parameters.view(), 0, compute);
     compute.synchronize();
@@ -66,13 +72,15 @@ class Trainer<Real>::State {
   Communicator comm;
   const Text& text;
   TrainerOptions options;
+  Stream compute;
+  std::unique_ptr<Math<Real>> device_math;  // null on the host
+  Math<Real>& math;
   std::unique_ptr<Model<Real>> model;
   GradientReducer reducer;
   Buffer parameters;
   std::unique_ptr<Optimizer<Real>> optimizer;
-  std::vector<Real> scratch;
+  Buffer scratch;
   std::vector<Sequence> batch;
-  Stream compute;
   std::int64_t steps = 0;
 };
 
@@ -85,7 +93,7 @@ double Trainer<Real>::State::step() {
     text.training(options.seed, steps, first, batch);
     reducer.begin_step(part + 1 < options.micro_steps ? Exchange::later : Exchange::now);
     loss += model->forward(batch) / options.micro_steps;
-    ReducerSink<Real> sink(reducer, scratch, compute);
+    ReducerSink<Real> sink(reducer, math, scratch, compute);
     model->backward(sink);
     if (part + 1 < options.micro_steps) reducer.finish_step(compute);
   }
@@ -100,10 +108,8 @@ double Trainer<Real>::State::step() {
 
 template <class Real>
 void Trainer<Real>::State::update(const Bucket& bucket) {
-  const auto begin = static_cast<std::size_t>(bucket.begin);
-  const auto count = static_cast<std::size_t>(bucket.count());
-  optimizer->update(bucket.begin, parameters.as<Real>().subspan(begin, count),
-                    reducer.gradients().template as<Real>().subspan(begin, count));
+  optimizer->update(bucket.begin, parameters.view().slice(bucket.begin, bucket.count()),
+                    reducer.gradients().slice(bucket.begin, bucket.count()));
 }
 
 template <class Real>
@@ -137,8 +143,10 @@ int Trainer<Real>::sequences() const {
 }
 
 template <class Real>
-std::span<const Real> Trainer<Real>::parameters() const {
-  return state_->parameters.template as<Real>();
+std::vector<Real> Trainer<Real>::parameters() const {
+  std::vector<Real> values(static_cast<std::size_t>(state_->parameters.count()));
+  state_->math.get(static_cast<const Real*>(state_->parameters.view().data()), values);
+  return values;
 }
 
 template <class Real>
@@ -155,7 +163,7 @@ template <class Real>
 std::int64_t Trainer<Real>::held_bytes() const {
   const auto flat = static_cast<std::int64_t>(state_->reducer.layout().size_bytes());
   return 2 * flat + state_->optimizer->state_bytes() + state_->model->workspace_bytes() +
-         static_cast<std::int64_t>(state_->scratch.size() * sizeof(Real));
+         static_cast<std::int64_t>(state_->scratch.size_bytes());
 }
 
 template class Trainer<float>;

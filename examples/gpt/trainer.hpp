@@ -3,8 +3,8 @@
 //
 // A step draws this rank's share of the global batch, runs forward and backward, lets the reducer average the
 // gradients while backward still runs, and updates the parameters, which start equal on all ranks and stay
-// so. With `micro_steps` the share is worked off in parts whose gradients are summed first. One thread uses a
-// trainer; construction and step() are collective over `comm`.
+// so. Everything lies on the communicator's device. With `micro_steps` the share is worked off in parts whose
+// gradients are summed first. One thread uses a trainer; construction and step() are collective over `comm`.
 //
 //   Trainer<float> trainer(comm, model_spec("gpt-ref"), text, {.share = {comm.rank(), comm.size()}});
 //   for (int step = 0; step < 40; ++step) trainer.step();
@@ -52,7 +52,8 @@ class Trainer {
   /// Sequences that one held_out_loss() call evaluates.
   int sequences() const;
 
-  std::span<const Real> parameters() const;
+  /// A copy.
+  std::vector<Real> parameters() const;
   const GradientReducer& reducer() const;
   std::uint64_t wire_bytes() const;
   /// Parameters, gradients, optimizer state, activations and scratch.

@@ -45,7 +45,7 @@ void expect_gradients_match_differences(const ModelSpec& spec) {
   }
   RecordingSink<double> sink(model->parameters());
   std::vector<double> flat(static_cast<std::size_t>(total_count(model->parameters())));
-  model->bind(flat, sink.offsets());
+  model->bind(View(std::span(flat)), sink.offsets());
   model->initialize(3);
   // Away from the initial point, where zeros in biases and head would hide whole terms of the gradient.
   for (std::size_t i = 0; i < flat.size(); ++i) flat[i] += 0.03 * random_normal(11, 2, i);
@@ -53,7 +53,7 @@ void expect_gradients_match_differences(const ModelSpec& spec) {
   model->backward(sink);
 
   for (std::size_t p = 0; p < model->parameters().size(); ++p) {
-    const std::span<const double> gradient = sink.target(static_cast<int>(p));
+    const std::span<const double> gradient = sink.gradient(static_cast<int>(p));
     double difference = 0;
     double norm = 0;
     for (const std::int64_t place : probes(gradient)) {
@@ -99,7 +99,7 @@ TEST(Gradient, BackwardOverwritesEveryElementAndReportsEachParameterOnceFromTheL
     const std::vector<std::uint8_t> bytes = random_bytes(model->sequence_bytes());
     RecordingSink<float> sink(model->parameters());
     std::vector<float> flat(sink.gradients().size());
-    model->bind(flat, sink.offsets());
+    model->bind(View(std::span(flat)), sink.offsets());
     model->initialize(1);
     const std::vector<Sequence> batch{Sequence(bytes)};
     model->forward(batch);
@@ -118,18 +118,18 @@ void expect_postponed_weights_give_the_same_bits() {
   const BlockSizes sizes{.layers = 1, .width = 32, .heads = 2, .context = 16};
   constexpr int sequences = 2;
   constexpr std::size_t elements = 2 * 16 * 32;
-  ParameterTable<float> table;
+  ParameterTable<float> table(host_math<float>());
   const Branch branch(table, "branch", sizes);
   std::vector<float> flat(static_cast<std::size_t>(total_count(table.infos())));
   for (std::size_t i = 0; i < flat.size(); ++i) flat[i] = static_cast<float>(0.1 * random_normal(1, 0, i));
-  table.bind(flat, packed_offsets(table.infos()));
+  table.bind(View(std::span(flat)), packed_offsets(table.infos()));
   std::vector<float> x(elements);
   std::vector<float> dy(elements);
   for (std::size_t i = 0; i < elements; ++i) {
     x[i] = static_cast<float>(random_normal(1, 1, i));
     dy[i] = static_cast<float>(random_normal(1, 2, i));
   }
-  Workspace<float> workspace;
+  Workspace<float> workspace(host_math<float>());
   const auto saved = branch.make_saved(workspace, sequences);
   const auto flow = branch.make_flow(workspace, sequences);
   branch.forward(x.data(), saved, sequences);

@@ -29,7 +29,7 @@ struct Training {
         parameters(sink.gradients().size()),
         optimizer(make_optimizer<float>(std::ssize(parameters), spec.optimizer)),
         batch(static_cast<std::size_t>(model->sequences())) {
-    model->bind(parameters, sink.offsets());
+    model->bind(View(std::span(parameters)), sink.offsets());
     model->initialize(1);
   }
 
@@ -37,7 +37,7 @@ struct Training {
     text.training(1, steps++, 0, batch);
     const double loss = model->forward(batch);
     model->backward(sink);
-    optimizer->step(parameters, sink.gradients());
+    optimizer->step(View(std::span(parameters)), ConstView(std::span(sink.gradients())));
     return loss;
   }
 
@@ -91,9 +91,9 @@ TEST(Model, InitialValuesDoNotDependOnTheOffsets) {
   const std::int64_t count = total_count(model->parameters());
   std::vector<float> tight(static_cast<std::size_t>(count));
   std::vector<float> loose(static_cast<std::size_t>(count + 3 * std::ssize(spaced)));
-  model->bind(tight, packed);
+  model->bind(View(std::span(tight)), packed);
   model->initialize(9);
-  model->bind(loose, spaced);
+  model->bind(View(std::span(loose)), spaced);
   model->initialize(9);
   for (std::size_t p = 0; p < packed.size(); ++p) {
     const auto start = tight.begin() + packed[p];
@@ -158,8 +158,8 @@ TEST(Model, CallsInTheWrongOrderOrWithTheWrongBatchAreRefused) {
   EXPECT_THROW(model->initialize(1), Error);
   EXPECT_THROW(model->forward(batch), Error);
   std::vector<float> flat(sink.gradients().size());
-  EXPECT_THROW(model->bind(std::span(flat).first(flat.size() - 1), sink.offsets()), Error);
-  model->bind(flat, sink.offsets());
+  EXPECT_THROW(model->bind(View(std::span(flat).first(flat.size() - 1)), sink.offsets()), Error);
+  model->bind(View(std::span(flat)), sink.offsets());
   model->initialize(1);
   EXPECT_THROW(model->backward(sink), Error);
   model->forward(batch);

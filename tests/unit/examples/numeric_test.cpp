@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "layers.hpp"
+#include "math.hpp"
 #include "random.hpp"
 
 namespace weft::examples {
@@ -52,7 +52,7 @@ TEST(Numeric, GeluAndItsSlopeAgreeWithTheTanhFormula) {
   for (int i = -80; i <= 80; ++i) x.push_back(0.1 * i);
   std::vector<double> slope = x;
   std::vector<double> y(x.size());
-  gelu(slope.data(), y.data(), std::ssize(x));
+  host_math<double>().gelu(slope.data(), y.data(), std::ssize(x));
   const auto formula = [](double v) {
     return 0.5 * v * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
   };

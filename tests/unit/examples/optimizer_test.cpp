@@ -12,6 +12,11 @@
 namespace weft::examples {
 namespace {
 
+template <class T>
+View view(std::vector<T>& elements) {
+  return View(std::span(elements));
+}
+
 constexpr std::size_t count = 37;
 
 double gradient(std::size_t step, std::size_t i) {
@@ -48,7 +53,7 @@ double largest_difference(const OptimizerSpec& spec, Update update) {
       gradients[i] = static_cast<Real>(gradient(static_cast<std::size_t>(step), i));
       update(expected[i], static_cast<double>(gradients[i]), step, rate);
     }
-    optimizer->step(parameters, gradients, rate);
+    optimizer->step(view(parameters), view(gradients), rate);
   }
   double largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -81,14 +86,14 @@ TEST(Optimizer, TwoShardsTogetherHaveTheBitsOfTheWhole) {
   std::vector<float> whole(count, 0.5F);
   std::vector<float> parts = whole;
   std::vector<float> gradients(count);
-  AdamW<float> all(count, spec);
-  AdamW<float> left(16, spec);
-  AdamW<float> right(count - 16, spec);
+  AdamW<float> all(host_math<float>(), count, spec);
+  AdamW<float> left(host_math<float>(), 16, spec);
+  AdamW<float> right(host_math<float>(), count - 16, spec);
   for (std::size_t step = 0; step < 5; ++step) {
     for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(gradient(step, i));
-    all.step(whole, gradients);
-    left.step(std::span(parts).first(16), std::span(gradients).first(16));
-    right.step(std::span(parts).subspan(16), std::span(gradients).subspan(16));
+    all.step(view(whole), view(gradients));
+    left.step(view(parts).slice(0, 16), view(gradients).slice(0, 16));
+    right.step(view(parts).slice(16, count - 16), view(gradients).slice(16, count - 16));
   }
   EXPECT_EQ(whole, parts);
 }
@@ -103,12 +108,10 @@ TEST(Optimizer, AStepInPiecesHasTheBitsOfAWholeOne) {
     const auto in_pieces = make_optimizer<float>(count, spec);
     for (std::size_t step = 0; step < 5; ++step) {
       for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(gradient(step, i));
-      at_once->step(whole, gradients, 0.01);
+      at_once->step(view(whole), view(gradients), 0.01);
       in_pieces->begin_step(0.01);
       for (const auto& [begin, length] : {std::pair{20, 17}, {0, 3}, {3, 17}}) {
-        const auto first = static_cast<std::size_t>(begin);
-        in_pieces->update(begin, std::span(pieces).subspan(first, static_cast<std::size_t>(length)),
-                          std::span(gradients).subspan(first, static_cast<std::size_t>(length)));
+        in_pieces->update(begin, view(pieces).slice(begin, length), view(gradients).slice(begin, length));
       }
     }
     EXPECT_EQ(whole, pieces);
@@ -116,20 +119,23 @@ TEST(Optimizer, AStepInPiecesHasTheBitsOfAWholeOne) {
 }
 
 TEST(Optimizer, StateIsCountedInBytes) {
-  EXPECT_EQ(AdamW<float>(10, {}).state_bytes(), 80);
-  EXPECT_EQ(Sgd<double>(10, {.momentum = 0.9}).state_bytes(), 80);
-  EXPECT_EQ(Sgd<double>(10, {.momentum = 0}).state_bytes(), 0);
+  EXPECT_EQ(AdamW<float>(host_math<float>(), 10, {}).state_bytes(), 80);
+  EXPECT_EQ(Sgd<double>(host_math<double>(), 10, {.momentum = 0.9}).state_bytes(), 80);
+  EXPECT_EQ(Sgd<double>(host_math<double>(), 10, {.momentum = 0}).state_bytes(), 0);
 }
 
-TEST(Optimizer, SpansOfAnotherLengthAreRefused) {
-  AdamW<float> adam(4, {});
+TEST(Optimizer, ViewsOfAnotherLengthTypeOrDeviceAreRefused) {
+  AdamW<float> adam(host_math<float>(), 4, {});
   std::vector<float> four(4);
   std::vector<float> five(5);
-  EXPECT_THROW(adam.step(four, five), Error);
-  EXPECT_THROW(adam.step(five, four), Error);
-  EXPECT_THROW(adam.step(std::span(four).first(3), std::span(four).first(3)), Error);
-  EXPECT_THROW(adam.update(1, four, four), Error);
-  EXPECT_THROW(adam.update(-1, std::span(four).first(2), std::span(four).first(2)), Error);
+  EXPECT_THROW(adam.step(view(four), view(five)), Error);
+  EXPECT_THROW(adam.step(view(five), view(four)), Error);
+  EXPECT_THROW(adam.step(view(four).slice(0, 3), view(four).slice(0, 3)), Error);
+  EXPECT_THROW(adam.update(1, view(four), view(four)), Error);
+  EXPECT_THROW(adam.update(-1, view(four).slice(0, 2), view(four).slice(0, 2)), Error);
+  std::vector<double> wide(4);
+  EXPECT_THROW(adam.step(view(wide), view(wide)), Error);
+  EXPECT_THROW(adam.step(view(four), ConstView(four.data(), 4, DataType::f32, Device::cuda(0))), Error);
 }
 
 TEST(Optimizer, TheLearningRateRisesLinearlyThenFallsAlongACosineToItsFloor) {

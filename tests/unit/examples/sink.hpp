@@ -18,14 +18,17 @@ class RecordingSink final : public GradientSink<Real> {
         offsets_(packed_offsets(infos)),
         gradients_(static_cast<std::size_t>(total_count(infos)), std::numeric_limits<Real>::quiet_NaN()) {}
 
-  std::span<Real> target(int parameter) override {
-    const auto p = static_cast<std::size_t>(parameter);
-    return std::span(gradients_)
-        .subspan(static_cast<std::size_t>(offsets_[p]), static_cast<std::size_t>((*infos_)[p].count));
+  Real* target(int parameter) override {
+    return gradients_.data() + offsets_[static_cast<std::size_t>(parameter)];
   }
   void ready(int parameter) override { order_.push_back(parameter); }
 
   const std::vector<Real>& gradients() const { return gradients_; }
+  std::span<const Real> gradient(int parameter) const {
+    const auto p = static_cast<std::size_t>(parameter);
+    return std::span(gradients_)
+        .subspan(static_cast<std::size_t>(offsets_[p]), static_cast<std::size_t>((*infos_)[p].count));
+  }
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
   const std::vector<int>& order() const { return order_; }
 
