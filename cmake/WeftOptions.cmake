@@ -74,6 +74,8 @@ find_path(WEFT_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread x86
 set(tools_found FALSE)
 if(WEFT_BOOST_ON AND WEFT_OPENBLAS_LIBRARY AND WEFT_CBLAS_INCLUDE)
   set(tools_found TRUE)
+endif()
+if(WEFT_OPENBLAS_LIBRARY AND WEFT_CBLAS_INCLUDE)
   add_library(weft_openblas INTERFACE)
   target_link_libraries(weft_openblas INTERFACE ${WEFT_OPENBLAS_LIBRARY})
   target_include_directories(weft_openblas SYSTEM INTERFACE ${WEFT_CBLAS_INCLUDE})

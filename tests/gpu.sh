@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs everything that needs a CUDA card, on a machine with CUDA, NCCL, CMake and Ninja and nothing else of
 # what weft can use. Several ranks share one card: a process each, over NCCL's sockets on loopback.
-#   tests/gpu.sh --pack     gathers into gpu-pack/ what such a machine lacks (GoogleTest's sources), from Debian's package
+#   tests/gpu.sh --pack     gathers into gpu-pack/ what such a machine lacks: GoogleTest's sources, from Debian's package, and a text
 #   tests/gpu.sh --build    builds only, as it would there
 #   tests/gpu.sh            builds and runs; a line a suite, and JSON in ${OUT:-build/gpu}/gpu.json
 # Without a card it says so, counts the tests as skipped and ends with 0.
@@ -15,7 +15,8 @@ ranks_tried=(1 2 3 4 8)
 pack() {
   local sources=/usr/src/googletest
   [ -d "$sources" ] || { echo "gpu.sh: $sources is missing: install the package googletest" >&2; exit 1; }
-  rm -rf gpu-pack && mkdir gpu-pack && cp -r "$sources" gpu-pack/googletest
+  rm -rf gpu-pack && mkdir -p gpu-pack/text && cp -r "$sources" gpu-pack/googletest
+  find /usr/share/common-licenses -maxdepth 1 -type f -exec cp {} gpu-pack/text \;
   echo "gpu.sh: packed $(du -sm gpu-pack | cut -f1) MB into gpu-pack/"
 }
 
@@ -26,7 +27,8 @@ build() {
   { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_WARNINGS_AS_ERRORS=ON -DWEFT_CUDA=ON -DWEFT_TESTS=ON \
       -DWEFT_MPI=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" &&
-    cmake --build build/gpu --target core_test collectives_test gradient_test conformance_processes gpu_kernels_test gpu_victim gpu_figures
+    cmake --build build/gpu --target core_test collectives_test gradient_test conformance_processes gpu_kernels_test gpu_math_test \
+      gpu_train gpu_victim gpu_figures
   } > build/gpu/build.log 2>&1 || { tail -n 40 build/gpu/build.log; echo "gpu.sh: does not build; all of it is in build/gpu/build.log" >&2; exit 1; }
 }
 
@@ -36,7 +38,7 @@ run_ranks() {
   shift
   rm -rf "$work"/*
   for ((rank = 0; rank < ranks; rank++)); do
-    (WEFT_RANK=$rank WEFT_SIZE=$ranks WEFT_LOCAL_RANK=$rank WEFT_RENDEZVOUS=file://$work/meet WEFT_DEVICE=cuda WEFT_SHARE_DEVICE=1 \
+    (WEFT_RANK=$rank WEFT_SIZE=$ranks WEFT_LOCAL_RANK=$rank WEFT_RENDEZVOUS=file://$work/meet WEFT_DEVICE=${device:-cuda} WEFT_SHARE_DEVICE=1 \
       timeout -k 5 "${limit:-120}" "$@" > "$work/$rank.out" 2>&1
       echo $? > "$work/$rank.status"
       date +%s.%N > "$work/$rank.end") &
@@ -66,6 +68,27 @@ killed_rank() {
     echo "rank $rank ended $late s after rank 2: $(tail -n 1 "$work/$rank.out")"
     awk "BEGIN { exit !($late < 5) }" || return 1
   done
+}
+
+# train DEVICE STEPS: the line of JSON of gpt-ref on 2 ranks
+train() {
+  local text=gpu-pack/text
+  [ -d $text ] || text=/usr/share/common-licenses
+  device=$1 limit=200 run_ranks 2 $bin/gpu_train $text "$2"
+  all_ended_well 2 >&2 && cat "$work/0.out"
+}
+
+losses() { grep -oE '"losses": \[[^]]*' | grep -oE '[0-9]+\.[0-9e+-]+'; }
+
+# gpt-ref learns on the card as on the host (10 steps there: without a BLAS they are slow), and twice the same bits.
+training() {
+  local card again host
+  card=$(train cuda 40) && again=$(train cuda 40) && host=$(train host 10) || return 1
+  echo "$card" > "$work.train"
+  echo "$host" >> "$work.train"
+  [ "$(echo "$card" | grep -o '"hash.*')" = "$(echo "$again" | grep -o '"hash.*')" ] || { echo "two runs differ: $card $again"; return 1; }
+  paste <(echo "$card" | losses | head -n 10) <(echo "$host" | losses) |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d } END { print "losses differ from the host'"'"'s by at most " worst; exit !(NR == 10 && worst < 1e-3) }'
 }
 
 sanitized() {
@@ -109,7 +132,7 @@ fi
 export NCCL_SOCKET_IFNAME=lo NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0 NCCL_RAS_ENABLE=0
 export NCCL_MAX_CTAS=2 NCCL_BUFFSIZE=1048576 NCCL_PXN_DISABLE=1
 work=$(mktemp -d)
-trap 'rm -rf "$work" "$work.log"' EXIT
+trap 'rm -rf "$work" "$work.log" "$work.train"' EXIT
 failed=0 skipped=0 entries=
 echo "gpu.sh: building for $card"
 build "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)"
@@ -117,10 +140,12 @@ echo "gpu.sh: built in $((SECONDS - begin)) s"
 suite kernels $bin/gpu_kernels_test
 suite fakes $bin/collectives_test --gtest_filter='Nccl*:Device*:Places.*'
 suite reducer $bin/gradient_test --gtest_filter='*OnDevice*'
+suite models $bin/gpu_math_test
 for ranks in "${ranks_tried[@]}"; do suite "conformance $ranks" conformance "$ranks"; done
 suite "killed rank" killed_rank
+suite training training
 suite figures figures
-lines=$(paste -sd, "$work/figures" 2> /dev/null)
+lines=$(cat "$work.train" "$work/figures" 2> /dev/null | paste -sd,)
 suite sanitizer sanitized
 printf '{"card": "%s", "date": "%s", "seconds": %d, "suites": [%s], "figures": [%s]}\n' "$card" "$(date +%F)" $((SECONDS - begin)) \
   "$entries" "$lines" > "$out/gpu.json"

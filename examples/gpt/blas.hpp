@@ -1,5 +1,5 @@
 #pragma once
-// The two BLAS calls of the example models, overloaded for float and double, on one thread.
+// The BLAS call of the example models, for float and double, on one thread.
 //
 // All matrices are row major; `Op` says whether an operand is used as it lies or transposed. OpenBLAS starts
 // one thread per core unless told otherwise; where every core already has a rank, its pool makes each product
@@ -11,15 +11,21 @@
 //   gemm(Op::plain, Op::transposed, rows, outputs, inputs, 1.0F, x, inputs, weight, inputs, 0.0F, y,
 //   outputs);
 
+#include "math.hpp"
+
+#if WEFT_HAS_BLAS
 #include <cblas.h>
 
 #include <mutex>
 
-#include "math.hpp"
-
 extern "C" void openblas_set_num_threads(int threads);  // not every cblas.h declares it
+#else
+#include <vector>
+#endif
 
 namespace weft::examples {
+
+#if WEFT_HAS_BLAS
 
 inline CBLAS_TRANSPOSE to_cblas(Op op) {
   return op == Op::plain ? CblasNoTrans : CblasTrans;
@@ -40,5 +46,32 @@ inline void use_one_blas_thread() {
   static std::once_flag once;
   std::call_once(once, [] { openblas_set_num_threads(1); });
 }
+
+#else  // loops that vectorize, for machines that have a card instead of a BLAS; ten times slower and more
+
+template <class Real>
+void gemm(Op op_a, Op op_b, int m, int n, int k, Real alpha, const Real* a, int lda, const Real* b, int ldb,
+          Real beta, Real* c, int ldc) {
+  const auto at = [](Op op, const Real* matrix, int ld, std::int64_t row, std::int64_t column) {
+    return op == Op::plain ? matrix[row * ld + column] : matrix[column * ld + row];
+  };
+  std::vector<Real> rows(static_cast<std::size_t>(k) * static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) rows[static_cast<std::size_t>(i * n + j)] = at(op_b, b, ldb, i, j);
+  }
+  for (std::int64_t i = 0; i < m; ++i) {
+    Real* __restrict sum = c + i * ldc;
+    for (int j = 0; j < n; ++j) sum[j] = beta == Real{0} ? Real{0} : beta * sum[j];
+    for (std::int64_t l = 0; l < k; ++l) {
+      const Real factor = alpha * at(op_a, a, lda, i, l);
+      const Real* __restrict row = rows.data() + l * n;
+      for (int j = 0; j < n; ++j) sum[j] += factor * row[j];
+    }
+  }
+}
+
+inline void use_one_blas_thread() {}
+
+#endif
 
 }  // namespace weft::examples

@@ -86,6 +86,12 @@ Environment Environment::of_process() {
   return Environment(std::move(values));
 }
 
+Environment Environment::with(const env::Variable& variable, std::string value) const {
+  Environment result = *this;
+  result.values_.insert_or_assign(std::string(variable.name), std::move(value));
+  return result;
+}
+
 std::optional<std::string> Environment::get(const env::Variable& variable) const {
   const auto found = values_.find(variable.name);
   if (found == values_.end() || found->second.empty()) return std::nullopt;

@@ -83,7 +83,7 @@ Event Stream::record() const {
 }
 
 bool Stream::poll() {
-  if (state_->idle()) return true;
+  if (state_->idle() || state_->runs_in_this_thread()) return true;
   state_->progress();
   return state_->idle();
 }

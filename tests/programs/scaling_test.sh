@@ -19,6 +19,8 @@ refused "strategy twice" "'ddp' twice" "$scaling" --strategies ddp,ddp
 refused "no steps" "--steps 0 is not" "$scaling" --steps 0
 refused "steps that are no number" "--steps" "$scaling" --steps many
 refused "no buckets" "--bucket-bytes 0" "$scaling" --bucket-bytes 0
+refused "a device that is none" "--device gpu is neither host nor cuda" "$scaling" --device gpu
+refused "a variable that names no device" "WEFT_DEVICE=gpu is none of host, cuda, cuda:N" env WEFT_DEVICE=gpu "$scaling"
 refused "a word that is no option" "positional" "$scaling" gpt-ref
 refused "missing text" "$work/missing" "$scaling" --text "$work/missing"
 refused "empty text" "empty.txt" "$scaling" --text "$work/empty.txt"

@@ -27,7 +27,9 @@ int run(const std::vector<std::string>& arguments) {
   // Before anybody waits for anybody: wrong input is refused by every rank alike.
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
-  const World world = World::from_environment();
+  Environment environment = Environment::of_process();
+  if (options.device) environment = environment.with(env::device, *options.device);
+  const World world = World::from_environment({}, environment);
   check_ranks(options, world);
   const bool speaks = world.rank() == 0;
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;

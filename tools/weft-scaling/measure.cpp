@@ -29,6 +29,11 @@ double quantile(std::vector<double> values, double share) {
   return std::lerp(values[below], values[above], place - static_cast<double>(below));
 }
 
+/// This rank's own communicator, on the same device. Collective.
+Communicator alone(Communicator comm) {
+  return comm.device().is_host() ? self() : *comm.split(comm.rank());
+}
+
 /// Every rank's number, by rank.
 std::vector<double> gather(Communicator comm, double mine) {
   std::vector<double> all(static_cast<std::size_t>(comm.size()));
@@ -53,7 +58,7 @@ class Contestant {
              const examples::Text& text)
       : strategy_(std::move(strategy)),
         comm_(comm),
-        trainer_(strategy_ == "nocomm" ? self() : comm, examples::model_spec(options.model), text,
+        trainer_(strategy_ == "nocomm" ? alone(comm) : comm, examples::model_spec(options.model), text,
                  {.share = {comm.rank(), comm.size()},
                   .steps = options.steps,
                   .seed = options.seed,
@@ -124,11 +129,12 @@ class Contestant {
 /// Tokens per second of one rank while the others sleep.
 double measure_single(Communicator comm, const Options& options, const examples::Text& text) {
   Stream stream;
+  const Communicator own = alone(comm);
   comm.barrier(stream).wait();
   double rate = 0;
   if (comm.rank() == 0) {
     const examples::ModelSpec& spec = examples::model_spec(options.model);
-    examples::Trainer<float> trainer(self(), spec, text,
+    examples::Trainer<float> trainer(own, spec, text,
                                      {.share = {}, .steps = options.steps, .seed = options.seed});
     std::vector<double> seconds;
     const std::int64_t steps = std::min(options.steps, single_steps);

@@ -31,6 +31,8 @@ po::options_description description(Options& options, std::string& strategies) {
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
        "gradients that travel together (1 MiB within a node, 25 MiB between nodes)")                        //
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
+      ("device", po::value<std::string>()->value_name("NAME"),
+       "where ranks compute: host, or cuda for a CUDA device each (WEFT_DEVICE, else host)")  //
       ("json", po::value<std::string>()->value_name("FILE"),
        "write the figures to FILE, - for standard output")  //
       ("trace", po::value<std::string>()->value_name("FILE"),
@@ -54,6 +56,9 @@ void check(const Options& options) {
     throw Error(ErrorKind::usage, "--bucket-bytes 0 is not a number of 1 or more");
   if (options.ranks && *options.ranks < 1) {
     throw Error(ErrorKind::usage, text("--ranks ", *options.ranks, " is not a number of 1 or more"));
+  }
+  if (options.device && *options.device != "host" && *options.device != "cuda") {
+    throw Error(ErrorKind::usage, text("--device ", *options.device, " is neither host nor cuda"));
   }
   if (options.strategies.empty())
     throw Error(ErrorKind::usage, "--strategies is empty", "allowed are nocomm and ddp");
@@ -81,6 +86,7 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("strategies") != 0) options.strategies = split(strategies);
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
+  if (values.count("device") != 0) options.device = values["device"].as<std::string>();
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
   check(options);
@@ -99,7 +105,8 @@ std::string help() {
       << description(options, strategies)
       << "\nExamples:\n"
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
-         "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n\n"
+         "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
+         "  mpirun -n 8 weft-scaling --device cuda\n\n"
          "Exit status: 0 done, 42 wrong usage or input, 75 a rank was lost or did not come, 70 a fault of "
          "the system.\n";
   return std::move(out).str();

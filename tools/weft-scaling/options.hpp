@@ -18,6 +18,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
   std::optional<int> ranks;                 ///< must be what the launcher provides
+  std::optional<std::string> device;        ///< host or cuda; default: WEFT_DEVICE
   std::optional<std::string> json;          ///< file, or - for standard output
   std::optional<std::string> trace;         ///< file for rank 0's timeline
   bool help = false;

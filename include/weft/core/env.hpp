@@ -90,6 +90,8 @@ class Environment {
   Environment() = default;
   explicit Environment(Values values) : values_(std::move(values)) {}
   static Environment of_process();
+  /// The same with one value set.
+  Environment with(const env::Variable& variable, std::string value) const;
 
   /// The value, if it is set and not empty.
   std::optional<std::string> get(const env::Variable& variable) const;

@@ -71,7 +71,8 @@ class Stream {
   /// The point after everything submitted so far.
   Event record() const;
 
-  /// Progresses posted work of an inline stream, if there is any. True when nothing is left to do.
+  /// Progresses posted work of an inline stream, if there is any. True when nothing is left to do, and within
+  /// the stream's own work, before which nothing can be left.
   bool poll();
   /// Blocks until everything submitted so far has run. @throws the stream's error; Error (timeout) at the
   /// deadline

@@ -10,8 +10,9 @@
 //   compute.run([&] { my_kernel<<<grid, block, 0, native_handle(compute)>>>(data); });
 //   wire.wait(compute.record());
 //
-// WRONG: launching on native_handle() outside run() while work that waits for a host event is still queued:
-// the launch overtakes it.
+// Launching on native_handle() outside run() is as good once poll() says that nothing is left in the host's queue.
+//
+// WRONG: launching there while work that waits for a host event is still queued: the launch overtakes it.
 
 #include "weft/core/stream.hpp"
 

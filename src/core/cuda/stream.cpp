@@ -162,6 +162,7 @@ std::shared_ptr<Completion> CudaStream::record() {
   auto last = StreamState::record();
   // Still in the host's queue, or failed there.
   if (last && ((last->pending() && !last->point()) || last->error())) return last;
+  timeline_->touch();  // others may have launched on the native stream
   auto completion = std::make_shared<Completion>(weak_from_this());
   completion->hand_over(timeline_->mark());
   return completion;

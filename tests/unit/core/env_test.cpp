@@ -17,6 +17,13 @@ TEST(Environment, AnEmptyVariableCountsAsUnset) {
   EXPECT_FALSE(environment.integer(env::rank, 0, 10).has_value());
 }
 
+TEST(Environment, WithAValueIsAnotherOne) {
+  const Environment environment(Environment::Values{{"WEFT_DEVICE", "cuda:1"}});
+  EXPECT_EQ(environment.with(env::device, "host").value(env::device), "host");
+  EXPECT_EQ(environment.with(env::rank, "3").value(env::device), "cuda:1");
+  EXPECT_EQ(environment.value(env::device), "cuda:1");
+}
+
 TEST(Environment, DefaultsComeFromTheTable) {
   EXPECT_EQ(Environment().number(env::timeout), 600.0);
   EXPECT_EQ(Environment(Environment::Values{{"WEFT_TIMEOUT", "2.5"}}).seconds(env::timeout),
