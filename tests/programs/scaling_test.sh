@@ -21,6 +21,7 @@ refused "steps that are no number" "--steps" "$scaling" --steps many
 refused "no buckets" "--bucket-bytes 0" "$scaling" --bucket-bytes 0
 refused "a device that is none" "--device gpu is neither host nor cuda" "$scaling" --device gpu
 refused "a variable that names no device" "WEFT_DEVICE=gpu is none of host, cuda, cuda:N" env WEFT_DEVICE=gpu "$scaling"
+refused "a transport that is none" "--require rdma is none of gdr, ib, nvlink, shm" "$scaling" --require rdma
 refused "a word that is no option" "positional" "$scaling" gpt-ref
 refused "missing text" "$work/missing" "$scaling" --text "$work/missing"
 refused "empty text" "empty.txt" "$scaling" --text "$work/empty.txt"
@@ -60,6 +61,15 @@ if [ -n "$mpirun" ]; then
   same "two nodes" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none sh -c 'WEFT_HOST_ID=$OMPI_COMM_WORLD_RANK exec "$@"' sh "${ddp[@]}"
   check "wrong input on every rank of mpirun" 42 "empty.txt" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none "$scaling" --text "$work/empty.txt"
 fi
+
+# What the data travels over is named, and may be required.
+check "shared memory is named" 0 "0 -> 1, 1 -> 0: shared memory" "$launch" -n 2 "$scaling" "${small[@]}" --require shm --json "$work/run.json"
+grep -q '"transports":\[{"from":0,"to":1,"via":"shared memory","gdr":false,"nvlink":false,"channels":1}' "$work/run.json" ||
+  fail "no transport in the figures"
+for wish in gdr ib nvlink; do
+  check "shared memory is not $wish" 1 "not what --require asks for: rank 0 sends to rank 1 over shared memory" \
+    "$launch" -n 2 "$scaling" "${small[@]}" --require $wish
+done
 
 # A rank that dies in training is named by the others, and the job ends with 75.
 cat >"$work/die.sh" <<'DIE'

@@ -32,6 +32,7 @@ int run(const std::vector<std::string>& arguments) {
   const World world = World::from_environment({}, environment);
   check_ranks(options, world);
   const bool speaks = world.rank() == 0;
+  const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
   const Communicator comm = connect(world, {.trace = trace});
 
@@ -51,12 +52,17 @@ int run(const std::vector<std::string>& arguments) {
     people << std::move(line).str() << std::flush;
   };
   const std::vector<scaling::Run> runs = scaling::measure(comm, options, source, {say});
-  if (!speaks) return 0;
+  const std::vector<scaling::Connection> connections = scaling::connections(comm, nccl_log);
+  const std::string lacks = scaling::shortfall(options.require, connections);
+  const int status = lacks.empty() ? 0 : 1;
+  if (!speaks) return status;
   people << '\n';
   scaling::print_table(people, runs);
-  if (options.json) scaling::write(*options.json, scaling::to_json(runs));
+  if (!connections.empty()) people << "\ntransport\n" << scaling::to_text(connections) << std::flush;
+  if (options.json) scaling::write(*options.json, scaling::to_json(runs, connections));
   if (trace) trace->write(*options.trace);
-  return 0;
+  if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';
+  return status;
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ po::options_description description(Options& options, std::string& strategies) {
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
       ("device", po::value<std::string>()->value_name("NAME"),
        "where ranks compute: host, or cuda for a CUDA device each (WEFT_DEVICE, else host)")  //
+      ("require", po::value<std::string>()->value_name("NAME"),
+       "end with 1 unless data travels over this: gdr, ib (between nodes), nvlink (within), shm")  //
       ("json", po::value<std::string>()->value_name("FILE"),
        "write the figures to FILE, - for standard output")  //
       ("trace", po::value<std::string>()->value_name("FILE"),
@@ -87,6 +89,7 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
   if (values.count("device") != 0) options.device = values["device"].as<std::string>();
+  if (values.count("require") != 0) options.require = requirement_named(values["require"].as<std::string>());
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
   check(options);
@@ -106,8 +109,9 @@ std::string help() {
       << "\nExamples:\n"
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
          "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
-         "  mpirun -n 8 weft-scaling --device cuda\n\n"
-         "Exit status: 0 done, 42 wrong usage or input, 75 a rank was lost or did not come, 70 a fault of "
+         "  mpirun -n 8 weft-scaling --device cuda --require gdr\n\n"
+         "Exit status: 0 done, 1 data did not travel as required, 42 wrong usage or input, 75 a rank was "
+         "lost or did not come, 70 a fault of "
          "the system.\n";
   return std::move(out).str();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference.hpp"
+#include "transport.hpp"
 
 namespace weft::scaling {
 
@@ -19,6 +20,7 @@ struct Options {
   std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
   std::optional<int> ranks;                 ///< must be what the launcher provides
   std::optional<std::string> device;        ///< host or cuda; default: WEFT_DEVICE
+  Requirement require = Requirement::none;  ///< of the transport
   std::optional<std::string> json;          ///< file, or - for standard output
   std::optional<std::string> trace;         ///< file for rank 0's timeline
   bool help = false;

@@ -40,7 +40,7 @@ void print_table(std::ostream& out, const std::vector<Run>& runs) {
   out << std::move(table).str() << std::flush;
 }
 
-std::string to_json(const std::vector<Run>& runs) {
+std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>& connections) {
   boost::json::array rows;
   for (const Run& run : runs) {
     rows.push_back({{"strategy", run.strategy},
@@ -54,7 +54,18 @@ std::string to_json(const std::vector<Run>& runs) {
                     {"peak_bytes_per_rank", run.peak_bytes_per_rank},
                     {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}});
   }
-  return boost::json::serialize(boost::json::object{{"runs", std::move(rows)}}) + "\n";
+  boost::json::array transports;
+  for (const Connection& one : connections) {
+    transports.push_back({{"from", one.from},
+                          {"to", one.to},
+                          {"via", one.via},
+                          {"gdr", one.gdr},
+                          {"nvlink", one.nvlink},
+                          {"channels", one.channels}});
+  }
+  return boost::json::serialize(
+             boost::json::object{{"runs", std::move(rows)}, {"transports", std::move(transports)}}) +
+         "\n";
 }
 
 void write(const std::string& path, const std::string& content) {

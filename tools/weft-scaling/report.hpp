@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "measure.hpp"
+#include "transport.hpp"
 
 namespace weft::scaling {
 
 void print_table(std::ostream& out, const std::vector<Run>& runs);
 
-/// {"runs": [{"strategy", "ranks", "step_seconds": {"median", "p99"}, ...}]}
-std::string to_json(const std::vector<Run>& runs);
+/// {"runs": [{"strategy", "ranks", "step_seconds": {"median", "p99"}, ...}], "transports": [{"from", "to",
+/// "via", "gdr", "nvlink", "channels"}]}
+std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>& connections);
 
 /// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
 void write(const std::string& path, const std::string& content);

@@ -1,0 +1,193 @@
+#include "transport.hpp"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "weft/core/error.hpp"
+
+namespace weft::scaling {
+namespace {
+
+std::string without(std::string text, const std::string& part) {
+  const auto at = text.find(part);
+  return at == std::string::npos ? text : text.erase(at, part.size());
+}
+
+std::string described(const Connection& one) {
+  return text(one.via, one.gdr ? " with GPUDirect RDMA" : "", one.nvlink ? " (NVLink)" : "");
+}
+
+bool is_network(const Connection& one) {
+  return one.via.starts_with("NET/");
+}
+bool is_shared_memory(const Connection& one) {
+  return one.via.starts_with("SHM/") || one.via == "shared memory";
+}
+
+bool satisfies(Requirement requirement, const Connection& one) {
+  switch (requirement) {
+    case Requirement::none:
+      return true;
+    case Requirement::shm:
+      return is_shared_memory(one);
+    case Requirement::nvlink:
+      return one.nvlink;
+    case Requirement::ib:
+      return one.via.starts_with("NET/IB");
+    case Requirement::gdr:
+      return is_network(one) && one.gdr;
+  }
+  return false;
+}
+
+/// NVLink and networks are of different reach: of each only the connections of its kind are looked at.
+bool concerns(Requirement requirement, const Connection& one) {
+  if (requirement == Requirement::ib || requirement == Requirement::gdr)
+    return !one.via.starts_with("P2P/") && !one.via.starts_with("SHM/");
+  if (requirement == Requirement::nvlink) return !is_network(one);
+  return true;
+}
+
+std::string serialized(const std::vector<Connection>& connections) {
+  std::ostringstream out;
+  for (const Connection& one : connections)
+    out << one.from << ' ' << one.to << ' ' << one.gdr << ' ' << one.nvlink << ' ' << one.channels << ' '
+        << one.via << '\n';
+  return std::move(out).str();
+}
+
+std::vector<Connection> deserialized(const std::string& lines) {
+  std::vector<Connection> result;
+  std::istringstream in(lines);
+  for (Connection one; in >> one.from >> one.to >> one.gdr >> one.nvlink >> one.channels && in.ignore() &&
+                       std::getline(in, one.via);)
+    result.push_back(one);
+  return result;
+}
+
+/// Every rank's text, joined in the order of ranks.
+std::string gather(Communicator& comm, const std::string& mine) {
+  Stream stream;
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(comm.size()));
+  const auto length = static_cast<std::int64_t>(mine.size());
+  comm.all_gather(ConstView(std::span(&length, 1)), View(std::span(lengths)), stream).wait();
+  const auto longest = static_cast<std::size_t>(std::ranges::max(lengths));
+  std::vector<std::uint8_t> padded(longest);
+  std::ranges::copy(mine, padded.begin());
+  std::vector<std::uint8_t> all(longest * lengths.size());
+  comm.all_gather(ConstView(std::span(padded)), View(std::span(all)), stream).wait();
+  std::string joined;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * longest);
+    joined.append(begin, begin + lengths[rank]);
+  }
+  return joined;
+}
+
+std::vector<Connection> of_host(const Communicator& comm) {
+  std::vector<Connection> result;
+  const std::string via = comm.topology().nodes() == 1 ? "shared memory" : "MPI";
+  for (int other = 0; other < comm.size(); ++other) {
+    if (other != comm.rank()) result.push_back({.from = comm.rank(), .to = other, .via = via});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Connection> read_nccl_log(std::istream& log) {
+  static const std::regex channel(
+      R"(Channel (\d+)(?:/\d+)? : (\d+)\[[0-9a-f]+\] -> (\d+)\[[0-9a-f]+\] (?:\[(send|receive)\] )?via (\S+))");
+  static const std::regex ring(R"(Pattern 4, .*type (\w+)/)");
+  std::map<std::pair<int, int>, Connection> found;
+  bool nvlink = false;
+  for (std::string line; std::getline(log, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, ring)) nvlink = match[1] == "NVL" || match[1] == "NVB";
+    if (!std::regex_search(line, match, channel) || match[4] == "receive")
+      continue;  // its sender says it, too
+    Connection one{.from = std::stoi(match[2]), .to = std::stoi(match[3]), .via = match[5]};
+    one.gdr = one.via.find("/GDRDMA") != std::string::npos;
+    for (const char* mark : {"/GDRDMA(PCI)", "/GDRDMA", "/Shared", "/read", "/CE"})
+      one.via = without(one.via, mark);
+    const auto [place, is_new] = found.try_emplace({one.from, one.to}, one);
+    if (!is_new) ++place->second.channels;
+  }
+  std::vector<Connection> result;
+  for (auto& [ranks, one] : found) {
+    one.nvlink = nvlink && one.via.starts_with("P2P/");
+    result.push_back(one);
+  }
+  return result;
+}
+
+Requirement requirement_named(const std::string& word) {
+  static const std::map<std::string, Requirement> words{{"shm", Requirement::shm},
+                                                        {"nvlink", Requirement::nvlink},
+                                                        {"ib", Requirement::ib},
+                                                        {"gdr", Requirement::gdr}};
+  const auto found = words.find(word);
+  if (found != words.end()) return found->second;
+  throw Error(ErrorKind::usage, text("--require ", word, " is none of gdr, ib, nvlink, shm"));
+}
+
+std::string shortfall(Requirement requirement, const std::vector<Connection>& connections) {
+  if (requirement == Requirement::none) return {};
+  bool any = false;
+  for (const Connection& one : connections) {
+    if (!concerns(requirement, one)) continue;
+    any = true;
+    if (!satisfies(requirement, one))
+      return text("rank ", one.from, " sends to rank ", one.to, " over ", described(one));
+  }
+  return any ? std::string() : "no connection is of that kind";
+}
+
+NcclLog::NcclLog(const World& world, const Environment& environment, Requirement requirement) {
+  if (world.device().is_host()) return;
+  if (environment.has(env::nccl_debug)) {
+    if (requirement == Requirement::none) return;
+    throw Error(ErrorKind::usage, "--require, but NCCL_DEBUG is set, so that NCCL's log goes elsewhere",
+                "unset NCCL_DEBUG");
+  }
+  std::string path = "/tmp/weft-scaling-nccl-XXXXXX";
+  const int file = mkstemp(path.data());
+  if (file < 0) throw system_error("cannot make a file for NCCL's log");
+  close(file);
+  path_ = path;
+  setenv("NCCL_DEBUG", "INFO", 1);
+  setenv("NCCL_DEBUG_SUBSYS", "INIT,NET,P2P,SHM,GRAPH", 1);
+  setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
+}
+
+NcclLog::~NcclLog() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+std::vector<Connection> NcclLog::read() const {
+  std::ifstream log(path_);
+  return read_nccl_log(log);
+}
+
+std::vector<Connection> connections(Communicator comm, const NcclLog& log) {
+  return deserialized(gather(comm, serialized(comm.device().is_host() ? of_host(comm) : log.read())));
+}
+
+std::string to_text(const std::vector<Connection>& connections) {
+  std::map<std::string, std::string> by_kind;
+  for (const Connection& one : connections) {
+    std::string& pairs = by_kind[described(one)];
+    pairs += text(pairs.empty() ? "" : ", ", one.from, " -> ", one.to);
+  }
+  std::string result;
+  for (const auto& [kind, pairs] : by_kind) result += text("  ", pairs, ": ", kind, "\n");
+  return result;
+}
+
+}  // namespace weft::scaling
