@@ -22,6 +22,9 @@ refused "no buckets" "--bucket-bytes 0" "$scaling" --bucket-bytes 0
 refused "a device that is none" "--device gpu is neither host nor cuda" "$scaling" --device gpu
 refused "a variable that names no device" "WEFT_DEVICE=gpu is none of host, cuda, cuda:N" env WEFT_DEVICE=gpu "$scaling"
 refused "a transport that is none" "--require rdma is none of gdr, ib, nvlink, shm" "$scaling" --require rdma
+refused "a sweep of no numbers" "--sweep 1,x is not a rising list" "$scaling" --sweep 1,x
+refused "a sweep that falls" "--sweep 2,1 is not a rising list" "$scaling" --sweep 2,1
+refused "a sweep over ranks that nobody provides" "--sweep 2 of the 1 rank\(s\) .*weft-launch -n 2" "$scaling" --sweep 1,2 "${small[@]}"
 refused "a word that is no option" "positional" "$scaling" gpt-ref
 refused "missing text" "$work/missing" "$scaling" --text "$work/missing"
 refused "empty text" "empty.txt" "$scaling" --text "$work/empty.txt"
@@ -70,6 +73,12 @@ for wish in gdr ib nvlink; do
   check "shared memory is not $wish" 1 "not what --require asks for: rank 0 sends to rank 1 over shared memory" \
     "$launch" -n 2 "$scaling" "${small[@]}" --require $wish
 done
+
+# Weak and strong scaling over numbers of ranks.
+check "a sweep" 0 "^strong +2 " "$launch" -n 3 "$scaling" "${small[@]}" --sweep 1,2 --json "$work/run.json"
+lines "a sweep" 2 "^weak +[12] "
+[ "$(grep -o '"scaling":' "$work/run.json" | wc -l)" -eq 4 ] || fail "a sweep of four has other figures"
+check "a batch that cannot be shared" 42 "--sweep 3: 3 ranks cannot share the 2 sequences" "$launch" -n 3 "$scaling" "${small[@]}" --sweep 1,3
 
 # A rank that dies in training is named by the others, and the job ends with 75.
 cat >"$work/die.sh" <<'DIE'

@@ -18,6 +18,18 @@ void check_ranks(const scaling::Options& options, const World& world) {
               text("start it with mpirun -n ", *options.ranks, " or weft-launch -n ", *options.ranks));
 }
 
+using Say = std::function<void(const std::string&)>;
+
+auto loss_curve(const scaling::Options& options, const Say& say) {
+  return [&options, say](const std::string& strategy, std::int64_t step, double training, double held_out) {
+    std::ostringstream line;
+    line << std::fixed << std::setprecision(3) << std::left << std::setw(8) << strategy << std::right
+         << " step " << std::setw(5) << step << "/" << options.steps << "   loss " << training
+         << "   held out " << held_out << '\n';
+    say(std::move(line).str());
+  };
+}
+
 int run(const std::vector<std::string>& arguments) {
   const scaling::Options options = scaling::parse(arguments);
   if (options.help) {
@@ -31,6 +43,7 @@ int run(const std::vector<std::string>& arguments) {
   if (options.device) environment = environment.with(env::device, *options.device);
   const World world = World::from_environment({}, environment);
   check_ranks(options, world);
+  scaling::check_sweep(options, world.size());
   const bool speaks = world.rank() == 0;
   const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
@@ -43,23 +56,28 @@ int run(const std::vector<std::string>& arguments) {
                    ", text ", options.text, "\n")
            << std::flush;
   }
-  const auto say = [&](const std::string& strategy, std::int64_t step, double training, double held_out) {
-    if (!speaks) return;
-    std::ostringstream line;
-    line << std::fixed << std::setprecision(3) << std::left << std::setw(8) << strategy << std::right
-         << " step " << std::setw(5) << step << "/" << options.steps << "   loss " << training
-         << "   held out " << held_out << '\n';
-    people << std::move(line).str() << std::flush;
+  const auto say = [&](const std::string& line) {
+    if (speaks) people << line << std::flush;
   };
-  const std::vector<scaling::Run> runs = scaling::measure(comm, options, source, {say});
+  std::vector<scaling::Run> runs;
+  std::vector<scaling::SweepRun> swept;
+  if (options.sweep.empty()) {
+    runs = scaling::measure(comm, options, source, {loss_curve(options, say)});
+    if (speaks) people << '\n';
+    if (speaks) scaling::print_table(people, runs);
+  } else {
+    say(scaling::sweep_heading());
+    swept = scaling::sweep(comm, options, source, [&](const auto& one) { say(scaling::sweep_row(one)); });
+  }
   const std::vector<scaling::Connection> connections = scaling::connections(comm, nccl_log);
   const std::string lacks = scaling::shortfall(options.require, connections);
   const int status = lacks.empty() ? 0 : 1;
   if (!speaks) return status;
-  people << '\n';
-  scaling::print_table(people, runs);
-  if (!connections.empty()) people << "\ntransport\n" << scaling::to_text(connections) << std::flush;
-  if (options.json) scaling::write(*options.json, scaling::to_json(runs, connections));
+  if (!connections.empty()) say("\ntransport\n" + scaling::to_text(connections));
+  if (options.json) {
+    scaling::write(*options.json, options.sweep.empty() ? scaling::to_json(runs, connections)
+                                                        : scaling::to_json(swept, connections));
+  }
   if (trace) trace->write(*options.trace);
   if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';
   return status;

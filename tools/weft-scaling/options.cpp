@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <sstream>
 #include <string_view>
 
@@ -31,6 +32,8 @@ po::options_description description(Options& options, std::string& strategies) {
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
        "gradients that travel together (1 MiB within a node, 25 MiB between nodes)")                        //
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
+      ("sweep", po::value<std::string>()->value_name("LIST"),
+       "instead of strategies: ddp on these numbers of ranks, weak and strong scaling, such as 1,2,4")  //
       ("device", po::value<std::string>()->value_name("NAME"),
        "where ranks compute: host, or cuda for a CUDA device each (WEFT_DEVICE, else host)")  //
       ("require", po::value<std::string>()->value_name("NAME"),
@@ -48,6 +51,22 @@ std::vector<std::string> split(const std::string& list) {
   std::istringstream in(list);
   for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
   return parts;
+}
+
+/// "1,2,4": rising, so that the first is what the others are compared with.
+std::vector<int> rank_counts(const std::string& list) {
+  std::vector<int> counts;
+  for (const std::string& part : split(list)) {
+    int count = 0;
+    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), count);
+    if (code != std::errc() || end != part.data() + part.size() ||
+        count <= (counts.empty() ? 0 : counts.back()))
+      throw Error(ErrorKind::usage, text("--sweep ", list, " is not a rising list of numbers of ranks"));
+    counts.push_back(count);
+  }
+  if (counts.empty())
+    throw Error(ErrorKind::usage, "--sweep is empty", "give numbers of ranks, such as 1,2,4");
+  return counts;
 }
 
 void check(const Options& options) {
@@ -88,6 +107,7 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("strategies") != 0) options.strategies = split(strategies);
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
+  if (values.count("sweep") != 0) options.sweep = rank_counts(values["sweep"].as<std::string>());
   if (values.count("device") != 0) options.device = values["device"].as<std::string>();
   if (values.count("require") != 0) options.require = requirement_named(values["require"].as<std::string>());
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
@@ -109,6 +129,7 @@ std::string help() {
       << "\nExamples:\n"
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
          "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
+         "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n\n"
          "Exit status: 0 done, 1 data did not travel as required, 42 wrong usage or input, 75 a rank was "
          "lost or did not come, 70 a fault of "

@@ -19,6 +19,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
   std::optional<int> ranks;                 ///< must be what the launcher provides
+  std::vector<int> sweep;                   ///< rank counts, rising; empty: strategies instead
   std::optional<std::string> device;        ///< host or cuda; default: WEFT_DEVICE
   Requirement require = Requirement::none;  ///< of the transport
   std::optional<std::string> json;          ///< file, or - for standard output

@@ -40,20 +40,22 @@ void print_table(std::ostream& out, const std::vector<Run>& runs) {
   out << std::move(table).str() << std::flush;
 }
 
-std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>& connections) {
-  boost::json::array rows;
-  for (const Run& run : runs) {
-    rows.push_back({{"strategy", run.strategy},
-                    {"ranks", run.ranks},
-                    {"step_seconds", {{"median", run.median_seconds}, {"p99", run.p99_seconds}}},
-                    {"tokens_per_second", run.tokens_per_second},
-                    {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
-                    {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
-                    {"exposed_seconds", run.exposed_seconds},
-                    {"wire_bytes_per_step", run.wire_bytes_per_step},
-                    {"peak_bytes_per_rank", run.peak_bytes_per_rank},
-                    {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}});
-  }
+namespace {
+
+boost::json::object row(const Run& run) {
+  return {{"strategy", run.strategy},
+          {"ranks", run.ranks},
+          {"step_seconds", {{"median", run.median_seconds}, {"p99", run.p99_seconds}}},
+          {"tokens_per_second", run.tokens_per_second},
+          {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
+          {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
+          {"exposed_seconds", run.exposed_seconds},
+          {"wire_bytes_per_step", run.wire_bytes_per_step},
+          {"peak_bytes_per_rank", run.peak_bytes_per_rank},
+          {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}};
+}
+
+std::string document(const char* name, boost::json::array rows, const std::vector<Connection>& connections) {
   boost::json::array transports;
   for (const Connection& one : connections) {
     transports.push_back({{"from", one.from},
@@ -64,8 +66,42 @@ std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>&
                           {"channels", one.channels}});
   }
   return boost::json::serialize(
-             boost::json::object{{"runs", std::move(rows)}, {"transports", std::move(transports)}}) +
+             boost::json::object{{name, std::move(rows)}, {"transports", std::move(transports)}}) +
          "\n";
+}
+
+}  // namespace
+
+std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>& connections) {
+  boost::json::array rows;
+  for (const Run& run : runs) rows.push_back(row(run));
+  return document("runs", std::move(rows), connections);
+}
+
+std::string to_json(const std::vector<SweepRun>& runs, const std::vector<Connection>& connections) {
+  boost::json::array rows;
+  for (const SweepRun& one : runs) {
+    boost::json::object entry{{"scaling", one.strong ? "strong" : "weak"}, {"efficiency", one.efficiency}};
+    for (auto& [key, value] : row(one.run)) entry.emplace(key, value);
+    rows.push_back(std::move(entry));
+  }
+  return document("sweep", std::move(rows), connections);
+}
+
+std::string sweep_heading() {
+  return "scaling  ranks  step ms   p99 ms  tokens/s  efficiency  exposed ms  sent MB/step  held-out loss\n";
+}
+
+std::string sweep_row(const SweepRun& one) {
+  std::ostringstream out;
+  out << std::left << std::setw(7) << (one.strong ? "strong" : "weak") << std::right << std::fixed
+      << std::setw(7) << one.run.ranks << std::setprecision(1) << std::setw(9) << one.run.median_seconds * 1e3
+      << std::setw(9) << one.run.p99_seconds * 1e3 << std::setprecision(0) << std::setw(10)
+      << one.run.tokens_per_second << std::setprecision(3) << std::setw(12) << one.efficiency
+      << std::setprecision(1) << std::setw(12) << one.run.exposed_seconds * 1e3 << std::setw(14)
+      << one.run.wire_bytes_per_step * 1e-6 << std::setprecision(3) << std::setw(8) << one.run.first_loss
+      << " ->" << std::setw(6) << one.run.last_loss << '\n';
+  return std::move(out).str();
 }
 
 void write(const std::string& path, const std::string& content) {

@@ -6,15 +6,22 @@
 #include <vector>
 
 #include "measure.hpp"
+#include "sweep.hpp"
 #include "transport.hpp"
 
 namespace weft::scaling {
 
 void print_table(std::ostream& out, const std::vector<Run>& runs);
 
+/// Of a sweep: a row of the table as soon as it is measured, and its heading.
+std::string sweep_heading();
+std::string sweep_row(const SweepRun& one);
+
 /// {"runs": [{"strategy", "ranks", "step_seconds": {"median", "p99"}, ...}], "transports": [{"from", "to",
 /// "via", "gdr", "nvlink", "channels"}]}
 std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>& connections);
+/// {"sweep": [{"scaling": "weak|strong", "efficiency", and the keys of a run}], "transports": [...]}
+std::string to_json(const std::vector<SweepRun>& runs, const std::vector<Connection>& connections);
 
 /// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
 void write(const std::string& path, const std::string& content);

@@ -1,0 +1,102 @@
+#include "contestant.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace weft::scaling {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t held_out_batches = 4;
+
+}  // namespace
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double quantile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], place - static_cast<double>(below));
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+std::vector<double> gather(Communicator comm, double mine) {
+  std::vector<double> all(static_cast<std::size_t>(comm.size()));
+  Stream stream;
+  comm.all_gather(ConstView(std::span<const double>(&mine, 1)), View(std::span(all)), stream).wait();
+  return all;
+}
+
+Communicator alone(Communicator comm) {
+  return comm.device().is_host() ? self() : *comm.split(comm.rank());
+}
+
+std::int64_t warm_up(std::int64_t steps) {
+  return std::min<std::int64_t>(3, steps / 4);
+}
+
+Contestant::Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
+                       const Options& options, const examples::Text& text)
+    : strategy_(std::move(strategy)),
+      comm_(comm),
+      predictions_(spec.predictions()),
+      trainer_(strategy_ == "nocomm" ? alone(comm) : comm, spec, text,
+               {.share = {comm.rank(), comm.size()},
+                .steps = options.steps,
+                .seed = options.seed,
+                .reducer = {.bucket_bytes = options.bucket_bytes}}) {}
+
+void Contestant::train(std::int64_t steps) {
+  Stream stream;
+  comm_.barrier(stream).wait();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const double exposed = trainer_.reducer().exposed_seconds();
+    const std::uint64_t sent = trainer_.wire_bytes();
+    const auto begin = Clock::now();
+    training_loss_ = trainer_.step();
+    seconds_.push_back(seconds_since(begin));
+    exposed_.push_back(trainer_.reducer().exposed_seconds() - exposed);
+    wire_bytes_ = trainer_.wire_bytes() - sent;
+  }
+}
+
+double Contestant::held_out_loss() {
+  const std::int64_t each = trainer_.sequences();
+  const std::int64_t count = held_out_batches * each * comm_.size();
+  double sum = 0;
+  for (std::int64_t batch = 0; batch < held_out_batches; ++batch) {
+    sum += trainer_.held_out_loss((batch * comm_.size() + comm_.rank()) * each, count);
+  }
+  return mean(gather(comm_, sum / held_out_batches));
+}
+
+Run Contestant::result(double last_loss) {
+  const auto skipped = static_cast<std::ptrdiff_t>(warm_up(trainer_.steps_done()));
+  const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
+  const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
+  const std::vector<double> medians = gather(comm_, quantile(timed, 0.5));
+  Run run;
+  run.strategy = strategy_;
+  run.ranks = comm_.size();
+  run.median_seconds = mean(medians);
+  run.p99_seconds = std::ranges::max(gather(comm_, quantile(timed, 0.99)));
+  for (const double median : medians) run.tokens_per_second += predictions_ / median;
+  run.exposed_seconds = mean(gather(comm_, quantile(waited, 0.5)));
+  run.wire_bytes_per_step = static_cast<double>(wire_bytes_);
+  run.peak_bytes_per_rank =
+      static_cast<std::int64_t>(std::ranges::max(gather(comm_, static_cast<double>(trainer_.held_bytes()))));
+  run.first_loss = first_loss;
+  run.last_loss = last_loss;
+  return run;
+}
+
+}  // namespace weft::scaling

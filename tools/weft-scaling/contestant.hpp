@@ -1,0 +1,54 @@
+#pragma once
+// One strategy in training, and what it measures of itself. Everything but the plain getters is collective.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "measure.hpp"
+#include "trainer.hpp"
+
+namespace weft::scaling {
+
+double seconds_since(std::chrono::steady_clock::time_point begin);
+/// Between the values where the share falls between two.
+double quantile(std::vector<double> values, double share);
+double mean(const std::vector<double>& values);
+/// Every rank's number, by rank. Collective.
+std::vector<double> gather(Communicator comm, double mine);
+/// This rank's own communicator, on the same device. Collective.
+Communicator alone(Communicator comm);
+/// The first steps touch memory for the first time and are left out of the times.
+std::int64_t warm_up(std::int64_t steps);
+
+class Contestant {
+ public:
+  /// @param spec may have another batch than the model of that name
+  Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
+             const Options& options, const examples::Text& text);
+
+  void train(std::int64_t steps);
+  /// Every rank evaluates its share of the same held-out sequences.
+  double held_out_loss();
+  double mean_training_loss() { return mean(gather(comm_, training_loss_)); }
+  /// Of what was trained so far.
+  Run result(double last_loss);
+
+  std::int64_t steps_done() const { return trainer_.steps_done(); }
+  const std::string& strategy() const { return strategy_; }
+  /// Steps between two points of the loss curve.
+  std::int64_t next_point = 0;
+  double first_loss = 0;
+
+ private:
+  std::string strategy_;
+  Communicator comm_;
+  int predictions_;
+  examples::Trainer<float> trainer_;
+  std::vector<double> seconds_;
+  std::vector<double> exposed_;
+  std::uint64_t wire_bytes_ = 0;
+  double training_loss_ = 0;
+};
+
+}  // namespace weft::scaling

@@ -1,0 +1,89 @@
+#include "sweep.hpp"
+
+#include <algorithm>
+
+#include "contestant.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::scaling {
+namespace {
+
+constexpr std::int64_t turn_steps = 5;
+
+/// What rank 0 measured, to all: numbers travel as numbers, and the rest follows from the arguments.
+SweepRun share(Communicator comm, SweepRun mine) {
+  std::vector<double> numbers{mine.run.median_seconds,      mine.run.p99_seconds,
+                              mine.run.tokens_per_second,   mine.run.exposed_seconds,
+                              mine.run.wire_bytes_per_step, static_cast<double>(mine.run.peak_bytes_per_rank),
+                              mine.run.first_loss,          mine.run.last_loss};
+  Stream stream;
+  comm.broadcast(View(std::span(numbers)), 0, stream).wait();
+  mine.run.median_seconds = numbers[0];
+  mine.run.p99_seconds = numbers[1];
+  mine.run.tokens_per_second = numbers[2];
+  mine.run.exposed_seconds = numbers[3];
+  mine.run.wire_bytes_per_step = numbers[4];
+  mine.run.peak_bytes_per_rank = static_cast<std::int64_t>(numbers[5]);
+  mine.run.first_loss = numbers[6];
+  mine.run.last_loss = numbers[7];
+  return mine;
+}
+
+SweepRun measure(Communicator comm, int ranks, bool strong, const Options& options,
+                 const examples::Text& text) {
+  const bool takes_part = comm.rank() < ranks;
+  const auto part = comm.split(takes_part ? std::optional(0) : std::nullopt);
+  examples::ModelSpec spec = examples::model_spec(options.model);
+  if (strong) spec.sequences /= ranks;
+  std::optional<Contestant> one;
+  if (part) one.emplace("ddp", *part, spec, options, text);
+  if (one) one->first_loss = one->held_out_loss();
+  // The others sleep at barriers, each far sooner over than a deadline.
+  for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
+    if (one) one->train(std::min(turn_steps, options.steps - done));
+    Stream stream;
+    comm.barrier(stream).wait();
+  }
+  SweepRun result;
+  if (one) result.run = one->result(one->held_out_loss());
+  result.strong = strong;
+  result.run.strategy = "ddp";
+  result.run.ranks = ranks;
+  return share(comm, result);
+}
+
+}  // namespace
+
+void check_sweep(const Options& options, int ranks) {
+  const examples::ModelSpec& spec = examples::model_spec(options.model);
+  for (const int wanted : options.sweep) {
+    if (wanted > ranks) {
+      throw Error(ErrorKind::usage,
+                  text("--sweep ", wanted, " of the ", ranks, " rank(s) that the launcher provides"),
+                  text("start it with mpirun -n ", wanted, " or weft-launch -n ", wanted));
+    }
+    if (spec.sequences % wanted != 0) {
+      throw Error(ErrorKind::usage, text("--sweep ", wanted, ": ", wanted, " ranks cannot share the ",
+                                         spec.sequences, " sequences of ", spec.name, " evenly"));
+    }
+  }
+}
+
+std::vector<SweepRun> sweep(Communicator comm, const Options& options, const examples::Text& text,
+                            const std::function<void(const SweepRun&)>& say) {
+  std::vector<SweepRun> runs;
+  for (const bool strong : {false, true}) {
+    double first = 0;
+    for (const int ranks : options.sweep) {
+      SweepRun one = measure(comm, ranks, strong, options, text);
+      const double each = one.run.tokens_per_second / ranks;
+      if (first == 0) first = each;
+      one.efficiency = each / first;
+      runs.push_back(one);
+      say(one);
+    }
+  }
+  return runs;
+}
+
+}  // namespace weft::scaling
