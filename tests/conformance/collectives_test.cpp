@@ -394,6 +394,9 @@ TEST(Collectives, HostAndDeviceMemoryMayBeMixed) {
                  [&] { comm.all_reduce(more.view(), ReduceOp::sum, host); });
     expect_error(ErrorKind::usage, {"a buffer on host used on a stream of cuda"},
                  [&] { comm.all_reduce(View(std::span(numbers)), ReduceOp::sum, device); });
+    expect_error(ErrorKind::usage, {"a buffer on cuda:99 given to a communicator of cuda:", "copy it"}, [&] {
+      comm.all_reduce(View(more.view().data(), 1, DataType::i64, Device::cuda(99)), ReduceOp::sum, device);
+    });
     expect_error(ErrorKind::usage, {"avg of u8", "sums there wrap"},
                  [&] { comm.all_reduce(comm.allocate(DataType::u8, 1).view(), ReduceOp::avg, device); });
   });

@@ -30,6 +30,11 @@ class FakeNcclRanks {
     return detail::nccl::Api::load([this](const char* symbol) { return find(symbol); }, "the fake");
   }
 
+  /// What every call of this function answers from now on; success ends it.
+  void refuse(const std::string& function, detail::nccl::Result answer) {
+    const std::lock_guard lock(mutex_);
+    refusals_[function] = answer;
+  }
   /// What a rank's communicators report as their asynchronous state from now on.
   void fail(int rank, detail::nccl::Result state) { states_[static_cast<std::size_t>(rank)] = state; }
   /// The calls of this rank stay "in progress".
@@ -38,6 +43,7 @@ class FakeNcclRanks {
   std::atomic<int> registered{0};
   std::atomic<int> windows{0};
   std::atomic<int> communicators{0};
+  std::atomic<int> blocks{0};  ///< blocks of NCCL's allocator
 
  private:
   using Result = detail::nccl::Result;
@@ -140,6 +146,7 @@ class FakeNcclRanks {
 
   template <class Work>
   static Result enqueue(RawComm* one, Stream stream, const Part& part, Work work) {
+    if (const Result no = current->refusal("collective"); no != detail::nccl::success) return no;
     const auto comm = of(one);
     const int number = comm->operations++;
     FakeCuda::enqueue(stream, [comm, number, part, work] { meet(*comm, number, part, work); });
@@ -259,6 +266,7 @@ class FakeNcclRanks {
   }
 
   static Result split(RawComm* one, int color, int key, RawComm** result) {
+    if (const Result no = current->refusal("CommSplit"); no != detail::nccl::success) return no;
     Comm& comm = *of(one);
     Part mine;
     mine.color = color;
@@ -338,11 +346,18 @@ class FakeNcclRanks {
         {"ncclCommRevoke", {22807, address(+[](RawComm* comm, int) -> Result { return abort(comm); })}},
         {"ncclCommShrink", {22700, address(+[]() -> Result { return detail::nccl::internal_error; })}},
         {"ncclMemAlloc", {21900, address(+[](void** memory, std::size_t bytes) -> Result {
+                            if (const Result no = current->refusal("MemAlloc"); no != success) return no;
+                            ++current->blocks;
                             *memory = std::calloc(1, bytes);
                             return success;
                           })}},
-        {"ncclMemFree", {21900, address(+[](void* memory) -> Result { return std::free(memory), success; })}},
+        {"ncclMemFree", {21900, address(+[](void* memory) -> Result {
+                           --current->blocks;
+                           return std::free(memory), success;
+                         })}},
         {"ncclCommRegister", {21900, address(+[](const RawComm*, void*, std::size_t, void**) -> Result {
+                                if (const Result no = current->refusal("CommRegister"); no != success)
+                                  return no;
                                 ++current->registered;
                                 return success;
                               })}},
@@ -352,6 +367,7 @@ class FakeNcclRanks {
                                 })}},
         {"ncclCommWindowRegister",
          {22700, address(+[](RawComm*, void*, std::size_t, detail::nccl::Window**, int) -> Result {
+            if (const Result no = current->refusal("CommWindowRegister"); no != success) return no;
             ++current->windows;
             return success;
           })}},
@@ -367,6 +383,7 @@ class FakeNcclRanks {
         {"ncclSend",
          {0, address(+[](const void* out, std::size_t count, Type type, int peer, RawComm* comm,
                          Stream stream) -> Result {
+            if (const Result no = current->refusal("Send"); no != success) return no;
             group.push_back({of(comm), stream, peer, static_cast<const std::byte*>(out), nullptr,
                              count * size_of(dtype(type))});
             return success;
@@ -378,15 +395,22 @@ class FakeNcclRanks {
                 {of(comm), stream, peer, nullptr, static_cast<std::byte*>(in), count * size_of(dtype(type))});
             return success;
           })}},
-        {"ncclGroupStart", {0, address(+[]() -> Result { return success; })}},
+        {"ncclGroupStart", {0, address(+[]() -> Result { return current->refusal("GroupStart"); })}},
         {"ncclGroupEnd", {0, address(&end_group)}},
     };
     const auto found = table.find(symbol);
     return found == table.end() || version_ < found->second.first ? nullptr : found->second.second;
   }
 
+  Result refusal(const std::string& function) {
+    const std::lock_guard lock(mutex_);
+    const auto found = refusals_.find(function);
+    return found == refusals_.end() ? detail::nccl::success : found->second;
+  }
+
   int version_;
   std::mutex mutex_;
+  std::map<std::string, Result> refusals_;
   int ids_ = 0;
   std::map<std::string, std::shared_ptr<Team>> teams_;
   std::array<std::atomic<Result>, most_ranks> states_{};

@@ -166,6 +166,72 @@ TEST_F(NcclBackend, WorkGoesOnWithoutItsCommunicatorsHandle) {
   EXPECT_EQ(nccl_.communicators, 0);
 }
 
+TEST_F(NcclBackend, MemoryThatNcclRefusesIsOneClearLineAndNoneIsLost) {
+  run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    nccl_.refuse("MemAlloc", detail::nccl::unhandled_cuda_error);
+    expect_error(ErrorKind::system, {"NCCL cannot allocate 4000 bytes on cuda:0", "free memory"},
+                 [&] { comm.allocate(DataType::f32, 1000); });
+    nccl_.refuse("MemAlloc", detail::nccl::success);
+    nccl_.refuse("CommWindowRegister", detail::nccl::invalid_argument);
+    expect_error(ErrorKind::usage, {"rank 0: register", "NCCL 2.28.9"},
+                 [&] { comm.allocate(DataType::f32, 1000); });
+    EXPECT_EQ(nccl_.blocks, 0);
+    nccl_.refuse("CommWindowRegister", detail::nccl::success);
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 1000);  // and the communicator is as good as before
+    comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+    nccl_.refuse("CommWindowRegister", detail::nccl::unhandled_cuda_error);
+    expect_error(ErrorKind::system, {"rank 0: register"}, [&] { comm.allocate(DataType::f32, 1000); });
+    expect_error(ErrorKind::system, {"register"},
+                 [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
+  });
+  EXPECT_EQ(nccl_.blocks, 0);
+}
+
+TEST_F(NcclBackend, WhatNcclRefusesIsTheOperationsError) {
+  for (const std::string function : {"GroupStart", "Send", "collective"}) {
+    SCOPED_TRACE(function);
+    FakeNcclRanks nccl;
+    run_with_fakes(nccl, 1, [&](Communicator comm) {
+      Stream stream(comm.device());
+      Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
+      Buffer other = Buffer::on(comm.device(), DataType::f32, 10);
+      nccl.refuse(function, detail::nccl::internal_error);
+      const bool is_group = function != "collective";
+      const Work work = is_group ? Group(comm).send(data.view(), 0).receive(other.view(), 0).start(stream)
+                                 : comm.all_reduce(data.view(), ReduceOp::sum, stream);
+      expect_error(ErrorKind::system, {is_group ? "rank 0: send/receive group" : "rank 0: all_reduce"},
+                   [&] { work.wait(); });
+      expect_error(ErrorKind::system, {"rank 0"}, [&] { comm.barrier(stream).wait(); });
+    });
+  }
+}
+
+TEST_F(NcclBackend, ASplitThatNcclRefusesIsAnError) {
+  run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    nccl_.refuse("CommSplit", detail::nccl::system_error);
+    expect_error(ErrorKind::system, {"rank 0: split"}, [&] { comm.split(0); });
+  });
+}
+
+TEST_F(NcclBackend, ADriverThatFailsInTheMiddleEndsTheWait) {
+  run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
+    comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+    cuda_->refuse_next("divide");
+    expect_error(ErrorKind::system, {"the fake refuses divide"},
+                 [&] { comm.all_reduce(data.view(), ReduceOp::avg, stream).wait(); });
+  });
+  run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
+    const Work work = comm.all_reduce(data.view(), ReduceOp::sum, stream);
+    cuda_->break_device();
+    expect_error(ErrorKind::system, {"work on a stream failed"}, [&] { work.wait(); });
+  });
+}
+
 TEST(NcclVersions, MemoryIsRegisteredAsTheVersionHasIt) {
   struct Case {
     int version;
