@@ -40,6 +40,8 @@ class FakeNcclRanks {
   /// The calls of this rank stay "in progress".
   std::atomic<int> stuck{-1};
   std::atomic<int> aborted{0};
+  std::atomic<bool> reachable{
+      true};  ///< whether peers can be reached through windows; without, NCCL gives none
   std::atomic<int> registered{0};
   std::atomic<int> windows{0};
   std::atomic<int> communicators{0};
@@ -355,19 +357,22 @@ class FakeNcclRanks {
                            --current->blocks;
                            return std::free(memory), success;
                          })}},
-        {"ncclCommRegister", {21900, address(+[](const RawComm*, void*, std::size_t, void**) -> Result {
-                                if (const Result no = current->refusal("CommRegister"); no != success)
-                                  return no;
-                                ++current->registered;
-                                return success;
-                              })}},
+        {"ncclCommRegister",
+         {21900, address(+[](const RawComm*, void*, std::size_t, void** handle) -> Result {
+            if (const Result no = current->refusal("CommRegister"); no != success) return no;
+            *handle = current;
+            ++current->registered;
+            return success;
+          })}},
         {"ncclCommDeregister", {21900, address(+[](const RawComm*, void*) -> Result {
                                   --current->registered;
                                   return success;
                                 })}},
         {"ncclCommWindowRegister",
-         {22700, address(+[](RawComm*, void*, std::size_t, detail::nccl::Window**, int) -> Result {
+         {22700, address(+[](RawComm*, void*, std::size_t, detail::nccl::Window** window, int) -> Result {
             if (const Result no = current->refusal("CommWindowRegister"); no != success) return no;
+            if (!current->reachable) return success;
+            *window = reinterpret_cast<detail::nccl::Window*>(current);
             ++current->windows;
             return success;
           })}},

@@ -32,7 +32,7 @@ class Registered {
     try {
       const cuda::Current current(*runtime_, device_.index());
       const auto issuer = issuer_.lock();
-      if (issuer && !issuer->broken()) {
+      if (issuer && !issuer->broken() && is_registered()) {
         issuer->call("deregister", [&](const Api& api, Comm* comm) {
           return windows() ? api.CommWindowDeregister(comm, window_) : api.CommDeregister(comm, handle_);
         });
@@ -49,6 +49,8 @@ class Registered {
 
  private:
   bool windows() const { return api_->CommWindowRegister != nullptr; }
+  /// NCCL gives no window where no peer can be reached through one.
+  bool is_registered() const { return windows() ? window_ != nullptr : handle_ != nullptr; }
   void enroll(Issuer& issuer, std::size_t bytes) {
     issuer.call("register", [&](const Api& api, Comm* comm) {
       return windows() ? api.CommWindowRegister(comm, memory_, bytes, &window_, window_symmetric)

@@ -126,10 +126,16 @@ cudaError_t transform(void* to, const void* from, std::int64_t count, Function f
   return cudaGetLastError();
 }
 
-template <class T>
-__global__ void fill_kernel(T* data, std::int64_t count, T value) {
+template <std::size_t width, class T>
+__global__ void fill_kernel(T* data, std::int64_t vectors, std::int64_t count, T value) {
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  Vector<T, width> values;
+#pragma unroll
+  for (std::size_t k = 0; k < width; ++k) values.at[k] = value;
+  for (std::int64_t i = thread; i < vectors; i += stride)
+    reinterpret_cast<Vector<T, width>*>(data)[i] = values;
+  for (std::int64_t i = vectors * static_cast<std::int64_t>(width) + thread; i < count; i += stride)
     data[i] = value;
 }
 
@@ -198,9 +204,11 @@ cudaError_t fill(View data, double value, cudaStream_t stream) {
   return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
     using Type = typename On<T>::Type;
     const T host = static_cast<T>(static_cast<Accumulate<T>>(value));
-    const unsigned blocks = blocks_for(data.count());
-    fill_kernel<<<blocks, threads_per_block, 0, stream>>>(static_cast<Type*>(data.data()), data.count(),
-                                                          std::bit_cast<Type>(host));
+    constexpr std::size_t width = vector_bytes / sizeof(Type);
+    const bool whole = aligned(data.data(), vector_bytes);
+    const std::int64_t vectors = whole ? data.count() / static_cast<std::int64_t>(width) : 0;
+    fill_kernel<width><<<blocks_for(whole ? vectors : data.count()), threads_per_block, 0, stream>>>(
+        static_cast<Type*>(data.data()), vectors, data.count(), std::bit_cast<Type>(host));
     return cudaGetLastError();
   });
 }

@@ -188,6 +188,17 @@ TEST_F(NcclBackend, MemoryThatNcclRefusesIsOneClearLineAndNoneIsLost) {
   EXPECT_EQ(nccl_.blocks, 0);
 }
 
+TEST_F(NcclBackend, WhereNcclGivesNoWindowNoneIsGivenBack) {
+  nccl_.reachable = false;
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 1000);
+    comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+  });
+  EXPECT_EQ(nccl_.windows, 0);
+  EXPECT_EQ(nccl_.blocks, 0);
+}
+
 TEST_F(NcclBackend, WhatNcclRefusesIsTheOperationsError) {
   for (const std::string function : {"GroupStart", "Send", "collective"}) {
     SCOPED_TRACE(function);
