@@ -70,11 +70,11 @@ killed_rank() {
   done
 }
 
-# train DEVICE STEPS: the line of JSON of gpt-ref on 2 ranks
+# train DEVICE STEPS [TRACE]: the line of JSON of gpt-ref on 2 ranks
 train() {
   local text=gpu-pack/text
   [ -d $text ] || text=/usr/share/common-licenses
-  device=$1 limit=200 run_ranks 2 $bin/gpu_train $text "$2"
+  device=$1 limit=200 run_ranks 2 $bin/gpu_train $text "$2" ${3:+"$3"}
   all_ended_well 2 >&2 && cat "$work/0.out"
 }
 
@@ -83,7 +83,7 @@ losses() { grep -oE '"losses": \[[^]]*' | grep -oE '[0-9]+\.[0-9e+-]+'; }
 # gpt-ref learns on the card as on the host (10 steps there: without a BLAS they are slow), and twice the same bits.
 training() {
   local card again host
-  card=$(train cuda 40) && again=$(train cuda 40) && host=$(train host 10) || return 1
+  card=$(train cuda 40) && again=$(train cuda 40 "$out/trace.json") && host=$(train host 10) || return 1
   echo "$card" > "$work.train"
   echo "$host" >> "$work.train"
   [ "$(echo "$card" | grep -o '"hash.*')" = "$(echo "$again" | grep -o '"hash.*')" ] || { echo "two runs differ: $card $again"; return 1; }

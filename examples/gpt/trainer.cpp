@@ -10,14 +10,17 @@ namespace {
 template <class Real>
 class ReducerSink final : public GradientSink<Real> {
  public:
-  ReducerSink(GradientReducer& reducer, Math<Real>& math, Buffer& scratch, const Stream& compute)
+  ReducerSink(GradientReducer& reducer, Math<Real>& math, Buffer& scratch, const Stream& compute,
+              StreamTrace& trace)
       : reducer_(reducer),
         math_(math),
         scratch_(static_cast<Real*>(scratch.view().data())),
-        compute_(compute) {}
+        compute_(compute),
+        trace_(trace) {}
 
   Real* target(int parameter) override {
     reducer_.poll();
+    trace_.begin(compute_, "backward: " + reducer_.layout().name(ParamId{parameter}));
     return reducer_.accumulating() ? scratch_ : gradient(parameter);
   }
 
@@ -34,6 +37,7 @@ class ReducerSink final : public GradientSink<Real> {
   Math<Real>& math_;
   Real* scratch_;
   const Stream& compute_;
+  StreamTrace& trace_;
 };
 
 std::int64_t largest(const ParamLayout& layout) {
@@ -58,6 +62,7 @@ class Trainer<Real>::State {
         reducer(comm, ParamLayout::of(model->parameters(), data_type_of<Real>), options.reducer),
         parameters(math.allocate(reducer.layout().size())),
         optimizer(make_optimizer<Real>(reducer.layout().size(), spec.optimizer, math)),
+        trace(options.trace, comm.device(), "compute"),
         scratch(math.allocate(options.micro_steps > 1 ? largest(reducer.layout()) : 0)),
         batch(static_cast<std::size_t>(spec.sequences)) {
     model->bind(parameters.view(), reducer.layout().offsets());
@@ -79,6 +84,7 @@ class Trainer<Real>::State {
   GradientReducer reducer;
   Buffer parameters;
   std::unique_ptr<Optimizer<Real>> optimizer;
+  StreamTrace trace;
   Buffer scratch;
   std::vector<Sequence> batch;
   std::int64_t steps = 0;
@@ -92,16 +98,19 @@ double Trainer<Real>::State::step() {
         (std::int64_t{options.share.rank} * options.micro_steps + part) * std::ssize(batch);
     text.training(options.seed, steps, first, batch);
     reducer.begin_step(part + 1 < options.micro_steps ? Exchange::later : Exchange::now);
+    trace.begin(compute, "forward");
     loss += model->forward(batch) / options.micro_steps;
-    ReducerSink<Real> sink(reducer, math, scratch, compute);
+    ReducerSink<Real> sink(reducer, math, scratch, compute, trace);
     model->backward(sink);
     if (part + 1 < options.micro_steps) reducer.finish_step(compute);
   }
+  trace.begin(compute, "finish the step");
   const OptimizerSpec& spec = optimizer->spec();
   const Schedule schedule{spec.warmup_steps, options.steps, spec.final_fraction};
   optimizer->begin_step(spec.learning_rate * learning_rate(steps++, schedule));
   reducer.finish_step(compute,
                       [this](const Bucket& bucket) { compute.run([this, &bucket] { update(bucket); }); });
+  trace.end(compute);
   compute.synchronize();
   return loss;
 }

@@ -34,6 +34,7 @@ struct TrainerOptions {
   std::int64_t steps = 40;  ///< length of the learning-rate schedule
   std::uint64_t seed = 1;
   ReducerOptions reducer{};
+  std::shared_ptr<Trace> trace{};  ///< records what the compute stream works on
 };
 
 template <class Real>

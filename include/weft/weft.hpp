@@ -8,6 +8,7 @@
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 #include "weft/core/stream.hpp"
+#include "weft/core/stream_trace.hpp"
 #include "weft/core/trace.hpp"
 #include "weft/core/view.hpp"
 #include "weft/gradient/bucket_plan.hpp"

@@ -22,13 +22,18 @@ namespace {
 /// trace.
 class IssuedTask final : public Task {
  public:
+  /// @param trace for a span of the host's time, or null
   IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, std::string operation,
-             std::uint64_t number)
-      : state_(std::move(state)), task_(std::move(task)), operation_(std::move(operation)), number_(number) {}
+             std::uint64_t number, std::shared_ptr<Trace> trace)
+      : state_(std::move(state)),
+        task_(std::move(task)),
+        operation_(std::move(operation)),
+        number_(number),
+        trace_(std::move(trace)) {}
 
   bool advance() override {
     state_->expect_intact();
-    if (state_->trace() && !begin_) begin_ = Trace::Clock::now();
+    if (trace_ && !begin_) begin_ = Trace::Clock::now();
     try {
       if (!task_->advance()) return false;
     } catch (const Error& error) {
@@ -36,9 +41,7 @@ class IssuedTask final : public Task {
       state_->fail(enriched);
       throw enriched;
     }
-    if (state_->trace()) {
-      state_->trace()->span("communicator", text(operation_, " #", number_), *begin_, Trace::Clock::now());
-    }
+    if (trace_) trace_->span("communicator", text(operation_, " #", number_), *begin_, Trace::Clock::now());
     return true;
   }
 
@@ -47,6 +50,7 @@ class IssuedTask final : public Task {
   std::unique_ptr<Task> task_;
   std::string operation_;
   std::uint64_t number_;
+  std::shared_ptr<Trace> trace_;
   std::optional<Trace::Clock::time_point> begin_;
 };
 
@@ -107,9 +111,22 @@ void CommunicatorState::check_stream(const char* operation, Device memory, const
   }
 }
 
+// What the host does of it is over long before the device: its time is taken there.
+Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const std::string& operation,
+                                          std::uint64_t number, Stream stream) {
+  if (trace_ && !device_trace_) device_trace_.emplace(trace_, stream.device(), "communicator");
+  if (device_trace_) device_trace_->begin(stream, text(operation, " #", number));
+  const Event event = stream.submit(
+      std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number, nullptr));
+  if (device_trace_) device_trace_->end(stream);
+  return event;
+}
+
 Event CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation,
                                 std::uint64_t number, Stream stream) {
-  return stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number));
+  if (!stream.device().is_host()) return submit_to_device(std::move(task), operation, number, stream);
+  return stream.submit(
+      std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number, trace_));
 }
 
 void CommunicatorState::fail(const Error& error) noexcept {

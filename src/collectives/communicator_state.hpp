@@ -6,6 +6,7 @@
 
 #include "collectives/backend.hpp"
 #include "weft/collectives/communicator.hpp"
+#include "weft/core/stream_trace.hpp"
 
 namespace weft::detail {
 
@@ -36,12 +37,15 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
  private:
   Event submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number, Stream stream);
+  Event submit_to_device(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number,
+                         Stream stream);
 
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;
   Topology topology_;
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<Trace> trace_;
+  std::optional<StreamTrace> device_trace_;  // of operations on the device's streams; made with the first
   void check_stream(const char* operation, Device memory, const Stream& stream) const;
 
   // Operations on host memory and on the device's are numbered apart: one backend for each.

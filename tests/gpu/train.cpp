@@ -25,7 +25,7 @@ void train(const std::string& path, std::int64_t steps, const char* trace_file) 
   const auto world = World::from_environment();
   const auto trace = trace_file == nullptr ? nullptr : std::make_shared<Trace>(world.rank());
   Communicator comm = connect(world, {.trace = trace});
-  examples::Trainer<float> trainer(comm, spec, text, {.share = {comm.rank(), comm.size()}, .steps = steps});
+  examples::Trainer<float> trainer(comm, spec, text, {.share = {comm.rank(), comm.size()}, .steps = steps, .trace = trace});
   std::vector<double> losses;
   std::vector<double> seconds;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -34,8 +34,8 @@ void train(const std::string& path, std::int64_t steps, const char* trace_file) 
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   const std::uint64_t bits = hash(trainer.parameters());
-  if (trace) trace->write(trace_file);
   if (comm.rank() != 0) return;
+  if (trace) trace->write(trace_file);
   std::ranges::sort(seconds);
   std::cout.precision(9);
   std::cout << "{\"figure\": \"gpt-ref\", \"device\": \"" << comm.device() << "\", \"ranks\": " << comm.size()

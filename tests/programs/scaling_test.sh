@@ -44,6 +44,7 @@ for key in strategy ranks step_seconds median p99 tokens_per_second efficiency_v
   grep -q "\"$key\":" "$work/two.json" || fail "no $key in the figures"
 done
 grep -q '"name":"all_reduce #' "$work/trace.json" || fail "no all_reduce in the trace"
+grep -q '"name":"backward: ' "$work/trace.json" || fail "no backward pass in the trace"
 # Processes, like threads: bucket size, progress and transport do not change a bit of the loss, nor does a second run.
 loss_of() { grep -oE '"loss":\{[^}]*\}' "$work/run.json"; }
 ddp=("$scaling" "${small[@]}" --strategies ddp --json "$work/run.json")

@@ -11,13 +11,14 @@
 namespace weft::test {
 
 inline Communicator connect_with_fakes(FakeNcclRanks& nccl, const std::shared_ptr<Store>& store, int rank,
-                                       int ranks, std::chrono::nanoseconds timeout) {
+                                       int ranks, std::chrono::nanoseconds timeout,
+                                       std::shared_ptr<Trace> trace = nullptr) {
   auto rendezvous = make_store_rendezvous(store, "fakes", rank, ranks);
   auto host = detail::make_threads_backend(rendezvous, {timeout});
   auto backend = detail::make_nccl_backend(std::move(host), nccl.api(), rendezvous, Device::cuda(rank),
                                            {.timeout = timeout}, std::chrono::seconds(30));
   const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
-  return detail::make_communicator(std::move(backend), rendezvous, topology, timeout, nullptr);
+  return detail::make_communicator(std::move(backend), rendezvous, topology, timeout, std::move(trace));
 }
 
 /// Rethrows the first failure by rank, after all have ended.

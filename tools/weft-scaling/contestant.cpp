@@ -45,7 +45,7 @@ std::int64_t warm_up(std::int64_t steps) {
 }
 
 Contestant::Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
-                       const Options& options, const examples::Text& text)
+                       const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace)
     : strategy_(std::move(strategy)),
       comm_(comm),
       predictions_(spec.predictions()),
@@ -53,7 +53,8 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
                {.share = {comm.rank(), comm.size()},
                 .steps = options.steps,
                 .seed = options.seed,
-                .reducer = {.bucket_bytes = options.bucket_bytes}}) {}
+                .reducer = {.bucket_bytes = options.bucket_bytes},
+                .trace = std::move(trace)}) {}
 
 void Contestant::train(std::int64_t steps) {
   Stream stream;

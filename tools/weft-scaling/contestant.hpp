@@ -24,8 +24,9 @@ std::int64_t warm_up(std::int64_t steps);
 class Contestant {
  public:
   /// @param spec may have another batch than the model of that name
+  /// @param trace of what the compute stream works on; may be null
   Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
-             const Options& options, const examples::Text& text);
+             const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace);
 
   void train(std::int64_t steps);
   /// Every rank evaluates its share of the same held-out sequences.

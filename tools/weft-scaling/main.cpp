@@ -62,7 +62,7 @@ int run(const std::vector<std::string>& arguments) {
   std::vector<scaling::Run> runs;
   std::vector<scaling::SweepRun> swept;
   if (options.sweep.empty()) {
-    runs = scaling::measure(comm, options, source, {loss_curve(options, say)});
+    runs = scaling::measure(comm, options, source, {loss_curve(options, say)}, trace);
     if (speaks) people << '\n';
     if (speaks) scaling::print_table(people, runs);
   } else {

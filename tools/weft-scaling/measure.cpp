@@ -36,14 +36,14 @@ double measure_single(Communicator comm, const Options& options, const examples:
 }  // namespace
 
 std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
-                         const Progress& progress) {
+                         const Progress& progress, const std::shared_ptr<Trace>& trace) {
   const examples::ModelSpec& spec = examples::model_spec(options.model);
   const double single = measure_single(comm, options, text);
 
   std::vector<Contestant> contestants;
   contestants.reserve(options.strategies.size());
   for (const std::string& strategy : options.strategies)
-    contestants.emplace_back(strategy, comm, spec, options, text);
+    contestants.emplace_back(strategy, comm, spec, options, text, trace);
   for (Contestant& one : contestants) {
     one.first_loss = one.held_out_loss();
     progress.loss(one.strategy(), 0, one.first_loss, one.first_loss);

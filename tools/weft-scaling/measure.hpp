@@ -35,8 +35,8 @@ struct Progress {
       loss;
 };
 
-/// Collective. The same result on every rank.
+/// Collective. The same result on every rank. @param trace of what the strategies compute; may be null
 std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
-                         const Progress& progress);
+                         const Progress& progress, const std::shared_ptr<Trace>& trace);
 
 }  // namespace weft::scaling

@@ -41,7 +41,7 @@ po::options_description description(Options& options, std::string& strategies) {
       ("json", po::value<std::string>()->value_name("FILE"),
        "write the figures to FILE, - for standard output")  //
       ("trace", po::value<std::string>()->value_name("FILE"),
-       "write rank 0's operations to FILE, for ui.perfetto.dev")  //
+       "write what rank 0 computes and sends to FILE, for ui.perfetto.dev")  //
       ("help,h", "this text");
   return result;
 }

@@ -36,7 +36,7 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
   examples::ModelSpec spec = examples::model_spec(options.model);
   if (strong) spec.sequences /= ranks;
   std::optional<Contestant> one;
-  if (part) one.emplace("ddp", *part, spec, options, text);
+  if (part) one.emplace("ddp", *part, spec, options, text, nullptr);
   if (one) one->first_loss = one->held_out_loss();
   // The others sleep at barriers, each far sooner over than a deadline.
   for (std::int64_t done = 0; done < options.steps; done += turn_steps) {

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <sstream>
+#include <string_view>
 
 #include "weft/core/error.hpp"
 
@@ -99,24 +100,45 @@ std::vector<Connection> of_host(const Communicator& comm) {
   return result;
 }
 
+/// "Pattern 4, crossNic 0, nChannels 2, bw 40.0/40.0, type NVL/PIX, sameChannels 1": how the devices of a
+/// node are joined in rings.
+std::optional<std::string> kind_of_ring(const std::string& line) {
+  const auto pattern = line.find("Pattern 4,");
+  const auto type = pattern == std::string::npos ? pattern : line.find("type ", pattern);
+  if (type == std::string::npos) return std::nullopt;
+  const auto begin = type + std::string_view("type ").size();
+  return line.substr(begin, line.find('/', begin) - begin);
+}
+
+/// "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA": the sender's line; the receiver's says the same
+/// again.
+std::optional<Connection> connection_in(const std::string& line) {
+  const auto channel = line.find("Channel ");
+  const auto ranks = channel == std::string::npos ? channel : line.find(" : ", channel);
+  const auto via = ranks == std::string::npos ? ranks : line.find(" via ", ranks);
+  if (via == std::string::npos || line.find("[receive]", ranks) < via) return std::nullopt;
+  Connection one;
+  // NOLINTNEXTLINE(cert-err34-c): a rank that is no int is no line of NCCL
+  if (std::sscanf(line.c_str() + ranks, " : %d[%*[0-9a-f]] -> %d[%*[0-9a-f]]", &one.from, &one.to) != 2)
+    return std::nullopt;
+  const auto begin = via + std::string_view(" via ").size();
+  one.via = line.substr(begin, line.find_first_of(" \r", begin) - begin);
+  one.gdr = one.via.find("/GDRDMA") != std::string::npos;
+  for (const char* mark : {"/GDRDMA(PCI)", "/GDRDMA", "/Shared", "/read", "/CE"})
+    one.via = without(one.via, mark);
+  return one;
+}
+
 }  // namespace
 
 std::vector<Connection> read_nccl_log(std::istream& log) {
-  static const std::regex channel(
-      R"(Channel (\d+)(?:/\d+)? : (\d+)\[[0-9a-f]+\] -> (\d+)\[[0-9a-f]+\] (?:\[(send|receive)\] )?via (\S+))");
-  static const std::regex ring(R"(Pattern 4, .*type (\w+)/)");
   std::map<std::pair<int, int>, Connection> found;
   bool nvlink = false;
   for (std::string line; std::getline(log, line);) {
-    std::smatch match;
-    if (std::regex_search(line, match, ring)) nvlink = match[1] == "NVL" || match[1] == "NVB";
-    if (!std::regex_search(line, match, channel) || match[4] == "receive")
-      continue;  // its sender says it, too
-    Connection one{.from = std::stoi(match[2]), .to = std::stoi(match[3]), .via = match[5]};
-    one.gdr = one.via.find("/GDRDMA") != std::string::npos;
-    for (const char* mark : {"/GDRDMA(PCI)", "/GDRDMA", "/Shared", "/read", "/CE"})
-      one.via = without(one.via, mark);
-    const auto [place, is_new] = found.try_emplace({one.from, one.to}, one);
+    if (const auto kind = kind_of_ring(line)) nvlink = *kind == "NVL" || *kind == "NVB";
+    const auto one = connection_in(line);
+    if (!one) continue;
+    const auto [place, is_new] = found.try_emplace({one->from, one->to}, *one);
     if (!is_new) ++place->second.channels;
   }
   std::vector<Connection> result;

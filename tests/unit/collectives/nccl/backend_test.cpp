@@ -188,6 +188,27 @@ TEST_F(NcclBackend, MemoryThatNcclRefusesIsOneClearLineAndNoneIsLost) {
   EXPECT_EQ(nccl_.blocks, 0);
 }
 
+TEST_F(NcclBackend, OperationsAreTracedInTheDevicesTime) {
+  const auto trace = std::make_shared<Trace>();
+  {
+    const Communicator comm = connect_with_fakes(nccl_, make_memory_store(), 0, 1, 10s, trace);
+    Stream stream(comm.device());
+    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
+    std::atomic<bool> open = false;
+    stream.run([&] {
+      FakeCuda::enqueue(native_handle(stream), [&] {
+        while (!open) std::this_thread::yield();
+      });
+    });
+    Communicator(comm).all_reduce(data.view(), ReduceOp::sum, stream);
+    EXPECT_EQ(trace->size(), 0U);
+    open = true;
+    stream.synchronize(Deadline::in(30s));
+  }
+  EXPECT_EQ(trace->size(), 1U);
+  EXPECT_NE(trace->json().find("all_reduce #1"), std::string::npos);
+}
+
 TEST_F(NcclBackend, WhereNcclGivesNoWindowNoneIsGivenBack) {
   nccl_.reachable = false;
   run_with_fakes(nccl_, 2, [&](Communicator comm) {
