@@ -122,6 +122,7 @@ void cast(View to, ConstView from) {
 void pack(View flat, std::span<const ConstView> pieces) {
   std::byte* to = flat.bytes();
   for (const ConstView& piece : pieces) {
+    if (piece.empty()) continue;
     std::memcpy(to, piece.data(), piece.size_bytes());
     to += piece.size_bytes();
   }

@@ -53,10 +53,13 @@ class FakeCuda final : public detail::cuda::Runtime {
   int current() override { return current_device; }
   void make_current(int device) override { current_device = device; }
 
-  NativeStream make_stream(int) override {
+  NativeStream make_stream(int device) override {
     may("make_stream");
     ++streams;
-    return reinterpret_cast<NativeStream>(new Queue);
+    auto* queue = new Queue;
+    const std::lock_guard lock(mutex_);
+    pending_.emplace_back(device, queue->pending());
+    return reinterpret_cast<NativeStream>(queue);
   }
   void destroy(NativeStream stream) noexcept override {
     --streams;
@@ -104,7 +107,11 @@ class FakeCuda final : public detail::cuda::Runtime {
     allocated += bytes;
     return result;
   }
-  void release(int, void* address) noexcept override {
+  // As cudaFree: what the device was given to do may use the memory, also after an error.
+  void release(int device, void* address) noexcept override {
+    for (const auto& work : pending_on(device)) {
+      while (*work > 0) std::this_thread::yield();
+    }
     const std::lock_guard lock(mutex_);
     allocated -= sizes_[address];
     sizes_.erase(address);
@@ -144,7 +151,9 @@ class FakeCuda final : public detail::cuda::Runtime {
       push(nullptr);
       worker_.join();
     }
+    std::shared_ptr<std::atomic<int>> pending() const { return pending_; }
     void push(std::function<void()> work) {
+      ++*pending_;
       {
         const std::lock_guard lock(mutex_);
         queue_.push_back(std::move(work));
@@ -160,11 +169,13 @@ class FakeCuda final : public detail::cuda::Runtime {
         const auto next = std::move(queue_.front());
         queue_.pop_front();
         lock.unlock();
+        if (next) next();
+        --*pending_;
         if (!next) return;
-        next();
       }
     }
 
+    std::shared_ptr<std::atomic<int>> pending_ = std::make_shared<std::atomic<int>>(0);
     std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<std::function<void()>> queue_;
@@ -202,12 +213,22 @@ class FakeCuda final : public detail::cuda::Runtime {
     throw Error(ErrorKind::system, text("the fake refuses ", call));
   }
 
+  std::vector<std::shared_ptr<std::atomic<int>>> pending_on(int device) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<std::atomic<int>>> result;
+    for (const auto& [where, work] : pending_) {
+      if (where == device) result.push_back(work);
+    }
+    return result;
+  }
+
   static inline thread_local int current_device = 0;
 
   int devices_;
   std::mutex mutex_;
   std::map<std::string, int> refused_;
   std::map<void*, std::size_t> sizes_;
+  std::vector<std::pair<int, std::shared_ptr<std::atomic<int>>>> pending_;  // device, work of a stream
   std::atomic<bool> broken_{false};
 };
 

@@ -248,16 +248,16 @@ TEST_F(NcclBackend, ASplitThatNcclRefusesIsAnError) {
 
 TEST_F(NcclBackend, ADriverThatFailsInTheMiddleEndsTheWait) {
   run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);  // the stream's end comes first
     Stream stream(comm.device());
-    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
     comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
     cuda_->refuse_next("divide");
     expect_error(ErrorKind::system, {"the fake refuses divide"},
                  [&] { comm.all_reduce(data.view(), ReduceOp::avg, stream).wait(); });
   });
   run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);  // the stream's end comes first
     Stream stream(comm.device());
-    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
     const Work work = comm.all_reduce(data.view(), ReduceOp::sum, stream);
     cuda_->break_device();
     expect_error(ErrorKind::system, {"work on a stream failed"}, [&] { work.wait(); });
