@@ -14,7 +14,7 @@ namespace weft::test {
 
 inline const std::vector<DataType> all_types{DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
                                              DataType::i32, DataType::i64, DataType::u8};
-inline const std::vector<std::int64_t> lengths{0, 1, 2, 3, 31, 64, 65, 1000, 4099};
+inline std::vector<std::int64_t> lengths{0, 1, 2, 3, 31, 64, 65, 1000, 4099};
 /// More than a staging area holds, so that staged operations take several rounds, and more than a sum keeps
 /// in caches.
 inline constexpr std::int64_t long_length = 300'001;

@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 
 #include "conformance/ranks.hpp"
+#include "conformance/values.hpp"
 #include "support/ranks_with_fakes.hpp"
 
 namespace weft::test {
 
+// Every stream is a thread here, which sanitizers make slow: fewer lengths.
+[[maybe_unused]] const bool fewer = (lengths = {0, 1, 65, 4099}, true);
+
 void on_ranks(const std::function<void(Communicator)>& body) {
   const WithFakeCuda cuda;
   FakeNcclRanks nccl;
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : {1, 3}) {
     SCOPED_TRACE(text(ranks, " ranks"));
     run_with_fakes(nccl, ranks, body);
   }
