@@ -30,6 +30,13 @@ class Attention {
 
  private:
   std::int64_t matrix() const { return static_cast<std::int64_t>(context_) * context_; }
+  int depth() const { return width_ / heads_; }
+  /// matrices[context, context] = alpha * a b^T; a and b [context, depth]
+  void scores(Math<Real>& math, Real alpha, const Real* a, int lda, const Real* b, int ldb,
+              Real* matrices) const;
+  /// to[context, depth] = alpha * op(matrices) rows
+  void mix(Math<Real>& math, Op op, Real alpha, const Real* matrices, const Real* rows, int ld, Real* to,
+           int ldto) const;
 
   int context_;
   int width_;

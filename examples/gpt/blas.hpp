@@ -47,7 +47,7 @@ inline void use_one_blas_thread() {
   std::call_once(once, [] { openblas_set_num_threads(1); });
 }
 
-#else  // loops that vectorize, for machines that have a card instead of a BLAS; ten times slower and more
+#else  // loops that vectorize, slower, for machines that have a card instead of a BLAS
 
 template <class Real>
 void gemm(Op op_a, Op op_b, int m, int n, int k, Real alpha, const Real* a, int lda, const Real* b, int ldb,

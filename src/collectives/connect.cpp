@@ -57,8 +57,7 @@ Communicator connect(const World& world, const ConnectOptions& options) {
     places.push_back(detail::Place::from(note));
     hosts.push_back(places.back().host_id);
   }
-  const bool may_share = world.environment().integer(env::share_device, 0, 1).value_or(0) == 1;
-  const bool shared_devices = detail::check_places(places, may_share);
+  const bool shared_devices = detail::check_places(places, detail::may_share_devices(world.environment()));
   const Topology topology(hosts);
   auto backend = make_backend(world, topology);
   if (!world.device().is_host()) backend = with_device(std::move(backend), world, options, shared_devices);

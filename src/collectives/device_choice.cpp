@@ -11,10 +11,6 @@
 namespace weft::detail {
 namespace {
 
-bool may_share(const Environment& environment) {
-  return environment.integer(env::share_device, 0, 1).value_or(0) == 1;
-}
-
 Device numbered(int index, int devices, const std::string& why) {
   if (index < devices) return Device::cuda(index);
   throw Error(
@@ -24,6 +20,10 @@ Device numbered(int index, int devices, const std::string& why) {
 }
 
 }  // namespace
+
+bool may_share_devices(const Environment& environment) {
+  return environment.integer(env::share_device, 0, 1).value_or(0) == 1;
+}
 
 Device choose_device(const Environment& environment, const std::function<int()>& local_rank) {
   const std::string choice = environment.value(env::device);
@@ -39,7 +39,7 @@ Device choose_device(const Environment& environment, const std::function<int()>&
   const int devices = cuda::runtime()->devices();
   if (is_numbered) return numbered(index, devices, text(env::device.name, "=", choice));
   const int local = local_rank();
-  if (devices > 0 && may_share(environment)) return Device::cuda(local % devices);
+  if (devices > 0 && may_share_devices(environment)) return Device::cuda(local % devices);
   return numbered(local, devices, text("this rank is number ", local, " on its node (from 0)"));
 }
 

@@ -15,6 +15,9 @@ namespace weft::detail {
 /// have
 Device choose_device(const Environment& environment, const std::function<int()>& local_rank);
 
+/// Whether several ranks of a node may use one device (WEFT_SHARE_DEVICE).
+bool may_share_devices(const Environment& environment);
+
 /// What the others must know of this rank: its node, and there its device.
 struct Place {
   std::string host_id;

@@ -1,13 +1,9 @@
 #include "weft/core/stream_trace.hpp"
 
-#include <atomic>
 #include <deque>
 #include <utility>
-#include <vector>
 
-#include "core/cuda/runtime.hpp"
-#include "weft/core/backoff.hpp"
-#include "weft/interop/cuda.hpp"
+#include "core/cuda/timed_marks.hpp"
 
 namespace weft {
 
@@ -57,18 +53,14 @@ class StreamTrace::OnHost final : public StreamTrace::State {
   Clock::time_point begun_;
 };
 
-/// The device's clock beside the host's: one event that both have seen, and times from there.
+/// The device's clock beside the host's: one mark that both have seen, and times from there.
 class StreamTrace::OnDevice final : public StreamTrace::State {
  public:
   OnDevice(std::shared_ptr<Trace> trace, std::string track, int device)
-      : State(std::move(trace), std::move(track)),
-        runtime_(detail::cuda::runtime()),
-        device_(device),
-        base_(take()) {
+      : State(std::move(trace), std::move(track)), marks_(std::make_shared<Marks>(device)) {
     Stream first{Device::cuda(device)};
-    runtime_->record(base_, native_handle(first));
-    for (Backoff backoff; !runtime_->passed(base_); backoff.pause()) {
-    }
+    base_ = marks_->take(first);
+    first.synchronize();
     base_time_ = Clock::now();
   }
   ~OnDevice() override {
@@ -76,69 +68,41 @@ class StreamTrace::OnDevice final : public StreamTrace::State {
       collect();
     } catch (...) {  // NOLINT(bugprone-empty-catch): whoever waits for the stream hears of it
     }
-    for (const Span& span : spans_) {
-      free_.push_back(span.begin.event);
-      free_.push_back(span.end.event);
-    }
-    if (open_.begin.event != nullptr) free_.push_back(open_.begin.event);
-    for (const auto event : free_) runtime_->destroy(event);
-    runtime_->destroy(base_);
   }
 
-  void begin(Stream& stream, std::string name, const std::shared_ptr<State>& self) override {
+  void begin(Stream& stream, std::string name, const std::shared_ptr<State>&) override {
     collect();
-    open_ = {std::move(name), mark(stream, self), {}};
+    open_ = {std::move(name), marks_->take(stream), {}};
   }
-  void end(Stream& stream, const std::shared_ptr<State>& self) override {
-    open_.end = mark(stream, self);
+  void end(Stream& stream, const std::shared_ptr<State>&) override {
+    open_.end = marks_->take(stream);
     spans_.push_back(std::exchange(open_, {}));
   }
 
  private:
-  using Event = detail::cuda::NativeEvent;
-  /// An event is recorded when its turn in the host's queue comes; before, CUDA takes it for passed.
-  struct Mark {
-    Event event = nullptr;
-    std::shared_ptr<std::atomic<bool>> recorded{};
-  };
+  using Marks = detail::cuda::TimedMarks;
   struct Span {
     std::string name;
-    Mark begin;
-    Mark end;
+    Marks::Mark begin;
+    Marks::Mark end;
   };
 
-  Event take() {
-    if (free_.empty()) return runtime_->make_event(device_, true);
-    const Event event = free_.back();
-    free_.pop_back();
-    return event;
-  }
-  Mark mark(Stream& stream, const std::shared_ptr<State>& self) {
-    Mark mark{take(), std::make_shared<std::atomic<bool>>(false)};
-    stream.run([this, self, mark, native = native_handle(stream)] {
-      runtime_->record(mark.event, native);
-      *mark.recorded = true;
-    });
-    return mark;
-  }
-  Clock::time_point time_of(Event event) {
+  Clock::time_point time_of(const Marks::Mark& mark) const {
     return base_time_ + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(runtime_->seconds_between(base_, event)));
+                            std::chrono::duration<double>(marks_->seconds_between(base_, mark)));
   }
   void collect() {
-    while (!spans_.empty() && *spans_.front().end.recorded && runtime_->passed(spans_.front().end.event)) {
+    while (!spans_.empty() && marks_->passed(spans_.front().end)) {
       const Span span = std::move(spans_.front());
       spans_.pop_front();
-      record(span.name, time_of(span.begin.event), time_of(span.end.event));
-      free_.push_back(span.begin.event);
-      free_.push_back(span.end.event);
+      record(span.name, time_of(span.begin), time_of(span.end));
+      marks_->give_back(span.begin);
+      marks_->give_back(span.end);
     }
   }
 
-  std::shared_ptr<detail::cuda::Runtime> runtime_;
-  int device_;
-  std::vector<Event> free_;
-  Event base_;
+  std::shared_ptr<Marks> marks_;
+  Marks::Mark base_;
   Clock::time_point base_time_;
   Span open_;
   std::deque<Span> spans_;

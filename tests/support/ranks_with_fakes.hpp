@@ -1,8 +1,6 @@
 #pragma once
 // Ranks as threads, each with a device of a fake CUDA and the NCCL backend over a fake NCCL.
 
-#include <thread>
-
 #include "collectives/backends/nccl.hpp"
 #include "collectives/backends/threads.hpp"
 #include "collectives/communicator_state.hpp"
@@ -25,21 +23,7 @@ inline Communicator connect_with_fakes(FakeNcclRanks& nccl, const std::shared_pt
 inline void run_with_fakes(FakeNcclRanks& nccl, int ranks, const std::function<void(Communicator)>& body,
                            std::chrono::nanoseconds timeout = std::chrono::minutes(1)) {
   const auto store = make_memory_store();
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(connect_with_fakes(nccl, store, rank, ranks, timeout));
-      } catch (...) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  detail::on_threads(ranks, [&](int rank) { body(connect_with_fakes(nccl, store, rank, ranks, timeout)); });
 }
 
 }  // namespace weft::test

@@ -12,6 +12,8 @@
 // ranks and values. One thread at a time issues. Operations on one stream run one after the other; on
 // different streams they may overlap (within a node up to 32 do), so join the streams with an event where one
 // needs what another made. Whoever waits for one carries on all that have begun: ranks may wait in any order.
+// On a CUDA device one thread issues for all communicators of that device, in the same order on every rank:
+// NCCL's kernels wait on the device, and two orders would wait for each other.
 //
 // After a timeout, mismatch or lost peer the communicator is broken: every later operation fails with the
 // first error. Make a new one, or end.

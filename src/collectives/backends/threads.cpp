@@ -67,6 +67,24 @@ std::shared_ptr<Backend> make_threads_backend(const std::shared_ptr<Rendezvous>&
   return std::make_shared<ThreadsBackend>(std::move(ground));
 }
 
+void on_threads(int ranks, const std::function<void(int rank)>& body) {
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (...) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
 }  // namespace detail
 
 Communicator self() {
@@ -80,24 +98,12 @@ void run_as_threads(int ranks, const std::function<void(Communicator)>& body, co
   if (ranks < 1)
     throw Error(ErrorKind::usage, text("run_as_threads with ", ranks, " ranks"), "at least 1 is needed");
   const auto store = make_memory_store();
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        auto rendezvous = make_store_rendezvous(store, "threads", rank, ranks);
-        auto backend = detail::make_threads_backend(rendezvous, {options.timeout, options.shared_memory});
-        const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
-        body(detail::make_communicator(backend, rendezvous, topology, options.timeout, options.trace));
-      } catch (...) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  detail::on_threads(ranks, [&](int rank) {
+    auto rendezvous = make_store_rendezvous(store, "threads", rank, ranks);
+    auto backend = detail::make_threads_backend(rendezvous, {options.timeout, options.shared_memory});
+    const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
+    body(detail::make_communicator(backend, rendezvous, topology, options.timeout, options.trace));
+  });
 }
 
 }  // namespace weft

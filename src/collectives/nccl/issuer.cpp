@@ -136,7 +136,8 @@ std::optional<std::string> Issuer::lost(const Description& what) const {
 
 // NCCL connects ranks at their first operation, in the issuing thread's time.
 void Issuer::look_around(const Description& what) {
-  if (bulletin_ == nullptr) return;
+  if (bulletin_ == nullptr || Clock::now() < next_look_) return;
+  next_look_ = Clock::now() + look_every;  // it asks the system about every peer
   if (what.collective) bulletin_->compare(*what.collective);
   if (const auto missing = lost(what)) throw lost_error(*missing);
 }

@@ -91,6 +91,7 @@ class Issuer {
   std::condition_variable wake_;
   std::deque<Flight> flights_;
   std::optional<Clock::time_point> trouble_since_;
+  Clock::time_point next_look_{};  // while a call is in progress
   bool stopping_ = false;
   std::thread watchdog_;
 };

@@ -3,21 +3,14 @@
 
 #include <deque>
 #include <mutex>
-#include <vector>
 
-#include "core/cuda/runtime.hpp"
-#include "weft/core/stream.hpp"
+#include "core/cuda/timed_marks.hpp"
 
 namespace weft::detail::cuda {
 
-/// Any thread may ask; one at a time measures.
+/// Any thread may ask; one at a time measures, streams of one device.
 class Stopwatch {
  public:
-  Stopwatch() = default;
-  ~Stopwatch();
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
   /// The time from here to stop(), in the order of `stream`.
   void start(Stream& stream);
   void stop(Stream& stream);
@@ -26,19 +19,16 @@ class Stopwatch {
 
  private:
   struct Span {
-    NativeEvent begin;
-    NativeEvent end;
+    TimedMarks::Mark begin;
+    TimedMarks::Mark end;
   };
 
-  NativeEvent take(Device device);
-  void record(Stream& stream, NativeEvent event) const;
   void collect();
 
   std::mutex mutex_;
-  std::shared_ptr<Runtime> runtime_;
-  std::vector<NativeEvent> free_;
+  std::shared_ptr<TimedMarks> marks_;  // made with the first
   std::deque<Span> spans_;
-  NativeEvent begun_ = nullptr;
+  TimedMarks::Mark begun_;
   double seconds_ = 0;
 };
 

@@ -51,6 +51,17 @@ TEST_P(EveryStream, AnEventIsDoneOnlyAfterAllWorkBeforeIt) {
   EXPECT_TRUE(ran);
 }
 
+TEST_P(EveryStream, HasNothingLeftToDoBeforeItsOwnWork) {
+  std::atomic<bool> open = false;
+  bool nothing_left = false;
+  stream_.submit(std::make_unique<Gated>(open));
+  stream_.run([&] { nothing_left = stream_.poll(); });
+  stream_.submit(std::make_unique<Gated>(open));  // behind it
+  open = true;
+  stream_.synchronize(Deadline::in(10s));
+  EXPECT_TRUE(nothing_left);
+}
+
 TEST_P(EveryStream, NeverBlocksAtTheCall) {
   std::atomic<bool> open = false;
   for (int i = 0; i < 10; ++i) stream_.submit(std::make_unique<Gated>(open));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/cuda/stopwatch.hpp"
 #include "support/fake_cuda.hpp"
 #include "weft/interop/cuda.hpp"
 
@@ -69,6 +70,29 @@ TEST(StreamTrace, OfADeviceIsReadWhenTheDeviceHasPassed) {
   EXPECT_EQ(trace->size(), 202U);
   EXPECT_LT(place(trace->json(), "held"), place(trace->json(), "after"));
   EXPECT_LT(cuda->events_made, 200);
+}
+
+TEST(StreamTrace, AMarkThatWaitsInTheHostsQueueIsNotPassed) {
+  const WithFakeCuda cuda;
+  class Gate final : public Task {
+   public:
+    explicit Gate(std::atomic<bool>& open) : open_(open) {}
+    bool advance() override { return open_; }
+
+   private:
+    std::atomic<bool>& open_;
+  };
+  std::atomic<bool> open = false;
+  Stream host;
+  Stream device(Device::cuda(0));
+  detail::cuda::Stopwatch stopwatch;
+  device.wait(host.submit(std::make_unique<Gate>(open)));
+  stopwatch.start(device);
+  stopwatch.stop(device);
+  EXPECT_EQ(stopwatch.seconds(), 0);  // CUDA takes an event that was never recorded for passed
+  open = true;
+  device.synchronize(Deadline::in(10s));
+  EXPECT_GT(stopwatch.seconds(), 0);
 }
 
 }  // namespace
