@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/collectives/reduce_op.hpp"
@@ -25,9 +26,9 @@ enum class Collective : std::uint8_t {
   barrier
 };
 
-inline constexpr std::array collective_names{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                             "reduce",     "all_to_all",     "barrier"};
-constexpr const char* name(Collective kind) {
+inline constexpr std::array<std::string_view, 7> collective_names{
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "barrier"};
+constexpr std::string_view name(Collective kind) {
   return collective_names[static_cast<std::size_t>(kind)];
 }
 
@@ -96,6 +97,11 @@ class Backend {
   virtual std::string name() const = 0;
   /// The task that carries it out, for `stream` alone, which is of the memory's device.
   virtual std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) = 0;
+  /// The same when its turn on the stream has come, in the caller's thread: carries out at once what need not
+  /// wait. Null: that was all.
+  virtual std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream) {
+    return start(operation, stream);
+  }
   virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
   /// Whose memory it allocates. It takes memory of the host in any case.

@@ -16,7 +16,7 @@ using detail::Operation;
 namespace {
 
 [[noreturn]] void refuse(Collective kind, const std::string& problem, const std::string& advice = {}) {
-  throw Error(ErrorKind::usage, problem, advice, {-1, name(kind), 0});
+  throw Error(ErrorKind::usage, problem, advice, {-1, std::string(name(kind)), 0});
 }
 
 bool overlap(const ConstView& a, const ConstView& b) {
@@ -33,7 +33,7 @@ void check_pair(Collective kind, const ConstView& in, const ConstView& out, cons
   if (in.device() != out.device())
     refuse(kind, text("input is on ", in.device(), " and output on ", out.device()));
   const bool in_place = a.data() == b.data() && a.count() == b.count();
-  if (overlap(in, out) && !in_place) {
+  if (!in_place && overlap(in, out)) {
     refuse(kind, "input and output overlap without being in place",
            "give separate buffers, or in place as documented");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/stream_state.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -11,7 +12,7 @@ void Work::wait(Deadline deadline) const {
   try {
     event_.wait(deadline);
   } catch (const Error& error) {
-    throw error.in({-1, operation_, number_});
+    throw error.in({-1, std::string(operation_), number_});
   }
 }
 
@@ -23,11 +24,11 @@ namespace {
 class IssuedTask final : public Task {
  public:
   /// @param trace for a span of the host's time, or null
-  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, std::string operation,
+  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, std::string_view operation,
              std::uint64_t number, std::shared_ptr<Trace> trace)
       : state_(std::move(state)),
         task_(std::move(task)),
-        operation_(std::move(operation)),
+        operation_(operation),
         number_(number),
         trace_(std::move(trace)) {}
 
@@ -48,7 +49,7 @@ class IssuedTask final : public Task {
  private:
   std::shared_ptr<CommunicatorState> state_;
   std::unique_ptr<Task> task_;
-  std::string operation_;
+  std::string_view operation_;  // one of the names that last for ever
   std::uint64_t number_;
   std::shared_ptr<Trace> trace_;
   std::optional<Trace::Clock::time_point> begin_;
@@ -65,39 +66,59 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
       timeout_(timeout),
       trace_(std::move(trace)) {}
 
-Work CommunicatorState::issue(Operation operation, Stream stream, std::uint64_t payload) {
+Work CommunicatorState::issue(Operation operation, const Stream& stream, std::uint64_t payload) {
   expect_intact();
-  const std::string label = name(operation.kind);
+  const std::string_view label = name(operation.kind);
   const Device memory = operation.kind == Collective::barrier ? stream.device() : operation.in.device();
-  check_stream(label.c_str(), memory, stream);
+  check_stream(label, memory, stream);
   operation.number = memory.is_host() ? ++collectives_ : ++device_collectives_;
   wire_bytes_ += payload;
-  auto task = backend_->start(operation, stream);
+  const bool its_turn =
+      memory.is_host() && backend_->overlaps() && !trace_ && Behind::of(stream)->takes_work_at_once();
+  auto task = its_turn ? begin(operation, stream) : backend_->start(operation, stream);
+  if (!task) return {Event(), label, operation.number};
   if (backend_->overlaps() || !memory.is_host())
     return {submit(std::move(task), label, operation.number, stream), label, operation.number};
-  stream.wait(last_);
+  Stream(stream).wait(last_);
   last_ = submit(std::move(task), label, operation.number, stream);
   return {last_, label, operation.number};
 }
 
-Work CommunicatorState::issue(std::vector<Transfer> transfers, Stream stream) {
+std::unique_ptr<Task> CommunicatorState::begin(const Operation& operation, const Stream& stream) {
+  class Failed final : public Task {
+   public:
+    explicit Failed(std::exception_ptr error) : error_(std::move(error)) {}
+    bool advance() override { std::rethrow_exception(error_); }
+
+   private:
+    std::exception_ptr error_;
+  };
+  try {
+    return backend_->begin(operation, stream);
+  } catch (...) {  // is the stream's error, as it would be a moment later
+    return std::make_unique<Failed>(std::current_exception());
+  }
+}
+
+Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
   expect_intact();
   for (const Transfer& transfer : transfers) {
     if (transfer.sends && transfer.peer != rank()) wire_bytes_ += transfer.out.size_bytes();
   }
-  const std::string label = "send/receive group";
+  constexpr std::string_view label = "send/receive group";
   const Device memory = transfers.empty() ? stream.device() : transfers.front().device();
-  for (const Transfer& transfer : transfers) check_stream(label.c_str(), transfer.device(), stream);
+  for (const Transfer& transfer : transfers) check_stream(label, transfer.device(), stream);
   auto task = backend_->start(std::move(transfers), stream);
   const std::uint64_t number = ++groups_;
   if (!memory.is_host()) return {submit(std::move(task), label, number, stream), label, number};
-  stream.wait(last_);
+  Stream(stream).wait(last_);
   last_ = submit(std::move(task), label, number, stream);
   return {last_, label, number};
 }
 
-void CommunicatorState::check_stream(const char* operation, Device memory, const Stream& stream) const {
-  const ErrorContext here{rank(), operation, 0};
+void CommunicatorState::check_stream(std::string_view operation, Device memory, const Stream& stream) const {
+  if (memory == stream.device() && (memory.is_host() || memory == backend_->device())) return;
+  const ErrorContext here{rank(), std::string(operation), 0};
   if (!memory.is_host() && memory != backend_->device()) {
     throw Error(ErrorKind::usage,
                 text("a buffer on ", memory, " given to a communicator of ", backend_->device()),
@@ -112,7 +133,7 @@ void CommunicatorState::check_stream(const char* operation, Device memory, const
 }
 
 // What the host does of it is over long before the device: its time is taken there.
-Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const std::string& operation,
+Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, std::string_view operation,
                                           std::uint64_t number, Stream stream) {
   if (trace_ && !device_trace_) device_trace_.emplace(trace_, stream.device(), "communicator");
   if (device_trace_) device_trace_->begin(stream, text(operation, " #", number));
@@ -122,8 +143,8 @@ Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const std:
   return event;
 }
 
-Event CommunicatorState::submit(std::unique_ptr<Task> task, const std::string& operation,
-                                std::uint64_t number, Stream stream) {
+Event CommunicatorState::submit(std::unique_ptr<Task> task, std::string_view operation, std::uint64_t number,
+                                Stream stream) {
   if (!stream.device().is_host()) return submit_to_device(std::move(task), operation, number, stream);
   return stream.submit(
       std::make_unique<IssuedTask>(shared_from_this(), std::move(task), operation, number, trace_));
@@ -134,18 +155,20 @@ void CommunicatorState::fail(const Error& error) noexcept {
     const std::lock_guard lock(broken_mutex_);
     if (broken_) return;
     broken_ = error;
+    is_broken_.store(true, std::memory_order_release);
   }
   backend_->give_up(error.problem());
 }
 
 void CommunicatorState::expect_intact() const {
+  if (!is_broken_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(broken_mutex_);
-  if (broken_) throw Error(*broken_);
+  throw Error(*broken_);
 }
 
-Error CommunicatorState::in_context(const Error& error, const std::string& operation,
+Error CommunicatorState::in_context(const Error& error, std::string_view operation,
                                     std::uint64_t number) const {
-  return error.in({rank(), operation, number});
+  return error.in({rank(), std::string(operation), number});
 }
 
 std::optional<Communicator> CommunicatorState::split(std::optional<int> color, int key) {

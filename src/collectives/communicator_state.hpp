@@ -1,8 +1,10 @@
 #pragma once
 // What stands behind Communicator: checks, numbers, records, and calls the backend.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "collectives/backend.hpp"
 #include "weft/collectives/communicator.hpp"
@@ -24,20 +26,22 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   /// Checks, numbers and submits a collective. `payload`: bytes this rank sends to others by the operation's
   /// own count.
-  Work issue(Operation operation, Stream stream, std::uint64_t payload);
-  Work issue(std::vector<Transfer> transfers, Stream stream);
+  Work issue(Operation operation, const Stream& stream, std::uint64_t payload);
+  Work issue(std::vector<Transfer> transfers, const Stream& stream);
   std::optional<Communicator> split(std::optional<int> color, int key);
 
   /// Called by an operation that failed: later ones fail with the same error, and peers hear of it.
   void fail(const Error& error) noexcept;
   /// @throws the error that broke the communicator, if one has
   void expect_intact() const;
-  Error in_context(const Error& error, const std::string& operation, std::uint64_t number) const;
+  Error in_context(const Error& error, std::string_view operation, std::uint64_t number) const;
   const std::shared_ptr<Trace>& trace() const { return trace_; }
 
  private:
-  Event submit(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number, Stream stream);
-  Event submit_to_device(std::unique_ptr<Task> task, const std::string& operation, std::uint64_t number,
+  /// Carries out at once what can be; null when that is all.
+  std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream);
+  Event submit(std::unique_ptr<Task> task, std::string_view operation, std::uint64_t number, Stream stream);
+  Event submit_to_device(std::unique_ptr<Task> task, std::string_view operation, std::uint64_t number,
                          Stream stream);
 
   std::shared_ptr<Backend> backend_;
@@ -46,7 +50,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<Trace> trace_;
   std::optional<StreamTrace> device_trace_;  // of operations on the device's streams; made with the first
-  void check_stream(const char* operation, Device memory, const Stream& stream) const;
+  void check_stream(std::string_view operation, Device memory, const Stream& stream) const;
 
   // Operations on host memory and on the device's are numbered apart: one backend for each.
   std::uint64_t collectives_ = 0;
@@ -58,6 +62,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Event last_;
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;
+  std::atomic<bool> is_broken_ = false;
 };
 
 Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,

@@ -67,9 +67,11 @@ std::string document() {
   for (const Variable* variable : variables()) {
     if (variable->origin != origin) {
       origin = variable->origin;
-      out << "\n## " << (origin == "weft"   ? "Read and owned by weft"
-                           : origin == "NCCL" ? "Owned by NCCL, looked at by weft"
-                                              : text("Set by ", origin)) << "\n\n"
+      out << "\n## "
+          << (origin == "weft"   ? "Read and owned by weft"
+              : origin == "NCCL" ? "Owned by NCCL, looked at by weft"
+                                 : text("Set by ", origin))
+          << "\n\n"
           << "| variable | default | meaning |\n|---|---|---|\n";
     }
     out << "| `" << variable->name << "` | " << variable->fallback << " | " << variable->meaning << " |\n";

@@ -35,6 +35,7 @@ std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(task), completion});
+    waiting_.fetch_add(1, std::memory_order_relaxed);
     last_ = completion;
   }
   appended();
@@ -85,6 +86,7 @@ bool StreamState::advance(Entry& entry) {
     {
       const std::lock_guard lock(sticky_mutex_);
       sticky_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
     }
     entry.task.reset();
     entry.completion->fail(std::current_exception());
@@ -100,6 +102,7 @@ void StreamState::drop_all() noexcept {
     entry.completion->fail(dropped);
   }
   queue_.clear();
+  waiting_.store(0, std::memory_order_release);
 }
 
 void InlineStream::finish() noexcept {
@@ -119,7 +122,7 @@ void InlineStream::progress() {
     const bool finished = advance(front);
     lock.lock();
     if (!finished) break;
-    queue_.pop_front();
+    pop_front();
   }
   carrier_ = {};
 }
@@ -167,7 +170,7 @@ class QueuedStream final : public StreamState {
       for (Backoff backoff; !drop_.load() && !advance(front);) backoff.pause();
       lock.lock();
       if (drop_.load()) return drop_all();
-      queue_.pop_front();
+      pop_front();
     }
   }
 

@@ -74,6 +74,11 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual bool is_inline() const = 0;
   virtual bool runs_in_this_thread() = 0;
   bool idle();
+  /// Whether new work may be carried out by its caller, at the call: nothing is before it, and no error.
+  bool takes_work_at_once() const {
+    return waiting_.load(std::memory_order_acquire) == 0 && is_inline() &&
+           !failed_.load(std::memory_order_acquire);
+  }
 
  protected:
   struct Entry {
@@ -90,12 +95,19 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   /// The entry's task is complete, for the host.
   virtual void conclude(Completion& completion) { completion.succeed(); }
   void drop_all() noexcept;
+  /// Under the lock.
+  void pop_front() {
+    queue_.pop_front();
+    waiting_.fetch_sub(1, std::memory_order_release);
+  }
 
   std::mutex mutex_;
   std::deque<Entry> queue_;
   std::shared_ptr<Completion> last_;
 
  private:
+  std::atomic<std::size_t> waiting_{0};  // queue_.size(), for those who do not want the lock
+  std::atomic<bool> failed_{false};
   std::exception_ptr sticky_;
   std::mutex sticky_mutex_;
 };

@@ -1,5 +1,6 @@
 #include "common/command_line.hpp"
 
+#include <fstream>
 #include <iostream>
 #include <string_view>
 
@@ -36,6 +37,18 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
   } catch (const po::error& error) {
     throw Error(ErrorKind::usage, error.what(), text(help, " shows what there is"));
   }
+}
+
+void write(const std::string& path, const std::string& content) {
+  if (path == "-") {
+    std::cout << content << std::flush;
+    if (!std::cout) throw system_error("cannot write to standard output");
+    return;
+  }
+  std::ofstream file(path);
+  file << content;
+  file.close();
+  if (!file) throw system_error(text("cannot write ", path));
 }
 
 }  // namespace weft::tool

@@ -20,4 +20,7 @@ boost::program_options::variables_map parse(const std::vector<std::string>& argu
                                             const boost::program_options::options_description& description,
                                             const std::string& help);
 
+/// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
+void write(const std::string& path, const std::string& content);
+
 }  // namespace weft::tool

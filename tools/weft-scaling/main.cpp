@@ -75,8 +75,8 @@ int run(const std::vector<std::string>& arguments) {
   if (!speaks) return status;
   if (!connections.empty()) say("\ntransport\n" + scaling::to_text(connections));
   if (options.json) {
-    scaling::write(*options.json, options.sweep.empty() ? scaling::to_json(runs, connections)
-                                                        : scaling::to_json(swept, connections));
+    tool::write(*options.json, options.sweep.empty() ? scaling::to_json(runs, connections)
+                                                     : scaling::to_json(swept, connections));
   }
   if (trace) trace->write(*options.trace);
   if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';

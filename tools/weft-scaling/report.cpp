@@ -1,9 +1,8 @@
 #include "report.hpp"
 
 #include <boost/json.hpp>
-#include <fstream>
 #include <iomanip>
-#include <iostream>
+#include <ostream>
 
 #include "weft/core/error.hpp"
 
@@ -102,18 +101,6 @@ std::string sweep_row(const SweepRun& one) {
       << one.run.wire_bytes_per_step * 1e-6 << std::setprecision(3) << std::setw(8) << one.run.first_loss
       << " ->" << std::setw(6) << one.run.last_loss << '\n';
   return std::move(out).str();
-}
-
-void write(const std::string& path, const std::string& content) {
-  if (path == "-") {
-    std::cout << content << std::flush;
-    if (!std::cout) throw system_error("cannot write to standard output");
-    return;
-  }
-  std::ofstream file(path);
-  file << content;
-  file.close();
-  if (!file) throw system_error(text("cannot write ", path));
 }
 
 }  // namespace weft::scaling

@@ -23,7 +23,4 @@ std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>&
 /// {"sweep": [{"scaling": "weak|strong", "efficiency", and the keys of a run}], "transports": [...]}
 std::string to_json(const std::vector<SweepRun>& runs, const std::vector<Connection>& connections);
 
-/// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
-void write(const std::string& path, const std::string& content);
-
 }  // namespace weft::scaling

@@ -10,7 +10,8 @@
 
 #include <cstdint>
 #include <exception>
-#include <string>
+#include <string_view>
+#include <utility>
 
 #include "weft/core/deadline.hpp"
 #include "weft/core/event.hpp"
@@ -20,8 +21,9 @@ namespace weft {
 class Work {
  public:
   Work() = default;
-  Work(Event event, std::string operation, std::uint64_t number)
-      : event_(std::move(event)), operation_(std::move(operation)), number_(number) {}
+  /// @param operation a name that lasts for ever
+  Work(Event event, std::string_view operation, std::uint64_t number)
+      : event_(std::move(event)), operation_(operation), number_(number) {}
 
   bool done() const { return event_.done(); }
   std::exception_ptr error() const { return event_.error(); }
@@ -29,13 +31,13 @@ class Work {
   void wait(Deadline deadline = Deadline::never()) const;
 
   const Event& event() const { return event_; }
-  const std::string& operation() const { return operation_; }
+  std::string_view operation() const { return operation_; }
   /// Its place among the communicator's operations of its kind of numbering, from 1.
   std::uint64_t number() const { return number_; }
 
  private:
   Event event_;
-  std::string operation_ = "nothing";
+  std::string_view operation_ = "nothing";
   std::uint64_t number_ = 0;
 };
 

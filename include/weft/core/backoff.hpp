@@ -29,12 +29,7 @@ class Backoff {
     }
   }
   void reset() { *this = Backoff(); }
-
- private:
-  static constexpr int spins = 64;
-  static constexpr int yields = 2000;
-  static constexpr std::chrono::microseconds longest_sleep{1000};
-
+  /// Tells the core that this is a spin.
   static void relax() {
 #if defined(__x86_64__)
     _mm_pause();
@@ -42,6 +37,11 @@ class Backoff {
     asm volatile("yield");
 #endif
   }
+
+ private:
+  static constexpr int spins = 64;
+  static constexpr int yields = 2000;
+  static constexpr std::chrono::microseconds longest_sleep{1000};
 
   int turn_ = 0;
   std::chrono::microseconds sleep_{20};

@@ -14,20 +14,21 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static Deadline never() { return Deadline(Clock::now(), Clock::time_point::max()); }
+  /// Asks no clock: operations that are over at once take one.
+  static Deadline never() { return Deadline({}, Clock::time_point::max()); }
   static Deadline in(std::chrono::nanoseconds wait) {
     const auto now = Clock::now();
-    return wait >= Clock::time_point::max() - now ? never() : Deadline(now, now + wait);
+    return Deadline(now, wait >= Clock::time_point::max() - now ? Clock::time_point::max() : now + wait);
   }
 
-  bool passed() const { return Clock::now() >= end_; }
+  bool passed() const { return end_ != Clock::time_point::max() && Clock::now() >= end_; }
   Clock::time_point end() const { return end_; }
   /// What is left, never negative.
   std::chrono::nanoseconds left() const {
     const auto now = Clock::now();
     return now >= end_ ? std::chrono::nanoseconds{0} : end_ - now;
   }
-  /// Seconds from when the deadline was set until now; for messages.
+  /// Seconds from when the deadline was set until now, for messages; of one that never comes, meaningless.
   double waited_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
  private:

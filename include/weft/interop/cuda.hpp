@@ -10,7 +10,8 @@
 //   compute.run([&] { my_kernel<<<grid, block, 0, native_handle(compute)>>>(data); });
 //   wire.wait(compute.record());
 //
-// Launching on native_handle() outside run() is as good once poll() says that nothing is left in the host's queue.
+// Launching on native_handle() outside run() is as good once poll() says that nothing is left in the host's
+// queue.
 //
 // WRONG: launching there while work that waits for a host event is still queued: the launch overtakes it.
 

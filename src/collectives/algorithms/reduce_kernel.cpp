@@ -13,6 +13,7 @@ namespace {
 // A block of sums stays in the first-level cache while all sources pass through it and all destinations are
 // written from it: every byte of memory is touched once, and any destination may alias any source.
 constexpr std::int64_t block = 2048;
+constexpr std::size_t copied_block = 8192;
 
 template <class T>
 Accumulate<T> widen(T value) {
@@ -116,6 +117,24 @@ void reduce(std::span<const std::byte* const> sources, Destinations destinations
   }
 #endif
   dispatch(dtype, [&]<class T>(std::type_identity<T>) { reduce_typed<T>(sources, destinations, count, op); });
+}
+
+void copy(const std::byte* source, Destinations destinations, std::size_t bytes) {
+  std::size_t done = 0;
+#if WEFT_HAS_HIGHWAY
+  if (!destinations.streamed.empty()) {  // as a sum of one, which moves any bits
+    sum_f32({&source, 1}, destinations, static_cast<std::int64_t>(bytes / sizeof(float)), 1.0F);
+    done = bytes / sizeof(float) * sizeof(float);
+  }
+#endif
+  const bool single = destinations.cached.size() + destinations.streamed.size() == 1;
+  const std::size_t step = single ? bytes : copied_block;
+  for (; done < bytes; done += step) {
+    const std::size_t length = std::min(step, bytes - done);
+    for (const auto& some : {destinations.cached, destinations.streamed}) {
+      for (std::byte* destination : some) std::memmove(destination + done, source + done, length);
+    }
+  }
 }
 
 }  // namespace weft::detail

@@ -23,4 +23,7 @@ struct Destinations {
 void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
             DataType dtype, ReduceOp op);
 
+/// Every destination gets a copy; the source is read once. A destination may be the source.
+void copy(const std::byte* source, Destinations destinations, std::size_t bytes);
+
 }  // namespace weft::detail

@@ -20,12 +20,20 @@ std::size_t channels_bytes(int size) {
 
 std::size_t SharedGround::bytes_for(int size) {
   return lines_bytes(size) + channels_bytes(size) +
-         static_cast<std::size_t>(size) * Line::slots * 2 * staging_bytes;
+         static_cast<std::size_t>(size) * Line::slots * (small_bytes + 2 * staging_bytes);
 }
 
 SharedGround::SharedGround(int rank, int size, std::shared_ptr<SharedMapping> memory,
-                           std::chrono::nanoseconds timeout)
-    : rank_(rank), size_(size), memory_(std::move(memory)), timeout_(timeout) {
+                           std::chrono::nanoseconds timeout, int cores)
+    : rank_(rank),
+      size_(size),
+      memory_(std::move(memory)),
+      lines_(reinterpret_cast<Line*>(memory_->base())),
+      small_(memory_->base() + lines_bytes(size) + channels_bytes(size)),
+      staging_(small_ + static_cast<std::size_t>(size) * Line::slots * small_bytes),
+      timeout_(timeout),
+      crowded_(cores < size),
+      known_completed_(static_cast<std::size_t>(size)) {
   // Zeroed memory is a valid state of every atomic here; only the own line is touched, so nobody's arrival is
   // overwritten.
   line(rank).presence.store(Presence::here, std::memory_order_release);
@@ -36,39 +44,41 @@ SharedGround::~SharedGround() {
   line(rank_).presence.compare_exchange_strong(expected, Presence::left, std::memory_order_release);
 }
 
-Line& SharedGround::line(int rank) const {
-  return reinterpret_cast<Line*>(memory_->base())[rank];
-}
-
 Channel& SharedGround::channel(int from, int to) const {
   return reinterpret_cast<Channel*>(memory_->base() + lines_bytes(size_))[from * size_ + to];
 }
 
 std::byte* SharedGround::staging_in(int rank, std::uint64_t number) const {
-  return memory_->base() + lines_bytes(size_) + channels_bytes(size_) +
-         (static_cast<std::size_t>(rank) * Line::slots + number % Line::slots) * 2 * staging_bytes;
+  return staging_ + (static_cast<std::size_t>(rank) * Line::slots + number % Line::slots) * 2 * staging_bytes;
 }
 
 std::byte* SharedGround::staging_out(int rank, std::uint64_t number) const {
   return staging_in(rank, number) + staging_bytes;
 }
 
-bool SharedGround::everybody_at(std::uint64_t number, std::uint64_t progress) const {
+bool SharedGround::slot_is_free(std::uint64_t number) {
+  if (number <= Line::slots) return true;
+  const std::uint64_t before = number - Line::slots;
+  if (!is_through(before)) return false;
   for (int other = 0; other < size_; ++other) {
-    if (card(other, number).progress.load(std::memory_order_acquire) < progress) return false;
+    std::uint64_t& known = known_completed_[static_cast<std::size_t>(other)];
+    if (other == rank_ || known >= before) continue;
+    known = line(other).completed.load(std::memory_order_acquire);
+    if (known < before) return false;
   }
   return true;
 }
 
-bool SharedGround::slot_is_free(std::uint64_t number) const {
-  if (number <= Line::slots) return true;
-  const auto progress = completed(number - Line::slots);
-  return progress && everybody_at(number - Line::slots, *progress);
-}
-
-std::optional<std::uint64_t> SharedGround::completed(std::uint64_t number) const {
-  const Completed& latest = completed_[number % Line::slots];
-  return latest.number == number ? std::optional(latest.progress) : std::nullopt;
+// Operations on different streams end in any order; what is told is up to where all have.
+void SharedGround::complete(std::uint64_t number) {
+  completed_beyond_ |= std::uint64_t{1} << (number - completed_ - 1);
+  while ((completed_beyond_ & 1) != 0) {
+    completed_beyond_ >>= 1;
+    ++completed_;
+  }
+  line(rank_).completed.store(completed_, std::memory_order_release);
+  // The next card is owned by this core again before it is written.
+  __builtin_prefetch(&card(rank_, number + 1), 1);
 }
 
 void Engagement::carry_on() noexcept {
@@ -82,20 +92,23 @@ void Engagement::carry_on() noexcept {
 }
 
 void SharedGround::engage(Engagement& work) {
-  const std::lock_guard lock(engaged_mutex_);
+  const std::lock_guard lock(turn_);
   engaged_.push_back(&work);
 }
 
 void SharedGround::dismiss(Engagement& work) noexcept {
-  const std::lock_guard lock(engaged_mutex_);
+  const std::lock_guard lock(turn_);
   std::erase(engaged_, &work);
 }
 
 void SharedGround::carry_on() {
-  const std::unique_lock lock(engaged_mutex_, std::try_to_lock);
-  if (!lock) return;
-  for (Engagement* work : engaged_) work->carry_on();
-  std::erase_if(engaged_, [](const Engagement* work) { return work->over(); });
+  bool waits = true;
+  if (const auto alone = try_alone()) {
+    for (Engagement* work : engaged_) work->carry_on();
+    std::erase_if(engaged_, [](const Engagement* work) { return work->over(); });
+    waits = !engaged_.empty();
+  }
+  if (waits && crowded_) give_way();
 }
 
 std::optional<std::string> SharedGround::lost(int rank) const {
@@ -112,11 +125,19 @@ std::optional<std::string> SharedGround::lost(int rank) const {
   return died(rank);
 }
 
-std::string SharedGround::missing_at(std::uint64_t number, std::uint64_t progress) const {
+void SharedGround::expect_present(const std::function<bool(int rank)>& here) const {
+  for (int other = 0; other < size_; ++other) {
+    // In this order: a rank may arrive, finish and leave between the two looks, and that is no loss.
+    const auto reason = lost(other);
+    if (reason && !here(other)) throw Error(ErrorKind::peer_lost, *reason);
+  }
+}
+
+std::string SharedGround::missing(const std::function<bool(int rank)>& here) const {
   std::ostringstream out;
   const char* separator = "";
   for (int other = 0; other < size_; ++other) {
-    if (card(other, number).progress.load(std::memory_order_acquire) >= progress) continue;
+    if (here(other)) continue;
     out << separator << "rank " << other;
     separator = ", ";
     const std::uint64_t at = line(other).operation.load(std::memory_order_relaxed);
@@ -141,6 +162,7 @@ void SharedGround::give_up(const std::string& reason) noexcept {
 bool Patience::time_to_look() {
   if (++polls_ % 64 != 0) return false;
   const auto now = Deadline::Clock::now();
+  if (!deadline_) deadline_ = Deadline::in(timeout_);
   if (now < next_look_) return false;
   next_look_ = now + std::chrono::milliseconds(5);
   return true;

@@ -5,22 +5,27 @@
 // peers cannot reach, and a `Channel` to every other rank for messages.
 //
 // A collective takes the card slot of its number on every rank. A rank posts what it is about to do and how
-// far it is with it in one cache line, and a "meeting" is a store of the own progress and a look at the
-// others': whoever sees the progress may rely on the card. Several operations can be under way at once, each
-// in its slot; a slot is free again when the operation that had it is complete and everybody has said that it
-// reads its cards no more.
+// far it is with it, and a "meeting" is a store of the own progress and a look at the others': whoever sees
+// the progress may rely on the card. What fits travels in the card itself or beside it, so that one meeting
+// is all a small operation needs. Several operations can be under way at once, each in its slot; a slot is
+// free again when every rank has said that it is through with all operations up to the one that had it. Cards
+// carry that word along, so it costs nothing where ranks keep talking.
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/backend.hpp"
+#include "weft/core/backoff.hpp"
 #include "weft/core/deadline.hpp"
 #include "weft/core/node_heap.hpp"
 
@@ -33,27 +38,45 @@ struct Address {
 };
 
 /// How far an operation is: its number, and the meetings it has reached. Grows in every slot.
+inline constexpr int meeting_bits = 24;  // staging cuts an operation into at most millions of chunks
 constexpr std::uint64_t progress_of(std::uint64_t operation, std::uint64_t meetings) {
-  constexpr int bits = 24;  // staging cuts an operation into at most millions of chunks
-  return operation << bits | meetings;
+  return operation << meeting_bits | meetings;
+}
+constexpr std::uint64_t number_in(std::uint64_t progress) {
+  return progress >> meeting_bits;
 }
 
-/// What a rank is about to do; compared by all.
+/// What a rank is about to do; compared by all. The first line is all that an operation of a few elements
+/// needs.
 struct alignas(128) Card {
+  static constexpr std::size_t room = 64;
+
   std::atomic<std::uint64_t> progress{0};
-  std::uint64_t number = 0;
+  std::uint64_t completed = 0;  ///< this rank is through with every operation up to this one
   std::int64_t count = 0;
   Collective kind = Collective::barrier;
   DataType dtype = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
+  std::byte data[room] = {};
   Address in;
   Address out;
 
   Operation operation() const {
-    return {.kind = kind, .number = number, .count = count, .dtype = dtype, .op = op, .root = root};
+    return {.kind = kind,
+            .number = number_in(progress.load(std::memory_order_relaxed)),
+            .count = count,
+            .dtype = dtype,
+            .op = op,
+            .root = root};
+  }
+  /// Of cards in the same slot, at the same meeting.
+  bool agrees_with(const Card& other) const {
+    return count == other.count && kind == other.kind && dtype == other.dtype && op == other.op &&
+           root == other.root;
   }
 };
+static_assert(sizeof(Card) == 128);
 
 enum class Presence : std::uint32_t { expected, here, left, failed };
 
@@ -69,6 +92,7 @@ struct alignas(128) Line {
   static constexpr std::size_t slots = 32;
 
   std::atomic<std::uint64_t> operation{0};  ///< number of the latest collective it has come to
+  std::atomic<std::uint64_t> completed{0};  ///< it is through with every collective up to this one
   std::atomic<Presence> presence{Presence::expected};
   char reason[160] = {};  ///< why it failed; written before `presence` says so
   Card cards[slots];
@@ -98,6 +122,10 @@ struct alignas(128) Channel {
 /// Work of one rank with its neighbours that is under way.
 class Engagement {
  public:
+  Engagement() = default;
+  /// Only before it is engaged.
+  Engagement(Engagement&&) noexcept {}
+  Engagement& operator=(Engagement&&) = delete;
   virtual ~Engagement() = default;
 
   bool over() const { return over_.load(std::memory_order_acquire); }
@@ -115,13 +143,42 @@ class Engagement {
   std::atomic<bool> over_{false};
 };
 
+/// Room for the addresses of one exchange, so that no operation allocates.
+struct Scratch {
+  std::vector<const std::byte*> sources{};
+  std::vector<std::byte*> cached{};
+  std::vector<std::byte*> streamed{};
+
+  void clear() {
+    sources.clear();
+    cached.clear();
+    streamed.clear();
+  }
+};
+
+/// A lock that is nearly always free and held shortly: taking it costs one exchange.
+class Turn {
+ public:
+  bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void lock() {
+    for (Backoff backoff; !try_lock();) backoff.pause();
+  }
+  void unlock() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
 class SharedGround {
  public:
   static constexpr std::size_t staging_bytes = 128 << 10;  ///< of a slot, each for what goes in and out
+  static constexpr std::size_t small_bytes = 1 << 10;      ///< of a slot, for an operation of one meeting
   static std::size_t bytes_for(int size);
 
   /// @param memory bytes_for(size) bytes, zeroed, that all ranks see
-  SharedGround(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout);
+  /// @param cores that the ranks have between them: with fewer than ranks, who waits gives its core away
+  SharedGround(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout,
+               int cores);
   virtual ~SharedGround();
   SharedGround(const SharedGround&) = delete;
   SharedGround& operator=(const SharedGround&) = delete;
@@ -129,10 +186,15 @@ class SharedGround {
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
-  Line& line(int rank) const;
+  Line& line(int rank) const { return lines_[rank]; }
   Channel& channel(int from, int to) const;
   std::byte* staging_in(int rank, std::uint64_t number) const;
   std::byte* staging_out(int rank, std::uint64_t number) const;
+  /// Where a rank puts up to small_bytes of an operation for the others.
+  std::byte* small(int rank, std::uint64_t number, std::size_t bytes) const {
+    if (bytes <= Card::room) return card(rank, number).data;
+    return small_ + (static_cast<std::size_t>(rank) * Line::slots + number % Line::slots) * small_bytes;
+  }
 
   /// What to tell peers about `bytes` bytes of this rank's memory.
   virtual Address publish(const void* memory, std::size_t bytes) const = 0;
@@ -142,16 +204,24 @@ class SharedGround {
 
   /// Of the operation with this number.
   Card& card(int rank, std::uint64_t number) const { return line(rank).cards[number % Line::slots]; }
-  bool everybody_at(std::uint64_t number, std::uint64_t progress) const;
-  /// Whether the operation that had the slot of `number` before is complete on this rank, and everybody has
-  /// read this rank's card of it.
-  bool slot_is_free(std::uint64_t number) const;
-  /// What free_slot() was told of this operation, if it was the latest in its slot.
-  std::optional<std::uint64_t> completed(std::uint64_t number) const;
-  /// @param progress what every rank reaches once it reads the operation's cards no more
-  void free_slot(std::uint64_t number, std::uint64_t progress) {
-    completed_[number % Line::slots] = {number, progress};
+  /// Whether this rank and all others are through with the operation that had the slot of `number` before.
+  bool slot_is_free(std::uint64_t number);
+  /// Whether this rank itself is.
+  bool is_through(std::uint64_t number) const { return number <= completed_; }
+  bool is_through(int rank, std::uint64_t number) const {
+    return line(rank).completed.load(std::memory_order_acquire) >= number;
   }
+  /// Up to where this rank is through with everything; for its cards.
+  std::uint64_t completed() const { return completed_; }
+  /// What a peer's card said about that.
+  void heard(int rank, std::uint64_t completed) {
+    auto& known = known_completed_[static_cast<std::size_t>(rank)];
+    known = std::max(known, completed);
+  }
+  void complete(std::uint64_t number);
+
+  /// For whoever has the right to carry work on.
+  Scratch& scratch() { return scratch_; }
 
   /// Has `work` carried on by every carry_on() until it is over or dismissed; the caller keeps it alive so
   /// long.
@@ -159,11 +229,24 @@ class SharedGround {
   void dismiss(Engagement& work) noexcept;
   /// Leaves it to the thread that is at it already, if one is.
   void carry_on();
+  /// Between two looks at a peer.
+  void give_way() const {
+    if (crowded_) {
+      std::this_thread::yield();
+    } else {
+      Backoff::relax();
+    }
+  }
+  bool crowded() const { return crowded_; }
+  /// The right to carry work on, which one thread has at a time, if nobody has it.
+  std::unique_lock<Turn> try_alone() { return {turn_, std::try_to_lock}; }
 
   /// "rank 1 (process 77) died", when a rank that is still needed can never come.
   std::optional<std::string> lost(int rank) const;
-  /// The ranks that have not come as far, with where they are; for messages.
-  std::string missing_at(std::uint64_t number, std::uint64_t progress) const;
+  /// @throws Error (peer_lost) when somebody who is not `here` is lost
+  void expect_present(const std::function<bool(int rank)>& here) const;
+  /// The ranks that are not `here`, with where they are; for messages.
+  std::string missing(const std::function<bool(int rank)>& here) const;
   void give_up(const std::string& reason) noexcept;
 
  protected:
@@ -174,32 +257,39 @@ class SharedGround {
   int rank_;
   int size_;
   std::shared_ptr<SharedMapping> memory_;
+  Line* lines_;
+  std::byte* small_;
+  std::byte* staging_;
   std::chrono::nanoseconds timeout_;
-  std::mutex engaged_mutex_;
+  bool crowded_;
+  Turn turn_;  // guards all below
   std::vector<Engagement*> engaged_;
-  struct Completed {
-    std::uint64_t number = 0;
-    std::uint64_t progress = 0;
-  };
-  std::array<Completed, Line::slots> completed_{};  // by slot: the latest
+  std::uint64_t completed_ = 0;
+  std::uint64_t completed_beyond_ = 0;          // bit i: operation completed_ + 1 + i
+  std::vector<std::uint64_t> known_completed_;  // by rank, what was heard
+  Scratch scratch_;
 };
 
 /// Decides when waiting has become an error: a lost peer at the next look (about every 5 ms), anybody at the
-/// deadline.
+/// deadline. Asks no clock before it has been polled a few times.
 class Patience {
  public:
-  explicit Patience(std::chrono::nanoseconds timeout) : deadline_(Deadline::in(timeout)) {}
+  explicit Patience(std::chrono::nanoseconds timeout) : timeout_(timeout) {}
   /// True when it is time to look whether everybody waited for is alive. Cheap enough for every poll.
   bool time_to_look();
-  bool exhausted() const { return deadline_.passed(); }
-  double waited_seconds() const { return deadline_.waited_seconds(); }
+  bool exhausted() const { return deadline_ && deadline_->passed(); }
+  double waited_seconds() const { return deadline_ ? deadline_->waited_seconds() : 0; }
 
  private:
-  Deadline deadline_;
-  Deadline::Clock::time_point next_look_ = Deadline::Clock::now() + std::chrono::milliseconds(5);
+  std::chrono::nanoseconds timeout_;
+  std::optional<Deadline> deadline_{};
+  Deadline::Clock::time_point next_look_{};
   int polls_ = 0;
 };
 
+/// Begins at once, in the caller's thread, and looks for the others about as long as it would take to queue
+/// it. Null: it is complete.
+std::unique_ptr<Engagement> begin_shared_collective(SharedGround& ground, const Operation& operation);
 std::unique_ptr<Engagement> make_shared_collective(SharedGround& ground, const Operation& operation);
 std::unique_ptr<Engagement> make_shared_transfers(SharedGround& ground, std::vector<Transfer> transfers);
 

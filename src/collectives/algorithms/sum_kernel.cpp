@@ -78,17 +78,22 @@ HWY_ATTR void sum_groups(std::span<const std::byte* const> sources, Destinations
     }
   }
   if (!destinations.streamed.empty()) hwy::FlushStream();  // before anybody is told that the sums are there
-  const hn::CappedTag<float, 1> one;
-  for (; i < count; ++i) {
-    auto sum = hn::LoadU(one, source(sources, 0, i));
-    for (std::size_t r = 1; r < sources.size(); ++r)
-      sum = hn::Add(sum, hn::LoadU(one, source(sources, r, i)));
-    sum = finish(sum);
-    for (const auto& some : {destinations.cached, destinations.streamed}) {
-      for (std::byte* const destination : some)
-        hn::StoreU(sum, one, reinterpret_cast<float*>(destination) + i);
+  const auto rest = [&](auto tag) HWY_ATTR {
+    const std::size_t width = hn::Lanes(tag);
+    for (; i + width <= count; i += width) {
+      auto sum = hn::LoadU(tag, source(sources, 0, i));
+      for (std::size_t r = 1; r < sources.size(); ++r)
+        sum = hn::Add(sum, hn::LoadU(tag, source(sources, r, i)));
+      sum = finish(sum);
+      for (const auto& some : {destinations.cached, destinations.streamed}) {
+        for (std::byte* const destination : some)
+          hn::StoreU(sum, tag, reinterpret_cast<float*>(destination) + i);
+      }
     }
-  }
+  };
+  rest(d);
+  rest(hn::CappedTag<float, 4>());
+  rest(hn::CappedTag<float, 1>());
 }
 
 // Streaming stores take whole vectors at aligned addresses only.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "collectives/backends/shared_backend.hpp"
+#include "collectives/cores.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/node_heap.hpp"
 
@@ -39,14 +40,19 @@ struct Introduction {
   int heap_fd = 0;
   std::size_t heap_bytes = 0;
   int ground_fd = -1;  ///< of the first rank only
+  Cores cores = Cores::of_this_thread();
 
-  std::string note() const { return text(pid, " ", heap_fd, " ", heap_bytes, " ", ground_fd); }
+  std::string note() const {
+    return text(pid, " ", heap_fd, " ", heap_bytes, " ", ground_fd, " ", cores.note());
+  }
   static Introduction from(const std::string& note) {
     Introduction result;
     std::istringstream in(note);
-    if (!(in >> result.pid >> result.heap_fd >> result.heap_bytes >> result.ground_fd)) {
+    std::string cores;
+    if (!(in >> result.pid >> result.heap_fd >> result.heap_bytes >> result.ground_fd >> cores)) {
       throw Error(ErrorKind::internal, text("a peer introduced itself as '", note, "'"));
     }
+    result.cores = Cores::from(cores);
     return result;
   }
 };
@@ -63,8 +69,8 @@ struct Peer {
 class HostGround final : public SharedGround {
  public:
   HostGround(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout,
-             std::shared_ptr<NodeHeap> heap, std::vector<Peer> peers)
-      : SharedGround(rank, size, std::move(memory), timeout),
+             int cores, std::shared_ptr<NodeHeap> heap, std::vector<Peer> peers)
+      : SharedGround(rank, size, std::move(memory), timeout, cores),
         heap_(std::move(heap)),
         peers_(std::move(peers)) {}
 
@@ -123,13 +129,15 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
     everybody.push_back(Introduction::from(note));
   }
   std::vector<Peer> peers;
+  Cores cores = mine.cores;
   for (const Introduction& one : everybody) {
+    cores.add(one.cores);
     peers.emplace_back(one.pid, MemoryFile::of_process(one.pid, one.heap_fd, one.heap_bytes).map());
   }
   auto memory = std::make_shared<SharedMapping>(
       MemoryFile::of_process(everybody[0].pid, everybody[0].ground_fd, bytes).map());
   auto ground = std::make_shared<HostGround>(rendezvous->rank(), rendezvous->size(), std::move(memory),
-                                             timeout, std::move(heap), std::move(peers));
+                                             timeout, cores.count(), std::move(heap), std::move(peers));
   // Nobody closes a descriptor that others still have to open.
   rendezvous->all_gather("", "connect within the node: memory is mapped", deadline);
   return std::make_shared<HostBackend>(std::move(ground));

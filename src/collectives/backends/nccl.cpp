@@ -84,7 +84,8 @@ class NcclCollective final : public NcclTask {
  public:
   NcclCollective(std::shared_ptr<nccl::Issuer> issuer, cuda::Timeline& timeline, const Operation& operation,
                  std::shared_ptr<void> scratch)
-      : NcclTask(std::move(issuer), timeline, {detail::name(operation.kind), operation.number, operation}),
+      : NcclTask(std::move(issuer), timeline,
+                 {std::string(detail::name(operation.kind)), operation.number, operation}),
         operation_(operation),
         scratch_(std::move(scratch)) {}
 

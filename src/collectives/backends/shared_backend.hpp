@@ -2,7 +2,7 @@
 // The backend of ranks that share memory: `self`, `threads` and `host` within a node differ only in the
 // ground they meet on and in how a sub-group makes its own.
 
-#include <functional>
+#include <memory>
 
 #include "collectives/algorithms/shared_bulletin.hpp"
 #include "collectives/algorithms/shared_ground.hpp"
@@ -10,23 +10,18 @@
 
 namespace weft::detail {
 
-/// Starts when its turn on the stream comes, and is then carried on by whoever waits for anything on this
-/// ground.
+/// Is carried on by whoever waits for anything on this ground, once its turn on the stream has come.
 class SharedTask final : public Task {
  public:
-  using Start = std::function<std::unique_ptr<Engagement>()>;
-
-  SharedTask(std::shared_ptr<SharedGround> ground, Start start)
-      : ground_(std::move(ground)), start_(std::move(start)) {}
+  SharedTask(std::shared_ptr<SharedGround> ground, std::unique_ptr<Engagement> work)
+      : ground_(std::move(ground)), work_(std::move(work)) {}
   ~SharedTask() override {
-    if (work_) ground_->dismiss(*work_);  // also when it is over: another thread may be just leaving it
+    if (engaged_) ground_->dismiss(*work_);  // also when it is over: another thread may be just leaving it
   }
 
   bool advance() override {
-    if (!work_) {
-      work_ = start_();
-      ground_->engage(*work_);
-    }
+    if (!engaged_) ground_->engage(*work_);
+    engaged_ = true;
     if (!work_->over()) ground_->carry_on();
     if (!work_->over()) return false;
     work_->rethrow();
@@ -35,8 +30,8 @@ class SharedTask final : public Task {
 
  private:
   std::shared_ptr<SharedGround> ground_;
-  Start start_;
   std::unique_ptr<Engagement> work_;
+  bool engaged_ = false;
 };
 
 class SharedBackend : public Backend {
@@ -44,13 +39,14 @@ class SharedBackend : public Backend {
   explicit SharedBackend(std::shared_ptr<SharedGround> ground) : ground_(std::move(ground)) {}
 
   std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
-    return std::make_unique<SharedTask>(
-        ground_, [ground = ground_.get(), operation] { return make_shared_collective(*ground, operation); });
+    return std::make_unique<SharedTask>(ground_, make_shared_collective(*ground_, operation));
+  }
+  std::unique_ptr<Task> begin(const Operation& operation, const Stream&) override {
+    auto rest = begin_shared_collective(*ground_, operation);
+    return rest ? std::make_unique<SharedTask>(ground_, std::move(rest)) : nullptr;
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
-    return std::make_unique<SharedTask>(ground_, [ground = ground_.get(), transfers = std::move(transfers)] {
-      return make_shared_transfers(*ground, transfers);
-    });
+    return std::make_unique<SharedTask>(ground_, make_shared_transfers(*ground_, std::move(transfers)));
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return ground_->allocate(dtype, count); }
   bool overlaps() const override { return true; }

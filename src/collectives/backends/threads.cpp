@@ -5,6 +5,7 @@
 
 #include "collectives/backends/shared_backend.hpp"
 #include "collectives/communicator_state.hpp"
+#include "collectives/cores.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -14,7 +15,8 @@ namespace {
 class ThreadsGround final : public SharedGround {
  public:
   ThreadsGround(int rank, int size, std::shared_ptr<SharedMapping> memory, const ThreadsOptions& options)
-      : SharedGround(rank, size, std::move(memory), options.timeout), options_(options) {}
+      : SharedGround(rank, size, std::move(memory), options.timeout, Cores::of_this_thread().count()),
+        options_(options) {}
 
   const ThreadsOptions& options() const { return options_; }
 

@@ -1,0 +1,152 @@
+#include "collectives/algorithms/shared_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/algorithms/reduce_kernel.hpp"
+#include "collectives/algorithms/slices.hpp"
+
+namespace weft::detail {
+namespace {
+
+// From here on a broadcast is worth the second look at everybody's card lines that dividing it takes.
+constexpr std::size_t spread_bytes = 16 << 10;
+
+}  // namespace
+
+SharedExchange::SharedExchange(SharedGround& ground, const Operation& operation)
+    : ground_(ground), operation_(operation), way_(Way::direct) {
+  if (bytes(operation_.count * parts()) <= SharedGround::small_bytes) way_ = Way::small;
+}
+
+void SharedExchange::post(Card& own) const {
+  const ConstView& in = operation_.in;
+  if (!is_small()) {
+    own.in = ground_.publish(in.data(), in.size_bytes());
+    own.out = ground_.publish(operation_.out.data(), operation_.out.size_bytes());
+  } else if (has_input(ground_.rank()) && in.size_bytes() > 0) {
+    std::memcpy(ground_.small(ground_.rank(), operation_.number, in.size_bytes()), in.data(),
+                in.size_bytes());
+  }
+}
+
+void SharedExchange::choose_way() {
+  chunk_ = operation_.count;
+  if (is_small()) return;
+  bool outputs_reachable = true;
+  for (int other = 0; other < ground_.size(); ++other) {
+    const Card& theirs = card(other);
+    const bool output_needed = outputs_are_shared() && writes(other);
+    if ((has_input(other) && !theirs.in.reachable) || (output_needed && !theirs.out.reachable))
+      way_ = Way::staged;
+    outputs_reachable = outputs_reachable && theirs.out.reachable;
+  }
+  if (way_ == Way::staged) {
+    const auto room = static_cast<std::int64_t>(SharedGround::staging_bytes / size_of(operation_.dtype));
+    chunk_ = std::max<std::int64_t>(1, room / parts());
+  }
+  spreads_ = operation_.kind == Collective::broadcast && way_ == Way::direct && outputs_reachable &&
+             bytes(operation_.count) >= spread_bytes;
+}
+
+bool SharedExchange::next_chunk() {
+  begin_ += length_;
+  length_ = std::min(chunk_, operation_.count - begin_);
+  return length_ > 0;
+}
+
+void SharedExchange::copy_in() {
+  if (way_ != Way::staged || !has_input(ground_.rank())) return;
+  std::byte* staging = ground_.staging_in(ground_.rank(), operation_.number);
+  for (std::int64_t part = 0; part < parts(); ++part) {
+    std::memcpy(staging + bytes(part * length_),
+                operation_.in.bytes() + bytes(part * operation_.count + begin_), bytes(length_));
+  }
+}
+
+const std::byte* SharedExchange::input(int rank) const {
+  const std::int64_t part = takes_part_of_every_input() ? ground_.rank() : 0;
+  switch (way_) {
+    case Way::small:
+      return ground_.small(rank, operation_.number, bytes(operation_.count * parts())) +
+             bytes(part * operation_.count);
+    case Way::direct:
+      return ground_.resolve(rank, card(rank).in) + bytes(part * operation_.count + begin_);
+    case Way::staged:
+      break;
+  }
+  return ground_.staging_in(rank, operation_.number) + bytes(part * length_);
+}
+
+std::byte* SharedExchange::output(int rank) const {
+  if (way_ == Way::small || operation_.kind == Collective::reduce_scatter)
+    return operation_.out.bytes() + bytes(begin_);
+  return way_ == Way::direct ? ground_.resolve(rank, card(rank).out) + bytes(begin_)
+                             : ground_.staging_out(rank, operation_.number);
+}
+
+void SharedExchange::exchange() {
+  if (operation_.reduces()) {
+    reduce_my_share();
+  } else if (spreads_) {
+    spread_my_slice();
+  } else {
+    pull();
+  }
+}
+
+void SharedExchange::reduce_my_share() {
+  const int size = ground_.size();
+  const int self = ground_.rank();
+  const bool alone = is_small() || operation_.kind == Collective::reduce_scatter;
+  if (is_small() && operation_.kind == Collective::reduce && self != operation_.root) return;
+  const Slice mine = alone ? Slice{0, length_} : slice_of(length_, self, size, operation_.dtype);
+  if (mine.count == 0) return;
+  const std::size_t begin = bytes(mine.begin);
+
+  Scratch& scratch = ground_.scratch();
+  scratch.clear();
+  for (int other = 0; other < size; ++other) scratch.sources.push_back(input(other) + begin);
+  if (alone) scratch.cached.push_back(output(self));
+  for (int other = 0; other < size && !alone; ++other) {
+    if (!writes(other)) continue;
+    const bool streams = other != self && streams_to_peers(bytes(length_));
+    (streams ? scratch.streamed : scratch.cached).push_back(output(other) + begin);
+  }
+  reduce(scratch.sources, {scratch.cached, scratch.streamed}, mine.count, operation_.dtype, operation_.op);
+}
+
+void SharedExchange::spread_my_slice() {
+  const Slice mine = slice_of(length_, ground_.rank(), ground_.size(), operation_.dtype);
+  if (mine.count == 0) return;
+  Scratch& scratch = ground_.scratch();
+  scratch.clear();
+  for (int other = 0; other < ground_.size(); ++other) {
+    if (other == operation_.root) continue;
+    const bool streams = other != ground_.rank() && streams_to_peers(bytes(length_));
+    (streams ? scratch.streamed : scratch.cached).push_back(output(other) + bytes(mine.begin));
+  }
+  copy(input(operation_.root) + bytes(mine.begin), {scratch.cached, scratch.streamed}, bytes(mine.count));
+}
+
+void SharedExchange::pull() {
+  const bool from_all = operation_.kind != Collective::broadcast;
+  const bool streams = streams_home(operation_.out.size_bytes());
+  for (int other = 0; other < ground_.size(); ++other) {
+    if (!from_all && (other != operation_.root || ground_.rank() == operation_.root)) continue;
+    const std::int64_t part = from_all ? other : 0;
+    std::byte* destination = operation_.out.bytes() + bytes(part * operation_.count + begin_);
+    const std::byte* source = input(other);
+    if (source == destination) continue;
+    const std::span to(&destination, 1);
+    copy(source, streams ? Destinations{{}, to} : Destinations{to}, bytes(length_));
+  }
+}
+
+void SharedExchange::copy_out() {
+  if (way_ != Way::staged || !outputs_are_shared() || !writes(ground_.rank())) return;
+  std::memcpy(operation_.out.bytes() + bytes(begin_), ground_.staging_out(ground_.rank(), operation_.number),
+              bytes(length_));
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,54 @@
+#pragma once
+// Who carries an operation out: weft, and what it is compared with.
+
+#include <memory>
+#include <string>
+
+#include "case.hpp"
+#include "weft/collectives/communicator.hpp"
+
+namespace weft::bench {
+
+/// A contestant's own memory: two buffers of the largest case, of which an operation in place uses one.
+struct Memory {
+  Buffer first;
+  Buffer second;
+
+  std::byte* input(const Case& which) { return first.view().bytes() + which.in_offset(); }
+  std::byte* output(const Case& which) {
+    return (which.in_place ? first : second).view().bytes() + which.out_offset();
+  }
+};
+
+/// Everything but name() is collective.
+class Contestant {
+ public:
+  virtual ~Contestant() = default;
+  virtual std::string name() const = 0;
+  /// Carries the operation out so often, one after the other.
+  virtual void run(const Case& which, int times) = 0;
+  Memory& memory() { return memory_; }
+
+ protected:
+  explicit Contestant(Memory memory) : memory_(std::move(memory)) {}
+
+ private:
+  Memory memory_;
+};
+
+/// @param bytes of the largest case; `second` buffer only where `out_of_place`
+/// @param arena memory that the node's ranks reach; else private memory
+std::unique_ptr<Contestant> make_weft(const Communicator& comm, std::size_t bytes, bool out_of_place,
+                                      bool arena);
+
+/// Open MPI's own collectives on private memory: what a program that calls MPI gets. 16-bit types travel with
+/// a user-defined operation, for MPI has none. @throws Error (usage) without MPI
+std::unique_ptr<Contestant> make_mpi(std::size_t bytes, bool out_of_place);
+
+/// The same memory traffic as weft's operations in shared memory, by the same kernels, with one bare spin
+/// barrier after each operation and nothing else: no arguments checked, nobody told, nobody missed.
+/// @throws Error (usage) between nodes
+std::unique_ptr<Contestant> make_bound(const Communicator& comm, const World& world, std::size_t bytes,
+                                       bool out_of_place);
+
+}  // namespace weft::bench

@@ -1,0 +1,178 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "common/command_line.hpp"
+#include "report.hpp"
+#include "weft/core/error.hpp"
+#include "weft/interop/mpi.hpp"
+
+namespace {
+
+using namespace weft;
+
+/// The peer is not slowed by locks that only weft would need: MPI_THREAD_SINGLE.
+class PeersMpi {
+ public:
+  explicit PeersMpi(bool wanted) {
+#if WEFT_HAS_MPI
+    if (!wanted) return;
+    MPI_Init(nullptr, nullptr);
+    ours_ = true;
+#else
+    if (wanted) (void)bench::make_mpi(0, false);  // says why not
+#endif
+  }
+  ~PeersMpi() {
+#if WEFT_HAS_MPI
+    if (ours_ && std::uncaught_exceptions() == 0) MPI_Finalize();
+#endif
+  }
+  PeersMpi(const PeersMpi&) = delete;
+  PeersMpi& operator=(const PeersMpi&) = delete;
+
+ private:
+  bool ours_ = false;
+};
+
+void check(const bench::Options& options, const World& world) {
+  if (options.root < 0 || options.root >= world.size()) {
+    throw Error(ErrorKind::usage,
+                text("--root ", options.root, " is not a rank from 0 to ", world.size() - 1));
+  }
+  if (options.compares_with("mpi") && world.launcher() != Launcher::mpi && world.size() > 1) {
+    throw Error(ErrorKind::usage,
+                text("--against mpi, but the ranks were started by ", name(world.launcher())),
+                "start them with mpirun");
+  }
+}
+
+std::vector<std::string> places(const World& world) {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  char line[512];
+  std::snprintf(line, sizeof(line), "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s", world.rank(),
+                0, static_cast<int>(getpid()), host, 0, "host", "CPU");
+  return world.rendezvous()->all_gather(line, "weft-bench", Deadline::in(world.connect_timeout()));
+}
+
+/// All rows of one collective, type and operation.
+class Table {
+ public:
+  Table(const bench::Options& options, Communicator& comm,
+        const std::vector<std::unique_ptr<bench::Contestant>>& contestants, bench::Report& report)
+      : options_(options), comm_(comm), contestants_(contestants), report_(report) {}
+
+  void measure(const bench::Case& like) {
+    if (speaks()) report_.heading(like);
+    for (const bench::Case& which : bench::cases(options_.sizes, like)) {
+      bench::Row row{which, one(which, false), one(which, true)};
+      if (speaks()) report_.row(row);
+      rows_.push_back(std::move(row));
+    }
+  }
+  bool speaks() const { return comm_.rank() == 0; }
+  const std::vector<bench::Row>& rows() const { return rows_; }
+
+ private:
+  std::optional<bench::Result> one(bench::Case which, bool in_place) {
+    which.in_place = in_place;
+    const bool only = !bench::exists(which.op, !in_place);
+    const bool wanted = only || (in_place ? options_.in_place : options_.out_of_place);
+    if (!wanted || !bench::exists(which.op, in_place)) return std::nullopt;
+    return bench::measure(comm_, which, contestants_, options_.effort);
+  }
+
+  const bench::Options& options_;
+  Communicator& comm_;
+  const std::vector<std::unique_ptr<bench::Contestant>>& contestants_;
+  bench::Report& report_;
+  std::vector<bench::Row> rows_;
+};
+
+struct Verdict {
+  std::int64_t wrong = 0;
+  double bus_bandwidth = 0;  ///< mean
+  std::vector<std::string> slower;
+};
+
+Verdict judge(const bench::Options& options, const std::vector<bench::Row>& rows) {
+  Verdict verdict;
+  int count = 0;
+  for (const bench::Row& row : rows) {
+    for (const auto& result : {row.out_of_place, row.in_place}) {
+      if (!result) continue;
+      ++count;
+      verdict.wrong += result->wrong;
+      verdict.bus_bandwidth += result->bus_bandwidth();
+      for (const bench::Against& one : result->against) {
+        if (!options.expect || one.ratio >= *options.expect) continue;
+        verdict.slower.push_back(text(name(row.which.op), " of ", row.which.bytes(), " bytes ",
+                                      result->which.in_place ? "in place" : "out of place", ": ", one.ratio,
+                                      " times ", one.name, ", where --expect asks for ", *options.expect));
+      }
+    }
+  }
+  verdict.bus_bandwidth /= std::max(1, count);
+  return verdict;
+}
+
+std::vector<std::unique_ptr<bench::Contestant>> contestants(const bench::Options& options, const World& world,
+                                                            const Communicator& comm) {
+  std::size_t largest = options.sizes.last;
+  for (const bench::Case& one : bench::cases(
+           options.sizes, {.op = bench::Op::all_to_all, .dtype = DataType::f64, .ranks = comm.size()}))
+    largest = std::max(largest, one.bytes());
+  const bool out_of_place = options.out_of_place || !bench::exists(options.ops.back(), true);
+  std::vector<std::unique_ptr<bench::Contestant>> result;
+  result.push_back(bench::make_weft(comm, largest, out_of_place, options.arena));
+  for (const std::string& name : options.against) {
+    result.push_back(name == "mpi" ? bench::make_mpi(largest, out_of_place)
+                                   : bench::make_bound(comm, world, largest, out_of_place));
+  }
+  return result;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const bench::Options options = bench::parse(arguments);
+  if (options.help) {
+    std::cout << bench::help();
+    return 0;
+  }
+  const PeersMpi mpi(options.compares_with("mpi"));
+  const World world = World::from_environment();
+  check(options, world);
+  Communicator comm = connect(world);
+  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
+  bench::Report report(people, options, comm.backend(), places(world));
+  if (world.rank() == 0) report.begin();
+  const auto all = contestants(options, world, comm);
+  Table table(options, comm, all, report);
+  for (const bench::Op op : options.ops) {
+    for (const DataType dtype : options.dtypes) {
+      const std::vector<ReduceOp> redops = bench::reduces(op) ? options.redops : std::vector{ReduceOp::sum};
+      for (const ReduceOp redop : redops) {
+        table.measure({.op = op,
+                       .dtype = dtype,
+                       .redop = redop,
+                       .root = options.root,
+                       .rank = comm.rank(),
+                       .ranks = comm.size()});
+      }
+    }
+  }
+  const Verdict verdict = judge(options, table.rows());
+  if (world.rank() == 0) {
+    report.end(verdict.wrong, verdict.bus_bandwidth);
+    if (options.json) tool::write(*options.json, bench::to_json(table.rows()));
+    for (const std::string& line : verdict.slower) std::cerr << "weft-bench: " << line << '\n';
+  }
+  return verdict.wrong == 0 && verdict.slower.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return weft::tool::run_program("weft-bench", argc, argv, run);
+}

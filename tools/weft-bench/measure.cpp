@@ -1,0 +1,131 @@
+#include "measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "data.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Duel {
+ public:
+  Duel(Communicator& comm, const Case& which, const std::vector<std::unique_ptr<Contestant>>& contestants)
+      : comm_(comm), which_(which), contestants_(contestants) {}
+
+  /// Elements that are wrong after one run on fresh data, of all ranks.
+  std::int64_t check(Contestant& one) {
+    prepare(one);
+    comm_.barrier(stream_).wait();
+    one.run(which_, 1);
+    std::int64_t count = wrong(which_, result_of(one));
+    comm_.all_reduce(View(std::span(&count, 1)), ReduceOp::sum, stream_).wait();
+    return count;
+  }
+
+  std::vector<Timing> time(const Effort& effort) {
+    std::vector<int> batches;
+    for (const auto& one : contestants_) batches.push_back(batch_of(*one, effort));
+    std::vector<double> samples(contestants_.size() * static_cast<std::size_t>(effort.iterations));
+    for (std::size_t turn = 0; turn < static_cast<std::size_t>(effort.iterations); ++turn) {
+      for (std::size_t i = 0; i < contestants_.size(); ++i) {
+        const std::size_t who = (i + turn) % contestants_.size();
+        samples[who * static_cast<std::size_t>(effort.iterations) + turn] =
+            sample(*contestants_[who], batches[who]);
+      }
+    }
+    comm_.all_reduce(View(std::span(samples)), ReduceOp::max, stream_).wait();
+    std::vector<Timing> result;
+    for (std::size_t who = 0; who < contestants_.size(); ++who) {
+      const auto begin = samples.begin() + static_cast<std::ptrdiff_t>(who) * effort.iterations;
+      result.push_back(summary({begin, begin + effort.iterations}));
+    }
+    return result;
+  }
+
+ private:
+  void prepare(Contestant& one) {
+    Memory& memory = one.memory();
+    if (!which_.in_place || which_.op == Op::all_gather)
+      std::memset(memory.output(which_), 0, bytes(which_.out_count()));
+    if (which_.op == Op::broadcast && which_.rank != which_.root) {
+      std::memset(memory.input(which_), 0, bytes(which_.in_count()));
+    } else {
+      fill(which_, memory.input(which_));
+    }
+  }
+  // MPI puts its part of a reduce_scatter in place at the beginning of the buffer.
+  const std::byte* result_of(Contestant& one) const {
+    const bool first = one.name() == "mpi" && which_.op == Op::reduce_scatter && which_.in_place;
+    return first ? one.memory().input(which_) : one.memory().output(which_);
+  }
+  std::size_t bytes(std::int64_t count) const {
+    return static_cast<std::size_t>(count) * size_of(which_.dtype);
+  }
+
+  /// Seconds of one of `batch` operations. One more goes before, which finds its data where the others left
+  /// it.
+  double sample(Contestant& one, int batch) {
+    comm_.barrier(stream_).wait();
+    one.run(which_, 1);
+    const auto begin = Clock::now();
+    one.run(which_, batch);
+    return std::chrono::duration<double>(Clock::now() - begin).count() / batch;
+  }
+
+  /// As many operations as take about 0.1 ms, the same number on every rank.
+  int batch_of(Contestant& one, const Effort& effort) {
+    for (int i = 0; i < effort.warmup; ++i) one.run(which_, 1);
+    double seconds = std::min(sample(one, 1), sample(one, 2));
+    comm_.all_reduce(View(std::span(&seconds, 1)), ReduceOp::max, stream_).wait();
+    return static_cast<int>(std::clamp(1e-4 / seconds, 1.0, 1000.0));
+  }
+
+  static Timing summary(std::vector<double> samples) {
+    std::ranges::sort(samples);
+    const auto at = [&](double share) {
+      return samples[static_cast<std::size_t>(std::ceil(share * static_cast<double>(samples.size()))) - 1];
+    };
+    return {at(0.5), at(0.99)};
+  }
+
+  Communicator& comm_;
+  const Case& which_;
+  const std::vector<std::unique_ptr<Contestant>>& contestants_;
+  Stream stream_;
+};
+
+}  // namespace
+
+Result measure(Communicator& comm, const Case& which,
+               const std::vector<std::unique_ptr<Contestant>>& contestants, const Effort& effort) {
+  Duel duel(comm, which, contestants);
+  Result result{.which = which, .time = {}, .wrong = 0, .against = {}};
+  for (const auto& one : contestants) {
+    const std::int64_t count = duel.check(*one);
+    if (count == 0) continue;
+    if (one == contestants.front()) {
+      result.wrong += count;
+    } else {
+      throw Error(ErrorKind::internal,
+                  text(one->name(), " gave ", count, " wrong elements in ", name(which.op), " of ",
+                       which.bytes(), " bytes"),
+                  "there is nothing to compare with");
+    }
+  }
+  const std::vector<Timing> times = duel.time(effort);
+  result.time = times.front();
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    result.against.push_back(
+        {contestants[i]->name(), times[i], times[i].median_seconds / times.front().median_seconds});
+  }
+  result.wrong += duel.check(*contestants.front());  // also after all that repetition
+  return result;
+}
+
+}  // namespace weft::bench

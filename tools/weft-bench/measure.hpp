@@ -1,0 +1,42 @@
+#pragma once
+// Contestants take turns on one case, so that a machine that changes its speed changes it for all.
+
+#include <optional>
+
+#include "contestant.hpp"
+
+namespace weft::bench {
+
+struct Timing {
+  double median_seconds = 0;  ///< of one operation, of the slowest rank
+  double p99_seconds = 0;
+};
+
+struct Against {
+  std::string name;
+  Timing time;
+  double ratio = 0;  ///< its time / weft's
+};
+
+struct Result {
+  Case which;
+  Timing time;
+  std::int64_t wrong = 0;  ///< elements, of all ranks
+  std::vector<Against> against;
+
+  double algorithm_bandwidth() const {
+    return static_cast<double>(which.bytes()) / time.median_seconds * 1e-9;
+  }
+  double bus_bandwidth() const { return algorithm_bandwidth() * which.bus_factor(); }
+};
+
+struct Effort {
+  int iterations = 20;  ///< samples; each of as many operations as take about a tenth of a millisecond
+  int warmup = 5;
+};
+
+/// Collective. The first contestant is weft. @throws Error (internal) when another one gives wrong results
+Result measure(Communicator& comm, const Case& which,
+               const std::vector<std::unique_ptr<Contestant>>& contestants, const Effort& effort);
+
+}  // namespace weft::bench

@@ -1,0 +1,187 @@
+#include "options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "common/command_line.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::bench {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description description() {
+  po::options_description result("Options", 110);
+  result.add_options()  //
+      ("minbytes,b", po::value<std::string>()->value_name("SIZE"),
+       "smallest buffer in total (8); K, M, G are powers of 1024")                                   //
+      ("maxbytes,e", po::value<std::string>()->value_name("SIZE"), "largest buffer in total (64M)")  //
+      ("stepfactor,f", po::value<double>()->value_name("F"),
+       "each size is so many times the one before (2)")  //
+      ("stepbytes,i", po::value<std::string>()->value_name("SIZE"),
+       "instead: each size is so much larger than the one before")  //
+      ("iters,n", po::value<int>()->value_name("N"),
+       "samples of each row (20), each of as many operations as take 0.1 ms")              //
+      ("warmup-iters,w", po::value<int>()->value_name("N"), "operations before that (5)")  //
+      ("datatype,d", po::value<std::string>()->value_name("NAME"),
+       "element type (float), weft's or nccl-tests' name, or all")  //
+      ("op,o", po::value<std::string>()->value_name("NAME"),
+       "of reductions: sum, prod, max, min, avg (sum), or all")                         //
+      ("root,r", po::value<int>()->value_name("RANK"), "of broadcast and reduce (0)")   //
+      ("in-place", "only rows in place")                                                //
+      ("private", "buffers that only their own process reaches, instead of the arena")  //
+      ("against", po::value<std::string>()->value_name("LIST"),
+       "measure these too, taking turns: mpi (Open MPI's own collectives), bound (the same memory traffic "
+       "with no protocol)")  //
+      ("expect", po::value<double>()->value_name("RATIO"),
+       "end with 1 when weft is slower than RATIO times what it is measured against")  //
+      ("format", po::value<std::string>()->value_name("NAME"),
+       "nccl (as nccl-tests prints), osu (as OSU's benchmarks) or csv")  //
+      ("json", po::value<std::string>()->value_name("FILE"),
+       "write the figures to FILE, - for standard output")  //
+      ("help,h", "this text");
+  return result;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+template <class T>
+std::vector<T> every(int count) {
+  std::vector<T> result;
+  for (int i = 0; i < count; ++i) result.push_back(static_cast<T>(i));
+  return result;
+}
+
+std::vector<Op> ops_named(const std::string& word) {
+  if (word == "all") return every<Op>(static_cast<int>(op_names.size()));
+  return {op_named(word)};
+}
+
+Format format_named(const std::string& word) {
+  if (word == "nccl") return Format::nccl;
+  if (word == "osu") return Format::osu;
+  if (word == "csv") return Format::csv;
+  throw Error(ErrorKind::usage, text("--format '", word, "' is unknown"), "allowed are nccl, osu, csv");
+}
+
+std::vector<std::string> contestants(const std::string& list) {
+  std::vector<std::string> names = split(list);
+  for (const std::string& name : names) {
+    if (name != "mpi" && name != "bound")
+      throw Error(ErrorKind::usage, text("--against '", name, "' is unknown"), "allowed are mpi and bound");
+  }
+  if (names.empty()) throw Error(ErrorKind::usage, "--against is empty", "allowed are mpi and bound");
+  return names;
+}
+
+void check(const Options& options) {
+  const auto refuse_unless = [](bool right, const std::string& problem) {
+    if (!right) throw Error(ErrorKind::usage, problem);
+  };
+  const Sizes& sizes = options.sizes;
+  refuse_unless(sizes.first <= sizes.last,
+                text("--minbytes ", sizes.first, " is above --maxbytes ", sizes.last));
+  refuse_unless(sizes.first > 0, "--minbytes 0 is not a number of 1 or more");
+  refuse_unless(sizes.last <= std::size_t{1} << 40, text("--maxbytes ", sizes.last, " is above 1024 G"));
+  refuse_unless(sizes.step > 0 || (sizes.factor > 1 && sizes.factor <= 1e6),
+                text("--stepfactor ", sizes.factor, " is not a number above 1"));
+  refuse_unless(options.effort.iterations >= 1 && options.effort.iterations <= 1'000'000,
+                text("--iters ", options.effort.iterations, " is not a number from 1 to 1000000"));
+  refuse_unless(options.effort.warmup >= 0 && options.effort.warmup <= 1'000'000,
+                text("--warmup-iters ", options.effort.warmup, " is not a number from 0 to 1000000"));
+  refuse_unless(!options.expect || (*options.expect > 0 && std::isfinite(*options.expect)),
+                "--expect is not a number above 0");
+  refuse_unless(!options.expect || !options.against.empty(),
+                "--expect needs --against, which it is a ratio to");
+}
+
+}  // namespace
+
+bool Options::compares_with(const std::string& name) const {
+  return std::ranges::find(against, name) != against.end();
+}
+
+std::size_t bytes_named(const std::string& option, const std::string& word) {
+  std::istringstream in(word);
+  double number = 0;
+  std::string unit;
+  in >> number >> unit;
+  static const std::string units = "KMG";
+  const auto place =
+      unit.empty() ? 0 : units.find(unit.size() == 1 ? static_cast<char>(std::toupper(unit[0])) : ' ') + 1;
+  const double bytes = number * std::pow(1024.0, static_cast<double>(place));
+  if (word.empty() || (!unit.empty() && place == 0) || place > units.size() || !(number >= 0) ||
+      !(bytes < 1e18)) {
+    throw Error(ErrorKind::usage, text(option, " '", word, "' is not a size"),
+                "sizes are such as 8, 64K, 1.5M, 2G");
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options options;
+  std::vector<std::string> rest = arguments;
+  std::optional<std::string> collective;
+  if (!rest.empty() && !rest.front().starts_with('-')) {
+    collective = rest.front();
+    rest.erase(rest.begin());
+  }
+  const po::variables_map values = tool::parse(rest, description(), "weft-bench --help");
+  options.help = values.count("help") != 0;
+  if (options.help) return options;
+  if (!collective) {
+    throw Error(ErrorKind::usage, "no collective is named",
+                "the first argument is one, or all: weft-bench all_reduce");
+  }
+  options.ops = ops_named(*collective);
+  const auto word = [&](const char* name) { return values[name].as<std::string>(); };
+  const auto given = [&](const char* name) { return values.count(name) != 0; };
+  if (given("minbytes")) options.sizes.first = bytes_named("--minbytes", word("minbytes"));
+  if (given("maxbytes")) options.sizes.last = bytes_named("--maxbytes", word("maxbytes"));
+  if (given("stepbytes")) options.sizes.step = bytes_named("--stepbytes", word("stepbytes"));
+  if (given("stepfactor")) options.sizes.factor = values["stepfactor"].as<double>();
+  if (given("iters")) options.effort.iterations = values["iters"].as<int>();
+  if (given("warmup-iters")) options.effort.warmup = values["warmup-iters"].as<int>();
+  if (given("datatype")) {
+    options.dtypes =
+        word("datatype") == "all" ? every<DataType>(7) : std::vector{dtype_named(word("datatype"))};
+  }
+  if (given("op"))
+    options.redops = word("op") == "all" ? every<ReduceOp>(5) : std::vector{redop_named(word("op"))};
+  if (given("root")) options.root = values["root"].as<int>();
+  options.out_of_place = !given("in-place");
+  options.arena = !given("private");
+  if (given("against")) options.against = contestants(word("against"));
+  if (given("expect")) options.expect = values["expect"].as<double>();
+  if (given("format")) options.format = format_named(word("format"));
+  if (given("json")) options.json = word("json");
+  check(options);
+  return options;
+}
+
+std::string help() {
+  std::ostringstream out;
+  out << "weft-bench COLLECTIVE [options]\n\n"
+         "Measures a collective over the ranks that the launcher provides: ";
+  for (const char* const name : op_names) out << name << ", ";
+  out << "or all.\n"
+         "A row's time is the median over samples of the slowest rank; every row's results are checked.\n\n"
+      << description()
+      << "\nExamples:\n"
+         "  mpirun -n 2 weft-bench all_reduce -b 8 -e 64M -f 2 --against mpi,bound\n"
+         "  weft-launch -n 4 weft-bench all -d bf16 --format csv\n"
+         "  mpirun -n 2 weft-bench all_reduce -b 16K --in-place --against mpi --expect 3\n\n"
+         "Exit status: 0 done, 1 wrong results or less than --expect, 42 wrong usage, 75 a rank was lost or "
+         "did not "
+         "come, 70 a fault of the system.\n";
+  return std::move(out).str();
+}
+
+}  // namespace weft::bench

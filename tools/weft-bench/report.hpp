@@ -1,0 +1,45 @@
+#pragma once
+// What is printed: nccl-tests' and OSU's layouts to the letter, so that their parsers work; CSV and JSON with
+// all figures.
+
+#include <iosfwd>
+
+#include "options.hpp"
+#include "weft/collectives/communicator.hpp"
+
+namespace weft::bench {
+
+/// Both places of one case; what was not measured is missing.
+struct Row {
+  Case which;
+  std::optional<Result> out_of_place;
+  std::optional<Result> in_place;
+};
+
+class Report {
+ public:
+  /// @param devices a line a rank: "process 77 on host"
+  Report(std::ostream& out, const Options& options, std::string backend, std::vector<std::string> places)
+      : out_(out), options_(options), backend_(std::move(backend)), places_(std::move(places)) {}
+
+  void begin();
+  /// Before the rows of one collective, type and operation.
+  void heading(const Case& which);
+  void row(const Row& row);
+  void end(std::int64_t wrong, double mean_bus_bandwidth);
+
+ private:
+  void nccl_row(const Row& row);
+  void csv_row(const Result& result);
+
+  std::ostream& out_;
+  const Options& options_;
+  std::string backend_;
+  std::vector<std::string> places_;
+};
+
+std::string to_json(const std::vector<Row>& rows);
+/// nccl-tests' columns: as many digits as fit.
+std::string fitted(double value, int width);
+
+}  // namespace weft::bench
