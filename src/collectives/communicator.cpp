@@ -51,12 +51,6 @@ void check_count(Collective kind, std::int64_t whole, std::int64_t part, int siz
   }
 }
 
-/// The part (N-1)/N of `bytes` that leaves a rank.
-std::uint64_t others_share(std::size_t bytes, int size) {
-  return static_cast<std::uint64_t>(bytes) / static_cast<std::uint64_t>(size) *
-         static_cast<std::uint64_t>(size - 1);
-}
-
 }  // namespace
 
 int Communicator::rank() const {
@@ -120,7 +114,7 @@ Work Communicator::all_reduce(ConstView in, View out, ReduceOp op, const Stream&
   check_pair(kind, in, out, in, out);
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count(), .dtype = in.dtype(), .op = op}, stream,
-      2 * others_share(in.size_bytes(), size()));
+      {.shared = 2 * in.size_bytes()});
 }
 
 Work Communicator::reduce_scatter(ConstView in, View out, ReduceOp op, const Stream& stream) {
@@ -129,7 +123,7 @@ Work Communicator::reduce_scatter(ConstView in, View out, ReduceOp op, const Str
   check_pair(kind, in, out, in.slice(rank() * out.count(), out.count()), out);
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = out.count(), .dtype = in.dtype(), .op = op}, stream,
-      others_share(in.size_bytes(), size()));
+      {.shared = in.size_bytes()});
 }
 
 Work Communicator::all_gather(ConstView in, View out, const Stream& stream) {
@@ -137,7 +131,7 @@ Work Communicator::all_gather(ConstView in, View out, const Stream& stream) {
   check_count(kind, out.count(), in.count(), size());
   check_pair(kind, in, out, in, out.slice(rank() * in.count(), in.count()));
   return state_->issue({.kind = kind, .in = in, .out = out, .count = in.count(), .dtype = in.dtype()}, stream,
-                       others_share(out.size_bytes(), size()));
+                       {.shared = out.size_bytes()});
 }
 
 Work Communicator::broadcast(View data, int root, const Stream& stream) {
@@ -147,7 +141,7 @@ Work Communicator::broadcast(View data, int root, const Stream& stream) {
   const auto payload = rank() == root ? data.size_bytes() * static_cast<std::size_t>(size() - 1) : 0;
   return state_->issue(
       {.kind = kind, .in = data, .out = data, .count = data.count(), .dtype = data.dtype(), .root = root},
-      stream, payload);
+      stream, {.whole = payload});
 }
 
 Work Communicator::reduce(ConstView in, View out, ReduceOp op, int root, const Stream& stream) {
@@ -160,7 +154,7 @@ Work Communicator::reduce(ConstView in, View out, ReduceOp op, int root, const S
   check_pair(kind, in, out, in, out);
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count(), .dtype = in.dtype(), .op = op, .root = root},
-      stream, rank() == root ? 0 : in.size_bytes());
+      stream, {.whole = rank() == root ? 0 : in.size_bytes()});
 }
 
 Work Communicator::all_to_all(ConstView in, View out, const Stream& stream) {
@@ -171,11 +165,11 @@ Work Communicator::all_to_all(ConstView in, View out, const Stream& stream) {
   check_pair(kind, in, out, in, ConstView(nullptr, 0, in.dtype(), in.device()));
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count() / size(), .dtype = in.dtype()}, stream,
-      others_share(in.size_bytes(), size()));
+      {.shared = in.size_bytes()});
 }
 
 Work Communicator::barrier(const Stream& stream) {
-  return state_->issue({.kind = Collective::barrier}, stream, 0);
+  return state_->issue({.kind = Collective::barrier}, stream, {});
 }
 
 std::optional<Communicator> Communicator::split(std::optional<int> color, int key) {

@@ -62,17 +62,20 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
                                      std::shared_ptr<Trace> trace)
     : backend_(std::move(backend)),
       rendezvous_(std::move(rendezvous)),
+      rank_(rendezvous_->rank()),
+      size_(rendezvous_->size()),
       topology_(std::move(topology)),
       timeout_(timeout),
       trace_(std::move(trace)) {}
 
-Work CommunicatorState::issue(Operation operation, const Stream& stream, std::uint64_t payload) {
+Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Payload payload) {
   expect_intact();
   const std::string_view label = name(operation.kind);
   const Device memory = operation.kind == Collective::barrier ? stream.device() : operation.in.device();
   check_stream(label, memory, stream);
   operation.number = memory.is_host() ? ++collectives_ : ++device_collectives_;
-  wire_bytes_ += payload;
+  sent_ += payload.whole;
+  shared_ += payload.shared;
   const bool its_turn =
       memory.is_host() && backend_->overlaps() && !trace_ && Behind::of(stream)->takes_work_at_once();
   auto task = its_turn ? begin(operation, stream) : backend_->start(operation, stream);
@@ -103,7 +106,7 @@ std::unique_ptr<Task> CommunicatorState::begin(const Operation& operation, const
 Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
   expect_intact();
   for (const Transfer& transfer : transfers) {
-    if (transfer.sends && transfer.peer != rank()) wire_bytes_ += transfer.out.size_bytes();
+    if (transfer.sends && transfer.peer != rank()) sent_ += transfer.out.size_bytes();
   }
   constexpr std::string_view label = "send/receive group";
   const Device memory = transfers.empty() ? stream.device() : transfers.front().device();

@@ -12,21 +12,29 @@
 
 namespace weft::detail {
 
+/// What a rank sends to others by an operation's own count, in bytes.
+struct Payload {
+  std::uint64_t whole = 0;
+  std::uint64_t shared = 0;  ///< of which all but this rank's part, (N-1)/N, goes to others
+};
+
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
   CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
                     Topology topology, std::chrono::nanoseconds timeout, std::shared_ptr<Trace> trace);
 
-  int rank() const { return rendezvous_->rank(); }
-  int size() const { return rendezvous_->size(); }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
   const Topology& topology() const { return topology_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   Backend& backend() { return *backend_; }
-  std::uint64_t wire_bytes() const { return wire_bytes_; }
+  std::uint64_t wire_bytes() const {
+    const auto ranks = static_cast<std::uint64_t>(size_);
+    return sent_ + shared_ / ranks * (ranks - 1) + shared_ % ranks * (ranks - 1) / ranks;
+  }
 
-  /// Checks, numbers and submits a collective. `payload`: bytes this rank sends to others by the operation's
-  /// own count.
-  Work issue(Operation operation, const Stream& stream, std::uint64_t payload);
+  /// Checks, numbers and submits a collective.
+  Work issue(Operation&& operation, const Stream& stream, Payload payload);
   Work issue(std::vector<Transfer> transfers, const Stream& stream);
   std::optional<Communicator> split(std::optional<int> color, int key);
 
@@ -46,6 +54,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;
+  int rank_;
+  int size_;
   Topology topology_;
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<Trace> trace_;
@@ -56,7 +66,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t collectives_ = 0;
   std::uint64_t device_collectives_ = 0;
   std::uint64_t groups_ = 0;
-  std::uint64_t wire_bytes_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t shared_ = 0;
   // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
   // this state, and the two would keep each other alive.
   Event last_;

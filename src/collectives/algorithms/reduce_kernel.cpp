@@ -111,9 +111,10 @@ void reduce(std::span<const std::byte* const> sources, Destinations destinations
   const bool in_place = destinations.cached.size() == 1 && destinations.streamed.empty();
   if (sources.size() == 1 && in_place && sources[0] == destinations.cached[0]) return;
 #if WEFT_HAS_HIGHWAY
-  if (dtype == DataType::f32 && (op == ReduceOp::sum || op == ReduceOp::avg)) {
-    return sum_f32(sources, destinations, count,
-                   op == ReduceOp::avg ? static_cast<float>(sources.size()) : 1.0F);
+  const bool floats = dtype == DataType::f32 || dtype == DataType::f16 || dtype == DataType::bf16;
+  if (floats && (op == ReduceOp::sum || op == ReduceOp::avg)) {
+    return sum_floats(dtype, sources, destinations, count,
+                      op == ReduceOp::avg ? static_cast<float>(sources.size()) : 1.0F);
   }
 #endif
   dispatch(dtype, [&]<class T>(std::type_identity<T>) { reduce_typed<T>(sources, destinations, count, op); });
@@ -123,7 +124,8 @@ void copy(const std::byte* source, Destinations destinations, std::size_t bytes)
   std::size_t done = 0;
 #if WEFT_HAS_HIGHWAY
   if (!destinations.streamed.empty()) {  // as a sum of one, which moves any bits
-    sum_f32({&source, 1}, destinations, static_cast<std::int64_t>(bytes / sizeof(float)), 1.0F);
+    sum_floats(DataType::f32, {&source, 1}, destinations, static_cast<std::int64_t>(bytes / sizeof(float)),
+               1.0F);
     done = bytes / sizeof(float) * sizeof(float);
   }
 #endif

@@ -138,8 +138,11 @@ void SharedExchange::pull() {
     std::byte* destination = operation_.out.bytes() + bytes(part * operation_.count + begin_);
     const std::byte* source = input(other);
     if (source == destination) continue;
-    const std::span to(&destination, 1);
-    copy(source, streams ? Destinations{{}, to} : Destinations{to}, bytes(length_));
+    if (streams) {
+      copy(source, {{}, {&destination, 1}}, bytes(length_));
+    } else {
+      std::memcpy(destination, source, bytes(length_));
+    }
   }
 }
 
