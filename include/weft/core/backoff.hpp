@@ -1,6 +1,6 @@
 #pragma once
 // How to wait for another rank without stealing its core: spin for about a microsecond, then give the core
-// away, then sleep in steps that grow to a millisecond.
+// away, then sleep in steps that grow to a quarter of a millisecond.
 //
 // Spinning finds a peer that is a cache miss away; yielding lets a peer that shares this core run; sleeping
 // keeps a rank that waits for seconds (a longer backward pass elsewhere) from costing anything. One Backoff
@@ -41,7 +41,7 @@ class Backoff {
  private:
   static constexpr int spins = 64;
   static constexpr int yields = 2000;
-  static constexpr std::chrono::microseconds longest_sleep{1000};
+  static constexpr std::chrono::microseconds longest_sleep{250};
 
   int turn_ = 0;
   std::chrono::microseconds sleep_{20};

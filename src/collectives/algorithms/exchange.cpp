@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/algorithms/reduce_kernel.hpp"
+#include "collectives/algorithms/slices.hpp"
 
 namespace weft::detail {
 namespace {
+
+// Up to here the number of messages that follow each other counts, and not their bytes.
+constexpr std::size_t small_bytes = 4 << 10;
 
 /// Builds the plan of one rank. Names: n is the operation's count, `other` a peer.
 class Planner {
@@ -14,6 +17,8 @@ class Planner {
   Planner(const Operation& operation, int rank, int size) : op_(operation), rank_(rank), size_(size) {}
 
   ExchangePlan plan() {
+    plan_.dtype = op_.dtype;
+    plan_.op = op_.op;
     switch (op_.kind) {
       case Collective::all_reduce:
         all_reduce();
@@ -41,20 +46,10 @@ class Planner {
   }
 
  private:
-  struct Slice {
-    std::int64_t begin;
-    std::int64_t count;
-  };
-
   std::size_t bytes(std::int64_t count) const { return static_cast<std::size_t>(count) * size_of(op_.dtype); }
   const std::byte* in(std::int64_t element) const { return op_.in.bytes() + bytes(element); }
   std::byte* out(std::int64_t element) const { return op_.out.bytes() + bytes(element); }
-
-  Slice slice(int rank) const {
-    const std::int64_t length = (op_.count + size_ - 1) / size_;
-    const std::int64_t begin = std::min(op_.count, length * rank);
-    return {begin, std::min(length, op_.count - begin)};
-  }
+  Slice slice(int rank) const { return slice_of(op_.count, rank, size_, op_.dtype); }
 
   template <class Each>
   void for_others(Each each) const {
@@ -62,58 +57,76 @@ class Planner {
     for (int step = 1; step < size_; ++step) each((rank_ + step) % size_);
   }
 
-  static void send(Phase& phase, int to, const std::byte* data, std::size_t size) {
-    phase.messages.push_back({to, true, data, nullptr, size});
+  std::size_t send(int to, int stage, const std::byte* data, std::size_t size) {
+    plan_.flows.push_back({.peer = to, .sends = true, .stage = stage, .out = data, .bytes = size});
+    return plan_.flows.size() - 1;
   }
-  static void receive(Phase& phase, int from, std::byte* data, std::size_t size) {
-    phase.messages.push_back({from, false, nullptr, data, size});
+  std::size_t receive(int from, int stage, std::byte* data, std::size_t size) {
+    plan_.flows.push_back({.peer = from, .sends = false, .stage = stage, .in = data, .bytes = size});
+    return plan_.flows.size() - 1;
   }
 
   /// Everybody sends `part_of(other)` of its input to its owner, who reduces its own part of all inputs into
-  /// `result`.
+  /// `result`. The flows that were sent, by rank.
   template <class PartOf>
-  void reduce_parts(PartOf part_of, std::byte* result) {
+  std::vector<std::size_t> reduce_parts(PartOf part_of, std::byte* result) {
     const Slice mine = part_of(rank_);
     std::byte* arrivals = scratch(mine.count * size_);
-    Phase phase;
+    Reduction reduction{.sources = {}, .result = result, .bytes = bytes(mine.count), .from = {}, .into = {}};
+    for_others([&](int other) {
+      reduction.from.push_back(receive(other, 0, arrivals + bytes(mine.count * other), bytes(mine.count)));
+    });
+    std::vector<std::size_t> sent(static_cast<std::size_t>(size_));
+    for_others([&](int other) {
+      const Slice theirs = part_of(other);
+      sent[static_cast<std::size_t>(other)] = send(other, 0, in(theirs.begin), bytes(theirs.count));
+    });
+    for (int other = 0; other < size_; ++other)
+      reduction.sources.push_back(other == rank_ ? in(mine.begin) : arrivals + bytes(mine.count * other));
+    plan_.reductions.push_back(std::move(reduction));
+    return sent;
+  }
+
+  /// What the last reduction makes goes to `to` as it is made.
+  void send_made(int to) {
+    Reduction& reduction = plan_.reductions.back();
+    const std::size_t flow = send(to, 1, reduction.result, reduction.bytes);
+    plan_.flows[flow].made = true;
+    reduction.into.push_back(flow);
+  }
+
+  /// Everybody sends everything to everybody, who reduce for themselves: one message's time instead of two.
+  void all_reduce_small() {
+    const auto whole = [this](int) { return Slice{0, op_.count}; };
+    const auto sent = reduce_parts(whole, out(0));
+    // In place, the result must not be there before the input has left.
     for_others(
-        [&](int other) { receive(phase, other, arrivals + bytes(mine.count * other), bytes(mine.count)); });
-    for_others([&](int other) { send(phase, other, in(part_of(other).begin), bytes(part_of(other).count)); });
-    std::vector<const std::byte*> sources;
-    for (int other = 0; other < size_; ++other) {
-      sources.push_back(other == rank_ ? in(mine.begin) : arrivals + bytes(mine.count * other));
-    }
-    phase.then = [sources = std::move(sources), result, count = mine.count, dtype = op_.dtype,
-                  op = op_.op]() mutable {
-      if (count > 0) reduce(sources, {std::span(&result, 1)}, count, dtype, op);
-    };
-    plan_.phases.push_back(std::move(phase));
+        [&](int other) { plan_.reductions.back().from.push_back(sent[static_cast<std::size_t>(other)]); });
   }
 
   void all_reduce() {
-    const Slice mine = slice(rank_);
-    reduce_parts([this](int other) { return slice(other); }, out(mine.begin));
-    Phase spread;
+    if (bytes(op_.count) <= small_bytes) return all_reduce_small();
+    const auto sent = reduce_parts([this](int other) { return slice(other); }, out(slice(rank_).begin));
     for_others([&](int other) {
       const Slice theirs = slice(other);
-      receive(spread, other, out(theirs.begin), bytes(theirs.count));
+      const std::size_t flow = receive(other, 1, out(theirs.begin), bytes(theirs.count));
+      // In place, a result arrives where the input leaves from.
+      plan_.flows[flow].after = sent[static_cast<std::size_t>(other)];
     });
-    for_others([&](int other) { send(spread, other, out(mine.begin), bytes(mine.count)); });
-    plan_.phases.push_back(std::move(spread));
+    for_others([&](int other) { send_made(other); });
   }
 
   void reduce_to_root() {
     const Slice mine = slice(rank_);
-    std::byte* result = rank_ == op_.root ? out(mine.begin) : scratch(mine.count);
-    reduce_parts([this](int other) { return slice(other); }, result);
-    Phase collect;
-    if (rank_ == op_.root) {
-      for_others(
-          [&](int other) { receive(collect, other, out(slice(other).begin), bytes(slice(other).count)); });
-    } else {
-      send(collect, op_.root, result, bytes(mine.count));
-    }
-    plan_.phases.push_back(std::move(collect));
+    const bool is_root = rank_ == op_.root;
+    const auto sent = reduce_parts([this](int other) { return slice(other); },
+                                   is_root ? out(mine.begin) : scratch(mine.count));
+    if (!is_root) return send_made(op_.root);
+    for_others([&](int other) {
+      const Slice theirs = slice(other);
+      const std::size_t flow = receive(other, 1, out(theirs.begin), bytes(theirs.count));
+      plan_.flows[flow].after = sent[static_cast<std::size_t>(other)];
+    });
   }
 
   void reduce_scatter() {
@@ -121,38 +134,54 @@ class Planner {
   }
 
   void all_gather() {
-    Phase phase;
-    for_others([&](int other) { receive(phase, other, out(op_.count * other), bytes(op_.count)); });
-    for_others([&](int other) { send(phase, other, in(0), bytes(op_.count)); });
-    phase.then = copy(in(0), out(op_.count * rank_));
-    plan_.phases.push_back(std::move(phase));
+    for_others([&](int other) { receive(other, 0, out(op_.count * other), bytes(op_.count)); });
+    for_others([&](int other) { send(other, 0, in(0), bytes(op_.count)); });
+    plan_.begin = copy(in(0), out(op_.count * rank_));
   }
 
   void all_to_all() {
-    Phase phase;
-    for_others([&](int other) { receive(phase, other, out(op_.count * other), bytes(op_.count)); });
-    for_others([&](int other) { send(phase, other, in(op_.count * other), bytes(op_.count)); });
-    phase.then = copy(in(op_.count * rank_), out(op_.count * rank_));
-    plan_.phases.push_back(std::move(phase));
+    for_others([&](int other) { receive(other, 0, out(op_.count * other), bytes(op_.count)); });
+    for_others([&](int other) { send(other, 0, in(op_.count * other), bytes(op_.count)); });
+    plan_.begin = copy(in(op_.count * rank_), out(op_.count * rank_));
   }
 
+  // A slice to each, who passes it on to all: the root sends everything about twice, however many ranks there
+  // are.
   void broadcast() {
-    Phase phase;
+    if (bytes(op_.count) <= small_bytes) return broadcast_small();
     if (rank_ == op_.root) {
-      for_others([&](int other) { send(phase, other, in(0), bytes(op_.count)); });
-    } else {
-      receive(phase, op_.root, out(0), bytes(op_.count));
+      for_others([&](int other) { send(other, 0, in(slice(other).begin), bytes(slice(other).count)); });
+      // Its own slice goes to all, for nobody else has it.
+      for_others([&](int other) { send(other, 1, in(slice(rank_).begin), bytes(slice(rank_).count)); });
+      return;
     }
-    plan_.phases.push_back(std::move(phase));
+    const Slice mine = slice(rank_);
+    const std::size_t first = receive(op_.root, 0, out(mine.begin), bytes(mine.count));
+    for_others([&](int other) {
+      receive(other, 1, out(slice(other).begin), bytes(slice(other).count));
+      if (other == op_.root) return;
+      plan_.flows[send(other, 1, out(mine.begin), bytes(mine.count))].after = first;
+    });
+  }
+
+  void broadcast_small() {
+    if (rank_ != op_.root) {
+      receive(op_.root, 0, out(0), bytes(op_.count));
+    } else {
+      for_others([&](int other) { send(other, 0, in(0), bytes(op_.count)); });
+    }
   }
 
   // Dissemination: after round k everybody has heard, directly or not, of 2^(k+1) ranks.
   void barrier() {
+    std::optional<std::size_t> heard;
+    plan_.scratch.push_back(Buffer::on_host(DataType::u8, 1));
+    std::byte* const word = plan_.scratch.back().view().bytes();
     for (int distance = 1; distance < size_; distance *= 2) {
-      Phase phase;
-      receive(phase, (rank_ + size_ - distance) % size_, nullptr, 0);
-      send(phase, (rank_ + distance) % size_, nullptr, 0);
-      plan_.phases.push_back(std::move(phase));
+      plan_.flows[send((rank_ + distance) % size_, 0, word, 1)].after = heard;
+      const std::size_t next = receive((rank_ + size_ - distance) % size_, 0, word, 1);
+      plan_.flows[next].after = heard;  // a later round may come in first, and says nothing of this one
+      heard = next;
     }
   }
 
@@ -175,18 +204,23 @@ class Planner {
 
 }  // namespace
 
-ExchangePlan plan_exchange(const Operation& operation, int rank, int size) {
-  return Planner(operation, rank, size).plan();
+ExchangePlan plan_exchange(const Operation& operation, int rank, int size, int averaged) {
+  ExchangePlan plan = Planner(operation, rank, size).plan();
+  plan.averaged = averaged > 0 ? averaged : size;
+  std::erase_if(plan.reductions, [](const Reduction& one) { return one.bytes == 0; });
+  return plan;
 }
 
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers) {
-  Phase phase;
-  for (const Transfer& transfer : transfers) {
-    phase.messages.push_back({transfer.peer, transfer.sends, transfer.out.bytes(), transfer.in.bytes(),
-                              static_cast<std::size_t>(transfer.count()) * size_of(transfer.dtype())});
-  }
   ExchangePlan plan;
-  plan.phases.push_back(std::move(phase));
+  for (const Transfer& transfer : transfers) {
+    plan.flows.push_back({.peer = transfer.peer,
+                          .sends = transfer.sends,
+                          .stage = 0,
+                          .out = transfer.out.bytes(),
+                          .in = transfer.in.bytes(),
+                          .bytes = static_cast<std::size_t>(transfer.count()) * size_of(transfer.dtype())});
+  }
   return plan;
 }
 

@@ -1,38 +1,56 @@
 #pragma once
-// Collectives as phases of messages between pairs: what is sent where, and what is computed when a phase has
-// arrived.
+// Collectives between nodes as flows of data between pairs, and reductions that begin as soon as the first
+// bytes have arrived.
 //
-// A plan is a value; a wire (MPI) carries it out. Reductions are a pairwise reduce-scatter in which the owner
-// of a slice sums in rank order (the bytes of a ring, but bitwise independent of size and slicing), then an
-// all-gather. docs/algorithms.md counts steps and bytes.
+// A plan is a value; a wire (MPI) carries it out. A flow is sent and received from its beginning to its end,
+// in segments of which several are in flight; it may wait for the same bytes of another flow, or for those
+// that a reduction makes. Reductions are a pairwise reduce-scatter in which the owner of a slice sums in rank
+// order (the bytes of a ring, but bitwise independent of size and slicing), then an all-gather that follows
+// it byte by byte. docs/algorithms.md counts steps and bytes.
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "collectives/backend.hpp"
 
 namespace weft::detail {
 
-/// One message; exactly one of `out` (sent) and `in` (received into) is set, or neither when it is empty.
-struct Message {
+/// One direction of a pair. Flows of one pair, direction and stage follow each other in the plan's order.
+struct Flow {
   int peer = 0;
   bool sends = false;
-  const std::byte* out = nullptr;
-  std::byte* in = nullptr;
+  int stage = 0;
+  const std::byte* out = nullptr;  ///< where it sends from
+  std::byte* in = nullptr;         ///< where it receives into
   std::size_t bytes = 0;
+  std::optional<std::size_t> after{};  ///< the flow whose same bytes must be complete before
+  bool made = false;                   ///< a reduction makes its bytes
 };
 
-struct Phase {
-  std::vector<Message> messages;  ///< in flight together
-  std::function<void()> then;     ///< once all of them are complete
+/// result[i] = op over sources of source[i], as far as all `from` have arrived; then `into` may leave.
+struct Reduction {
+  std::vector<const std::byte*> sources;
+  std::byte* result = nullptr;
+  std::size_t bytes = 0;
+  std::vector<std::size_t> from;
+  std::vector<std::size_t> into;
 };
 
 struct ExchangePlan {
-  std::vector<Phase> phases;
+  std::vector<Flow> flows;
+  std::vector<Reduction> reductions;
+  std::function<void()> begin;  ///< what is to be done first; may be empty
   std::vector<Buffer> scratch;
+  DataType dtype = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  int averaged = 0;  ///< ranks that avg divides by
 };
 
-ExchangePlan plan_exchange(const Operation& operation, int rank, int size);
+inline constexpr int exchange_stages = 2;
+
+/// @param averaged ranks behind the sum, where the operands are sums already; 0: `size`
+ExchangePlan plan_exchange(const Operation& operation, int rank, int size, int averaged = 0);
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers);
 
 }  // namespace weft::detail

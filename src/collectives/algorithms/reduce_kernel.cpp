@@ -77,11 +77,11 @@ void fold(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::i
 
 template <class T>
 void reduce_typed(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
-                  ReduceOp op) {
+                  ReduceOp op, int averaged) {
   using A = Accumulate<T>;
   alignas(64) A sums[block];
   alignas(64) T result[block];
-  const A divisor = static_cast<A>(sources.size());
+  const A divisor = static_cast<A>(averaged);
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t length = std::min(block, count - begin);
     fold<T>(sums, sources, begin, length, op);
@@ -107,17 +107,20 @@ void reduce_typed(std::span<const std::byte* const> sources, Destinations destin
 }  // namespace
 
 void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
-            DataType dtype, ReduceOp op) {
+            DataType dtype, ReduceOp op, int averaged) {
+  if (averaged == 0) averaged = static_cast<int>(sources.size());
   const bool in_place = destinations.cached.size() == 1 && destinations.streamed.empty();
-  if (sources.size() == 1 && in_place && sources[0] == destinations.cached[0]) return;
+  const bool divides = op == ReduceOp::avg && averaged > 1;
+  if (sources.size() == 1 && !divides && in_place && sources[0] == destinations.cached[0]) return;
 #if WEFT_HAS_HIGHWAY
   const bool floats = dtype == DataType::f32 || dtype == DataType::f16 || dtype == DataType::bf16;
   if (floats && (op == ReduceOp::sum || op == ReduceOp::avg)) {
-    return sum_floats(dtype, sources, destinations, count,
-                      op == ReduceOp::avg ? static_cast<float>(sources.size()) : 1.0F);
+    return sum_floats(dtype, sources, destinations, count, divides ? static_cast<float>(averaged) : 1.0F);
   }
 #endif
-  dispatch(dtype, [&]<class T>(std::type_identity<T>) { reduce_typed<T>(sources, destinations, count, op); });
+  dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+    reduce_typed<T>(sources, destinations, count, op, averaged);
+  });
 }
 
 void copy(const std::byte* source, Destinations destinations, std::size_t bytes) {

@@ -20,8 +20,9 @@ struct Destinations {
 
 /// Every destination gets ((s0 op s1) op s2) op ...; avg then divides by the number of sources. A destination
 /// may be one of the sources, at the same address. Sums of 16-bit types are taken in float and rounded once.
+/// @param averaged what avg divides by, where sources are sums already; 0: their number
 void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
-            DataType dtype, ReduceOp op);
+            DataType dtype, ReduceOp op, int averaged = 0);
 
 /// Every destination gets a copy; the source is read once. A destination may be the source.
 void copy(const std::byte* source, Destinations destinations, std::size_t bytes);
