@@ -23,11 +23,22 @@ enum class Collective : std::uint8_t {
   broadcast,
   reduce,
   all_to_all,
-  barrier
+  barrier,
+  // Steps of operations over nodes: the first `slices` ranks reduce a slice each into their own output, and
+  // everybody collects the slices.
+  reduce_slices,
+  gather_slices
 };
 
-inline constexpr std::array<std::string_view, 7> collective_names{
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "barrier"};
+inline constexpr std::array<std::string_view, 9> collective_names{"all_reduce",
+                                                                  "reduce_scatter",
+                                                                  "all_gather",
+                                                                  "broadcast",
+                                                                  "reduce",
+                                                                  "all_to_all",
+                                                                  "barrier",
+                                                                  "sum within the node",
+                                                                  "gathering within a node"};
 constexpr std::string_view name(Collective kind) {
   return collective_names[static_cast<std::size_t>(kind)];
 }
@@ -43,6 +54,8 @@ struct Operation {
   DataType dtype = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
+  int slices = 0;
+  int averaged = 0;  ///< what avg divides by; 0: the number of ranks
 
   /// "all_reduce #3 of 10 f32 (sum, root 0)"
   std::string text() const {
@@ -53,7 +66,8 @@ struct Operation {
            root == other.root && number == other.number;
   }
   bool reduces() const {
-    return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::reduce_scatter;
+    return kind == Collective::all_reduce || kind == Collective::reduce ||
+           kind == Collective::reduce_scatter || kind == Collective::reduce_slices;
   }
 };
 
@@ -104,6 +118,8 @@ class Backend {
   }
   virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// Whether the node's other ranks reach this memory without a copy.
+  virtual bool reaches(const ConstView&) const { return false; }
   /// Whose memory it allocates. It takes memory of the host in any case.
   virtual Device device() const { return {}; }
   /// Where ranks tell each other how far they are beside the data's path; null where there is no such place.

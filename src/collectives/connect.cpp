@@ -7,16 +7,21 @@
 #include "weft/core/log.hpp"
 #include "weft/core/node_heap.hpp"
 #if WEFT_HAS_MPI
-#include "collectives/backends/mpi.hpp"
+#include "collectives/backends/nodes.hpp"
 #endif
 
 namespace weft {
 namespace {
 
+std::shared_ptr<NodeHeap> make_heap(const World& world) {
+  return NodeHeap::create(static_cast<std::size_t>(world.environment().number(env::heap_bytes)));
+}
+
 std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology) {
 #if WEFT_HAS_MPI
-  if (auto rendezvous = std::dynamic_pointer_cast<detail::MpiRendezvous>(world.rendezvous())) {
-    return detail::make_mpi_backend(std::move(rendezvous), world.timeout());
+  if (const auto rendezvous = std::dynamic_pointer_cast<detail::MpiRendezvous>(world.rendezvous())) {
+    return detail::make_nodes_backend(rendezvous, topology, make_heap(world), world.connect_timeout(),
+                                      world.timeout());
   }
 #endif
   throw Error(ErrorKind::usage,
@@ -30,8 +35,7 @@ std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology
   if (world.size() == 1)
     return detail::make_threads_backend(world.rendezvous(), {.timeout = world.timeout()});
   if (topology.nodes() > 1) return between_nodes(world, topology);
-  const auto capacity = static_cast<std::size_t>(world.environment().number(env::heap_bytes));
-  return detail::make_host_backend(world.rendezvous(), NodeHeap::create(capacity), world.connect_timeout(),
+  return detail::make_host_backend(world.rendezvous(), make_heap(world), world.connect_timeout(),
                                    world.timeout());
 }
 

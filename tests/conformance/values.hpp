@@ -46,32 +46,43 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-/// One element, in rank order, in the type that sums are taken in, rounded once.
-template <class T>
-T reduced(int ranks, std::int64_t i, ReduceOp op) {
-  using A = Accumulate<T>;
+template <class A>
+A combined(A a, A b, ReduceOp op) {
   using Wide = std::conditional_t<std::is_integral_v<A>,
                                   std::make_unsigned_t<std::conditional_t<std::is_integral_v<A>, A, int>>, A>;
-  A result = static_cast<A>(ordinary<T>(0, i));
-  for (int rank = 1; rank < ranks; ++rank) {
-    const A next = static_cast<A>(ordinary<T>(rank, i));
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::avg:
-        result = static_cast<A>(static_cast<Wide>(result) + static_cast<Wide>(next));
-        break;
-      case ReduceOp::prod:
-        result = static_cast<A>(static_cast<Wide>(result) * static_cast<Wide>(next));
-        break;
-      case ReduceOp::min:
-        result = next < result ? next : result;
-        break;
-      case ReduceOp::max:
-        result = next > result ? next : result;
-        break;
-    }
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+      return static_cast<A>(static_cast<Wide>(a) + static_cast<Wide>(b));
+    case ReduceOp::prod:
+      return static_cast<A>(static_cast<Wide>(a) * static_cast<Wide>(b));
+    case ReduceOp::min:
+      return b < a ? b : a;
+    case ReduceOp::max:
+      return b > a ? b : a;
   }
-  if (op == ReduceOp::avg) result = static_cast<A>(result / static_cast<A>(ranks));
+  return a;
+}
+
+/// One element of some ranks, in their order, in the type that sums are taken in, rounded once.
+/// @param averaged what avg divides by
+template <class T>
+T reduced(const std::vector<int>& ranks, int averaged, std::int64_t i, ReduceOp op) {
+  using A = Accumulate<T>;
+  A result = static_cast<A>(ordinary<T>(ranks.front(), i));
+  for (std::size_t r = 1; r < ranks.size(); ++r)
+    result = combined(result, static_cast<A>(ordinary<T>(ranks[r], i)), op);
+  if (op == ReduceOp::avg) result = static_cast<A>(result / static_cast<A>(averaged));
+  return static_cast<T>(result);
+}
+
+/// The same over several nodes: of each node first, and then of the nodes.
+template <class T>
+T reduced(const std::vector<std::vector<int>>& nodes, int averaged, std::int64_t i, ReduceOp op) {
+  using A = Accumulate<T>;
+  A result = static_cast<A>(reduced<T>(nodes.front(), averaged, i, op));
+  for (std::size_t n = 1; n < nodes.size(); ++n)
+    result = combined(result, static_cast<A>(reduced<T>(nodes[n], averaged, i, op)), op);
   return static_cast<T>(result);
 }
 

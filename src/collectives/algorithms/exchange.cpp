@@ -41,6 +41,9 @@ class Planner {
       case Collective::barrier:
         barrier();
         break;
+      case Collective::reduce_slices:
+      case Collective::gather_slices:
+        break;  // of nodes only
     }
     return std::move(plan_);
   }
@@ -204,9 +207,8 @@ class Planner {
 
 }  // namespace
 
-ExchangePlan plan_exchange(const Operation& operation, int rank, int size, int averaged) {
+ExchangePlan plan_exchange(const Operation& operation, int rank, int size) {
   ExchangePlan plan = Planner(operation, rank, size).plan();
-  plan.averaged = averaged > 0 ? averaged : size;
   std::erase_if(plan.reductions, [](const Reduction& one) { return one.bytes == 0; });
   return plan;
 }

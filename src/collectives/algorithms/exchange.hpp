@@ -44,13 +44,11 @@ struct ExchangePlan {
   std::vector<Buffer> scratch;
   DataType dtype = DataType::u8;
   ReduceOp op = ReduceOp::sum;
-  int averaged = 0;  ///< ranks that avg divides by
 };
 
 inline constexpr int exchange_stages = 2;
 
-/// @param averaged ranks behind the sum, where the operands are sums already; 0: `size`
-ExchangePlan plan_exchange(const Operation& operation, int rank, int size, int averaged = 0);
+ExchangePlan plan_exchange(const Operation& operation, int rank, int size);
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers);
 
 }  // namespace weft::detail

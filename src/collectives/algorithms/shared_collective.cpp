@@ -120,8 +120,8 @@ void SharedCollective::agree() {
     const Card& theirs = card(other);
     ground_.heard(other, theirs.completed);
     if (theirs.agrees_with(own)) continue;
-    const auto described = [](int rank, const Card& card) {
-      return text("rank ", rank, " issued ", card.operation().text());
+    const auto described = [&](int rank, const Card& card) {
+      return text("rank ", ground_.name_of(rank), " issued ", card.operation().text());
     };
     const int first = std::min(other, ground_.rank());
     const int second = std::max(other, ground_.rank());

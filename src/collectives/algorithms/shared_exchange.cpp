@@ -79,14 +79,14 @@ const std::byte* SharedExchange::input(int rank) const {
 }
 
 std::byte* SharedExchange::output(int rank) const {
-  if (way_ == Way::small || operation_.kind == Collective::reduce_scatter)
-    return operation_.out.bytes() + bytes(begin_);
   return way_ == Way::direct ? ground_.resolve(rank, card(rank).out) + bytes(begin_)
                              : ground_.staging_out(rank, operation_.number);
 }
 
 void SharedExchange::exchange() {
-  if (operation_.reduces()) {
+  if (operation_.kind == Collective::gather_slices) {
+    pull_slices();
+  } else if (operation_.reduces()) {
     reduce_my_share();
   } else if (spreads_) {
     spread_my_slice();
@@ -98,22 +98,27 @@ void SharedExchange::exchange() {
 void SharedExchange::reduce_my_share() {
   const int size = ground_.size();
   const int self = ground_.rank();
-  const bool alone = is_small() || operation_.kind == Collective::reduce_scatter;
+  const bool by_slices = operation_.kind == Collective::reduce_slices;
+  const bool alone = is_small() || by_slices || operation_.kind == Collective::reduce_scatter;
+  if (by_slices && self >= operation_.slices) return;
   if (is_small() && operation_.kind == Collective::reduce && self != operation_.root) return;
-  const Slice mine = alone ? Slice{0, length_} : slice_of(length_, self, size, operation_.dtype);
+  const Slice mine = by_slices ? slice_of(length_, self, operation_.slices, operation_.dtype)
+                     : alone   ? Slice{0, length_}
+                               : slice_of(length_, self, size, operation_.dtype);
   if (mine.count == 0) return;
   const std::size_t begin = bytes(mine.begin);
 
   Scratch& scratch = ground_.scratch();
   scratch.clear();
   for (int other = 0; other < size; ++other) scratch.sources.push_back(input(other) + begin);
-  if (alone) scratch.cached.push_back(output(self));
+  if (alone) scratch.cached.push_back(own_output() + begin);
   for (int other = 0; other < size && !alone; ++other) {
     if (!writes(other)) continue;
     const bool streams = other != self && streams_to_peers(bytes(length_));
     (streams ? scratch.streamed : scratch.cached).push_back(output(other) + begin);
   }
-  reduce(scratch.sources, {scratch.cached, scratch.streamed}, mine.count, operation_.dtype, operation_.op);
+  reduce(scratch.sources, {scratch.cached, scratch.streamed}, mine.count, operation_.dtype, operation_.op,
+         operation_.averaged);
 }
 
 void SharedExchange::spread_my_slice() {
@@ -143,6 +148,14 @@ void SharedExchange::pull() {
     } else {
       std::memcpy(destination, source, bytes(length_));
     }
+  }
+}
+
+void SharedExchange::pull_slices() {
+  for (int other = 0; other < operation_.slices; ++other) {
+    const Slice theirs = slice_of(length_, other, operation_.slices, operation_.dtype);
+    if (other == ground_.rank() || theirs.count == 0) continue;
+    std::memcpy(own_output() + bytes(theirs.begin), input(other) + bytes(theirs.begin), bytes(theirs.count));
   }
 }
 

@@ -51,10 +51,12 @@ class SharedExchange {
   /// The elements of `rank`'s input that this rank needs in this round.
   const std::byte* input(int rank) const;
   std::byte* output(int rank) const;
+  std::byte* own_output() const { return operation_.out.bytes() + bytes(begin_); }
 
   void reduce_my_share();
   void spread_my_slice();
   void pull();
+  void pull_slices();
 
   SharedGround& ground_;
   Operation operation_;

@@ -115,9 +115,9 @@ std::optional<std::string> SharedGround::lost(int rank) const {
   const Line& other = line(rank);
   switch (other.presence.load(std::memory_order_acquire)) {
     case Presence::failed:
-      return text("rank ", rank, " failed: ", other.reason);
+      return text("rank ", name_of(rank), " failed: ", other.reason);
     case Presence::left:
-      return text("rank ", rank, " has left the communicator");
+      return text("rank ", name_of(rank), " has left the communicator");
     case Presence::expected:
     case Presence::here:
       break;
@@ -138,7 +138,7 @@ std::string SharedGround::missing(const std::function<bool(int rank)>& here) con
   const char* separator = "";
   for (int other = 0; other < size_; ++other) {
     if (here(other)) continue;
-    out << separator << "rank " << other;
+    out << separator << "rank " << name_of(other);
     separator = ", ";
     const std::uint64_t at = line(other).operation.load(std::memory_order_relaxed);
     if (at == 0) {

@@ -185,6 +185,9 @@ class SharedGround {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// What messages call a rank: its number among more ranks than share this memory.
+  int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
+  void call_ranks(std::vector<int> names) { names_ = std::move(names); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   Line& line(int rank) const { return lines_[rank]; }
   Channel& channel(int from, int to) const;
@@ -262,6 +265,7 @@ class SharedGround {
   std::byte* staging_;
   std::chrono::nanoseconds timeout_;
   bool crowded_;
+  std::vector<int> names_;
   Turn turn_;  // guards all below
   std::vector<Engagement*> engaged_;
   std::uint64_t completed_ = 0;

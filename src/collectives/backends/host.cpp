@@ -91,7 +91,7 @@ class HostGround final : public SharedGround {
   std::optional<std::string> died(int rank) const override {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (!peer.watch.ended()) return std::nullopt;
-    return text("rank ", rank, " (process ", peer.pid, ") has died");
+    return text("rank ", name_of(rank), " (process ", peer.pid, ") has died");
   }
 
   std::shared_ptr<NodeHeap> heap_;
@@ -117,7 +117,7 @@ class HostBackend final : public SharedBackend {
 std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& rendezvous,
                                            std::shared_ptr<NodeHeap> heap,
                                            std::chrono::nanoseconds connect_timeout,
-                                           std::chrono::nanoseconds timeout) {
+                                           std::chrono::nanoseconds timeout, std::vector<int> names) {
   const Deadline deadline = Deadline::in(connect_timeout);
   const std::size_t bytes = SharedGround::bytes_for(rendezvous->size());
   std::optional<MemoryFile> file;
@@ -138,6 +138,7 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
       MemoryFile::of_process(everybody[0].pid, everybody[0].ground_fd, bytes).map());
   auto ground = std::make_shared<HostGround>(rendezvous->rank(), rendezvous->size(), std::move(memory),
                                              timeout, cores.count(), std::move(heap), std::move(peers));
+  if (!names.empty()) ground->call_ranks(std::move(names));
   // Nobody closes a descriptor that others still have to open.
   rendezvous->all_gather("", "connect within the node: memory is mapped", deadline);
   return std::make_shared<HostBackend>(std::move(ground));

@@ -12,8 +12,9 @@ constexpr int transfer_tag = collective_tags * exchange_stages - 1;
 
 class MpiBackend final : public Backend {
  public:
-  MpiBackend(std::shared_ptr<MpiRendezvous> rendezvous, std::chrono::nanoseconds timeout)
-      : rendezvous_(std::move(rendezvous)), timeout_(timeout) {}
+  MpiBackend(std::shared_ptr<MpiRendezvous> rendezvous, std::chrono::nanoseconds timeout,
+             std::vector<int> names)
+      : rendezvous_(std::move(rendezvous)), timeout_(timeout), names_(std::move(names)) {}
 
   std::string name() const override { return "host (MPI)"; }
   bool any_thread() const override { return rendezvous_->runtime()->any_thread(); }
@@ -21,10 +22,11 @@ class MpiBackend final : public Backend {
   std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
     return std::make_unique<MpiExchange>(
         rendezvous_, plan_exchange(operation, rendezvous_->rank(), rendezvous_->size()),
-        static_cast<int>(operation.number % (collective_tags - 1)) * exchange_stages, timeout_);
+        static_cast<int>(operation.number % (collective_tags - 1)) * exchange_stages, timeout_, names_);
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
-    return std::make_unique<MpiExchange>(rendezvous_, plan_exchange(transfers), transfer_tag, timeout_);
+    return std::make_unique<MpiExchange>(rendezvous_, plan_exchange(transfers), transfer_tag, timeout_,
+                                         names_);
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
 
@@ -39,13 +41,14 @@ class MpiBackend final : public Backend {
  private:
   std::shared_ptr<MpiRendezvous> rendezvous_;
   std::chrono::nanoseconds timeout_;
+  std::vector<int> names_;
 };
 
 }  // namespace
 
 std::shared_ptr<Backend> make_mpi_backend(std::shared_ptr<MpiRendezvous> rendezvous,
-                                          std::chrono::nanoseconds timeout) {
-  return std::make_shared<MpiBackend>(std::move(rendezvous), timeout);
+                                          std::chrono::nanoseconds timeout, std::vector<int> names) {
+  return std::make_shared<MpiBackend>(std::move(rendezvous), timeout, std::move(names));
 }
 
 }  // namespace weft::detail

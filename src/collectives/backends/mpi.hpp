@@ -1,5 +1,6 @@
 #pragma once
-// The backend of ranks on several nodes: phases of MPI messages on weft's own duplicate of the communicator.
+// The backend of ranks that are each a node: flows of MPI messages on weft's own duplicate of the
+// communicator.
 
 #include <memory>
 
@@ -8,7 +9,8 @@
 
 namespace weft::detail {
 
+/// @param names what messages call the ranks; empty: their own numbers
 std::shared_ptr<Backend> make_mpi_backend(std::shared_ptr<MpiRendezvous> rendezvous,
-                                          std::chrono::nanoseconds timeout);
+                                          std::chrono::nanoseconds timeout, std::vector<int> names = {});
 
 }  // namespace weft::detail

@@ -22,11 +22,12 @@ constexpr std::size_t segments_in_flight = 8;
 }  // namespace
 
 MpiExchange::MpiExchange(std::shared_ptr<MpiRendezvous> rendezvous, ExchangePlan plan, int tag,
-                         std::chrono::nanoseconds timeout)
+                         std::chrono::nanoseconds timeout, std::vector<int> names)
     : rendezvous_(std::move(rendezvous)),
       plan_(std::move(plan)),
       tag_(tag),
       timeout_(timeout),
+      names_(std::move(names)),
       patience_(timeout),
       progress_(plan_.flows.size()),
       reduced_(plan_.reductions.size()) {
@@ -172,8 +173,7 @@ bool MpiExchange::reduce_arrived() {
     for (const std::byte* source : one.sources) sources.push_back(source + begin);
     std::byte* const result = one.result + begin;
     reduce(sources, {std::span(&result, 1)},
-           static_cast<std::int64_t>((arrived - begin) / size_of(plan_.dtype)), plan_.dtype, plan_.op,
-           plan_.averaged);
+           static_cast<std::int64_t>((arrived - begin) / size_of(plan_.dtype)), plan_.dtype, plan_.op);
     reduced_[i] = arrived;
     for (const std::size_t flow : one.into) progress_[flow].ready = arrived;
     any = true;
@@ -210,8 +210,8 @@ void MpiExchange::check(const MPI_Status& status, int code, const Request& reque
 
 void MpiExchange::disagree(const Flow& flow, const std::string& sent, std::size_t expected) const {
   throw Error(ErrorKind::mismatch,
-              text("rank ", flow.peer, " sent ", sent, " bytes where rank ", rendezvous_->rank(),
-                   " receives ", expected),
+              text("rank ", name_of(flow.peer), " sent ", sent, " bytes where rank ",
+                   name_of(rendezvous_->rank()), " receives ", expected),
               "issue the same operations with the same counts on every rank");
 }
 
@@ -219,7 +219,7 @@ void MpiExchange::time_out() const {
   std::set<int> missing;
   for (const Request& request : requests_) missing.insert(plan_.flows[request.flow].peer);
   std::ostringstream names;
-  for (const int rank : missing) names << (names.tellp() == 0 ? "" : ", ") << "rank " << rank;
+  for (const int rank : missing) names << (names.tellp() == 0 ? "" : ", ") << "rank " << name_of(rank);
   throw Error(ErrorKind::timeout, text("waited ", patience_.waited_seconds(), " s for ", names.str()),
               "look at what those ranks do, or raise the timeout");
 }

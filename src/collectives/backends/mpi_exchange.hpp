@@ -14,7 +14,7 @@ class MpiExchange final : public Task {
  public:
   /// @param tag of the first stage; the others follow
   MpiExchange(std::shared_ptr<MpiRendezvous> rendezvous, ExchangePlan plan, int tag,
-              std::chrono::nanoseconds timeout);
+              std::chrono::nanoseconds timeout, std::vector<int> names);
   ~MpiExchange() override;
   bool advance() override;
 
@@ -44,6 +44,7 @@ class MpiExchange final : public Task {
   bool reduce_arrived();
   std::size_t ready(std::size_t index) const;
   bool complete() const;
+  int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
   void check(const MPI_Status& status, int code, const Request& request) const;
   [[noreturn]] void disagree(const Flow& flow, const std::string& sent, std::size_t expected) const;
   [[noreturn]] void time_out() const;
@@ -52,6 +53,7 @@ class MpiExchange final : public Task {
   ExchangePlan plan_;
   int tag_;
   std::chrono::nanoseconds timeout_;
+  std::vector<int> names_;
   Patience patience_;
   bool begun_ = false;
   std::vector<Progress> progress_;    // by flow

@@ -121,6 +121,8 @@ class NcclCollective final : public NcclTask {
       case Collective::all_to_all:
         return all_to_all(api, comm, stream);
       case Collective::barrier:
+      case Collective::reduce_slices:
+      case Collective::gather_slices:
         break;
     }
     return nccl::internal_error;

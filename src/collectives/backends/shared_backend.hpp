@@ -49,6 +49,9 @@ class SharedBackend : public Backend {
     return std::make_unique<SharedTask>(ground_, make_shared_transfers(*ground_, std::move(transfers)));
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return ground_->allocate(dtype, count); }
+  bool reaches(const ConstView& view) const override {
+    return ground_->publish(view.data(), view.size_bytes()).reachable;
+  }
   bool overlaps() const override { return true; }
   Bulletin* bulletin() override { return &bulletin_; }
   void give_up(const std::string& reason) noexcept override { ground_->give_up(reason); }

@@ -1,0 +1,391 @@
+// Collectives over nodes in three steps: within each node, between nodes, within each node.
+//
+// The ranks with the same place on their nodes are a "rail": there are as many rails as the smallest node has
+// ranks, and each carries its slice between the nodes, at the same time as the others. Sums are taken in rank
+// order within a node and then in the order of nodes, so every rank holds the same bits, and 16-bit types are
+// rounded once more a node.
+
+#include "collectives/backends/nodes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "collectives/algorithms/slices.hpp"
+#include "collectives/backends/host.hpp"
+#include "collectives/backends/mpi.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/node_heap.hpp"
+
+namespace weft::detail {
+namespace {
+
+/// Tasks one after the other, each made when the one before is complete.
+class Sequence final : public Task {
+ public:
+  using Step = std::function<std::unique_ptr<Task>()>;
+
+  /// @param memory that the steps use
+  Sequence(std::vector<Step> steps, std::shared_ptr<Buffer> memory)
+      : steps_(std::move(steps)), memory_(std::move(memory)) {}
+
+  bool advance() override {
+    for (; next_ < steps_.size() || current_; current_.reset()) {
+      if (!current_) current_ = steps_[next_++]();
+      if (current_ && !current_->advance()) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<Step> steps_;
+  std::shared_ptr<Buffer> memory_;
+  std::size_t next_ = 0;
+  std::unique_ptr<Task> current_;
+};
+
+/// Where this rank stands among nodes and rails.
+struct Place {
+  Place(const Topology& topology, int rank)
+      : node(topology.node_of(rank)),
+        nodes(topology.nodes()),
+        local(topology.local_rank(rank)),
+        neighbours(topology.ranks_of(node)) {
+    rails = static_cast<int>(neighbours.size());
+    even = true;
+    int next = 0;
+    for (int other = 0; other < nodes; ++other) {
+      const auto& ranks = topology.ranks_of(other);
+      rails = std::min(rails, static_cast<int>(ranks.size()));
+      even = even && ranks.size() == neighbours.size();
+      for (const int one : ranks) even = even && one == next++;
+    }
+    for (int other = 0; other < nodes; ++other)
+      rail.push_back(topology.ranks_of(other)[static_cast<std::size_t>(std::min(local, rails - 1))]);
+  }
+  bool on_rail() const { return local < rails; }
+
+  int node;
+  int nodes;
+  int local;
+  std::vector<int> neighbours;
+  int rails = 1;
+  bool even = true;       ///< every node has the same number of ranks, and they follow each other
+  std::vector<int> rail;  ///< this rank's, by node
+};
+
+class NodesBackend final : public Backend {
+ public:
+  NodesBackend(std::shared_ptr<MpiRendezvous> all, std::shared_ptr<MpiRendezvous> rail,
+               std::shared_ptr<Backend> local, Topology topology, std::shared_ptr<NodeHeap> heap,
+               std::chrono::nanoseconds timeout)
+      : all_(std::move(all)),
+        topology_(std::move(topology)),
+        place_(topology_, all_->rank()),
+        heap_(std::move(heap)),
+        local_(std::move(local)),
+        rail_(make_mpi_backend(std::move(rail), timeout, place_.rail)),
+        flat_(make_mpi_backend(all_, timeout)),
+        timeout_(timeout) {}
+
+  std::string name() const override { return "host (shared memory + MPI)"; }
+  bool any_thread() const override { return flat_->any_thread(); }
+  Buffer allocate(DataType dtype, std::int64_t count) override { return local_->allocate(dtype, count); }
+  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) override {
+    return flat_->start(std::move(transfers), stream);
+  }
+  std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) override;
+  std::shared_ptr<Backend> split(const std::vector<int>& members,
+                                 const std::shared_ptr<Rendezvous>& rendezvous) override {
+    return make_nodes_backend(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous), topology_.of(members),
+                              heap_, timeout_, timeout_);
+  }
+  void give_up(const std::string& reason) noexcept override {
+    local_->give_up(reason);
+    rail_->give_up(reason);
+  }
+
+ private:
+  using Steps = std::vector<Sequence::Step>;
+
+  /// Whether the three steps give what the operation promises.
+  bool takes_steps(const Operation& operation) const;
+  Steps steps_of(const Operation& operation);
+  Steps all_reduce(const Operation& operation);
+  Steps reduce(const Operation& operation);
+  Steps reduce_scatter(const Operation& operation);
+  Steps all_gather(const Operation& operation);
+  Steps broadcast(const Operation& operation);
+  Steps barrier();
+
+  void within(Steps& steps, Operation operation);
+  void between(Steps& steps, Operation operation);
+  /// The sums of this node, by slices, in `data`.
+  void reduce_slices(Steps& steps, const Operation& operation, ConstView in, View data);
+  void gather_slices(Steps& steps, View data);
+  static void copy(Steps& steps, ConstView from, View to);
+  /// `wanted`, or room of the same size, where the node's ranks reach.
+  View reachable(View wanted);
+  View room(DataType dtype, std::int64_t count);
+  Slice my_slice(const View& data) const {
+    return slice_of(data.count(), place_.local, place_.rails, data.dtype());
+  }
+
+  std::shared_ptr<MpiRendezvous> all_;
+  Topology topology_;
+  Place place_;
+  std::shared_ptr<NodeHeap> heap_;
+  std::shared_ptr<Backend> local_;
+  std::shared_ptr<Backend> rail_;
+  std::shared_ptr<Backend> flat_;
+  std::chrono::nanoseconds timeout_;
+  std::uint64_t within_ = 0;
+  std::uint64_t between_ = 0;
+  // Operations follow each other, so one room serves all of them. An older, smaller one lives on with the
+  // steps that were planned for it.
+  std::shared_ptr<Buffer> room_;
+};
+
+bool NodesBackend::takes_steps(const Operation& operation) const {
+  switch (operation.kind) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+      // The mean of integers is rounded once, so their sum must not be.
+      return operation.op != ReduceOp::avg || is_floating(operation.dtype);
+    case Collective::reduce_scatter:
+      return place_.even && (operation.op != ReduceOp::avg || is_floating(operation.dtype));
+    case Collective::all_gather:
+      return place_.even;
+    case Collective::broadcast:
+    case Collective::barrier:
+      return true;
+    default:
+      return false;  // of all_to_all every byte goes to one rank only
+  }
+}
+
+std::unique_ptr<Task> NodesBackend::start(const Operation& operation, const Stream& stream) {
+  if (!takes_steps(operation)) return flat_->start(operation, stream);
+  Steps steps = steps_of(operation);
+  return std::make_unique<Sequence>(std::move(steps), room_);
+}
+
+NodesBackend::Steps NodesBackend::steps_of(const Operation& operation) {
+  switch (operation.kind) {
+    case Collective::all_reduce:
+      return all_reduce(operation);
+    case Collective::reduce:
+      return reduce(operation);
+    case Collective::reduce_scatter:
+      return reduce_scatter(operation);
+    case Collective::all_gather:
+      return all_gather(operation);
+    case Collective::broadcast:
+      return broadcast(operation);
+    default:
+      return barrier();
+  }
+}
+
+void NodesBackend::within(Steps& steps, Operation operation) {
+  operation.number = ++within_;
+  steps.push_back([this, operation] { return local_->start(operation, Stream()); });
+}
+
+void NodesBackend::between(Steps& steps, Operation operation) {
+  if (!place_.on_rail()) return;
+  operation.number = ++between_;
+  steps.push_back([this, operation] { return rail_->start(operation, Stream()); });
+}
+
+void NodesBackend::copy(Steps& steps, ConstView from, View to) {
+  if (from.data() == to.data() || to.empty()) return;
+  steps.push_back([from, to]() -> std::unique_ptr<Task> {
+    std::memcpy(to.data(), from.data(), to.size_bytes());
+    return nullptr;
+  });
+}
+
+View NodesBackend::room(DataType dtype, std::int64_t count) {
+  const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
+  if (!room_ || room_->size_bytes() < bytes)
+    room_ = std::make_shared<Buffer>(local_->allocate(DataType::u8, static_cast<std::int64_t>(bytes)));
+  return {room_->view().data(), count, dtype};
+}
+
+View NodesBackend::reachable(View wanted) {
+  return local_->reaches(wanted) ? wanted : room(wanted.dtype(), wanted.count());
+}
+
+void NodesBackend::reduce_slices(Steps& steps, const Operation& operation, ConstView in, View data) {
+  if (!local_->reaches(in)) {
+    copy(steps, in, data);
+    in = data;
+  }
+  within(steps, {.kind = Collective::reduce_slices,
+                 .in = in,
+                 .out = data,
+                 .count = data.count(),
+                 .dtype = data.dtype(),
+                 .op = operation.op,
+                 .slices = place_.rails,
+                 .averaged = all_->size()});
+}
+
+void NodesBackend::gather_slices(Steps& steps, View data) {
+  within(steps, {.kind = Collective::gather_slices,
+                 .in = data,
+                 .out = data,
+                 .count = data.count(),
+                 .dtype = data.dtype(),
+                 .slices = place_.rails});
+}
+
+/// Of sums that were divided within the nodes, so that 16-bit types do not overflow.
+ReduceOp between_nodes(ReduceOp op) {
+  return op == ReduceOp::avg ? ReduceOp::sum : op;
+}
+
+NodesBackend::Steps NodesBackend::all_reduce(const Operation& operation) {
+  Steps steps;
+  const View data = reachable(operation.out);
+  reduce_slices(steps, operation, operation.in, data);
+  const Slice mine = my_slice(data);
+  const View slice = data.slice(mine.begin, mine.count);
+  between(steps, {.kind = Collective::all_reduce,
+                  .in = slice,
+                  .out = slice,
+                  .count = mine.count,
+                  .dtype = operation.dtype,
+                  .op = between_nodes(operation.op)});
+  gather_slices(steps, data);
+  copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesBackend::Steps NodesBackend::reduce(const Operation& operation) {
+  Steps steps;
+  const bool is_root = all_->rank() == operation.root;
+  const View data = is_root ? reachable(operation.out) : room(operation.dtype, operation.count);
+  reduce_slices(steps, operation, operation.in, data);
+  const Slice mine = my_slice(data);
+  const View slice = data.slice(mine.begin, mine.count);
+  const int node = topology_.node_of(operation.root);
+  between(steps, {.kind = Collective::reduce,
+                  .in = slice,
+                  .out = slice,
+                  .count = mine.count,
+                  .dtype = operation.dtype,
+                  .op = between_nodes(operation.op),
+                  .root = node});
+  if (node == place_.node) gather_slices(steps, data);
+  if (is_root) copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesBackend::Steps NodesBackend::reduce_scatter(const Operation& operation) {
+  Steps steps;
+  const std::int64_t count = operation.count;
+  const std::int64_t block = count * static_cast<std::int64_t>(place_.neighbours.size());
+  // By node: what this rail's rank there is to get, summed over this node.
+  const View sums = room(operation.dtype, count * place_.nodes);
+  for (int node = 0; node < place_.nodes; ++node) {
+    within(steps, {.kind = Collective::reduce_scatter,
+                   .in = operation.in.slice(block * node, block),
+                   .out = sums.slice(count * node, count),
+                   .count = count,
+                   .dtype = operation.dtype,
+                   .op = operation.op,
+                   .averaged = all_->size()});
+  }
+  between(steps, {.kind = Collective::reduce_scatter,
+                  .in = sums,
+                  .out = operation.out,
+                  .count = count,
+                  .dtype = operation.dtype,
+                  .op = between_nodes(operation.op)});
+  return steps;
+}
+
+NodesBackend::Steps NodesBackend::all_gather(const Operation& operation) {
+  Steps steps;
+  const std::int64_t block = operation.count * static_cast<std::int64_t>(place_.neighbours.size());
+  const View data = reachable(operation.out);
+  const View own = data.slice(block * place_.node, block);
+  within(steps, {.kind = Collective::all_gather,
+                 .in = operation.in,
+                 .out = own,
+                 .count = operation.count,
+                 .dtype = operation.dtype});
+  const Slice mine = my_slice(own);
+  std::vector<Transfer> transfers;
+  for (int step = 1; step < place_.nodes && mine.count > 0; ++step) {
+    const int node = (place_.node + step) % place_.nodes;
+    transfers.push_back({{},
+                         data.slice(block * node + mine.begin, mine.count),
+                         place_.rail[static_cast<std::size_t>(node)],
+                         false});
+    transfers.push_back(
+        {own.slice(mine.begin, mine.count), {}, place_.rail[static_cast<std::size_t>(node)], true});
+  }
+  steps.push_back([this, transfers] { return flat_->start(transfers, Stream()); });
+  for (int node = 0; node < place_.nodes; ++node) {
+    if (node != place_.node) gather_slices(steps, data.slice(block * node, block));
+  }
+  copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesBackend::Steps NodesBackend::broadcast(const Operation& operation) {
+  Steps steps;
+  const int node = topology_.node_of(operation.root);
+  const View data = reachable(operation.out);
+  if (node == place_.node) {
+    if (all_->rank() == operation.root) copy(steps, operation.in, data);
+    within(steps, {.kind = Collective::broadcast,
+                   .in = data,
+                   .out = data,
+                   .count = data.count(),
+                   .dtype = data.dtype(),
+                   .root = topology_.local_rank(operation.root)});
+  }
+  const Slice mine = my_slice(data);
+  const View slice = data.slice(mine.begin, mine.count);
+  between(steps, {.kind = Collective::broadcast,
+                  .in = slice,
+                  .out = slice,
+                  .count = mine.count,
+                  .dtype = data.dtype(),
+                  .root = node});
+  if (node != place_.node) gather_slices(steps, data);
+  if (all_->rank() != operation.root) copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesBackend::Steps NodesBackend::barrier() {
+  Steps steps;
+  within(steps, {.kind = Collective::barrier});
+  between(steps, {.kind = Collective::barrier});
+  within(steps, {.kind = Collective::barrier});
+  return steps;
+}
+
+}  // namespace
+
+std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>& rendezvous,
+                                            const Topology& topology, std::shared_ptr<NodeHeap> heap,
+                                            std::chrono::nanoseconds connect_timeout,
+                                            std::chrono::nanoseconds timeout) {
+  const Place place(topology, rendezvous->rank());
+  if (topology.nodes() == 1) return make_host_backend(rendezvous, std::move(heap), connect_timeout, timeout);
+  bool alone = true;
+  for (int node = 0; node < topology.nodes(); ++node) alone = alone && topology.ranks_of(node).size() == 1;
+  if (alone) return make_mpi_backend(rendezvous, timeout);
+  const auto node = rendezvous->split(place.neighbours);
+  const auto rail = rendezvous->split(place.on_rail() ? place.rail : std::vector{rendezvous->rank()});
+  auto local = make_host_backend(node, heap, connect_timeout, timeout, place.neighbours);
+  return std::make_shared<NodesBackend>(rendezvous, std::dynamic_pointer_cast<MpiRendezvous>(rail),
+                                        std::move(local), topology, std::move(heap), timeout);
+}
+
+}  // namespace weft::detail
