@@ -132,6 +132,8 @@ class Backend {
   /// A backend for `members` (ranks of this one, this rank among them), who meet at `rendezvous`. Collective.
   virtual std::shared_ptr<Backend> split(const std::vector<int>& members,
                                          const std::shared_ptr<Rendezvous>& rendezvous) = 0;
+  /// The wire ledger: payload bytes that this rank has handed to the network between nodes.
+  virtual std::uint64_t network_bytes() const { return 0; }
   /// Tells the other ranks, where it can, that this one will take part no longer.
   virtual void give_up(const std::string& reason) noexcept = 0;
 };

@@ -74,6 +74,9 @@ std::chrono::nanoseconds Communicator::timeout() const {
 std::uint64_t Communicator::wire_bytes() const {
   return state_->wire_bytes();
 }
+std::uint64_t Communicator::network_bytes() const {
+  return state_->backend().network_bytes();
+}
 
 namespace {
 

@@ -36,9 +36,6 @@ class MpiRuntime {
   /// False when communicators can no longer be freed: MPI is finalized or a rank was lost.
   bool usable() const;
   void mark_broken() noexcept { broken_ = true; }
-  /// The wire ledger: payload bytes that weft has handed to MPI in this process.
-  void count_sent(std::size_t bytes) { sent_ += bytes; }
-  std::uint64_t sent_bytes() const { return sent_; }
   /// For messages: "Open MPI v4.1.4".
   static std::string library();
 
@@ -48,7 +45,6 @@ class MpiRuntime {
   bool ours_ = false;
   bool any_thread_ = false;
   std::atomic<bool> broken_ = false;
-  std::atomic<std::uint64_t> sent_ = 0;
   std::mutex mutex_;
 };
 

@@ -57,6 +57,15 @@ std::vector<std::string> places(const World& world) {
   return world.rendezvous()->all_gather(line, "weft-bench", Deadline::in(world.connect_timeout()));
 }
 
+std::vector<std::uint64_t> network_bytes(const Communicator& comm, const World& world) {
+  const auto deadline = Deadline::in(world.timeout());
+  std::vector<std::uint64_t> result;
+  for (const std::string& note :
+       world.rendezvous()->all_gather(text(comm.network_bytes()), "weft-bench ends", deadline))
+    result.push_back(std::stoull(note));
+  return result;
+}
+
 /// All rows of one collective, type and operation.
 class Table {
  public:
@@ -162,10 +171,11 @@ int run(const std::vector<std::string>& arguments) {
       }
     }
   }
+  const std::vector<std::uint64_t> sent = network_bytes(comm, world);
   const Verdict verdict = judge(options, table.rows());
   if (world.rank() == 0) {
     report.end(verdict.wrong, verdict.bus_bandwidth);
-    if (options.json) tool::write(*options.json, bench::to_json(table.rows()));
+    if (options.json) tool::write(*options.json, bench::to_json(table.rows(), sent));
     for (const std::string& line : verdict.slower) std::cerr << "weft-bench: " << line << '\n';
   }
   return verdict.wrong == 0 && verdict.slower.empty() ? 0 : 1;

@@ -28,6 +28,15 @@ class Duel {
     return count;
   }
 
+  /// Payload between nodes of one operation, of all ranks.
+  std::int64_t network_bytes(Contestant& one) {
+    const std::uint64_t before = comm_.network_bytes();
+    one.run(which_, 1);
+    auto sent = static_cast<std::int64_t>(comm_.network_bytes() - before);
+    comm_.all_reduce(View(std::span(&sent, 1)), ReduceOp::sum, stream_).wait();
+    return sent;
+  }
+
   std::vector<Timing> time(const Effort& effort) {
     std::vector<int> batches;
     for (const auto& one : contestants_) batches.push_back(batch_of(*one, effort));
@@ -105,7 +114,7 @@ class Duel {
 Result measure(Communicator& comm, const Case& which,
                const std::vector<std::unique_ptr<Contestant>>& contestants, const Effort& effort) {
   Duel duel(comm, which, contestants);
-  Result result{.which = which, .time = {}, .wrong = 0, .against = {}};
+  Result result{.which = which, .time = {}, .against = {}};
   for (const auto& one : contestants) {
     const std::int64_t count = duel.check(*one);
     if (count == 0) continue;
@@ -124,6 +133,7 @@ Result measure(Communicator& comm, const Case& which,
     result.against.push_back(
         {contestants[i]->name(), times[i], times[i].median_seconds / times.front().median_seconds});
   }
+  result.network_bytes = duel.network_bytes(*contestants.front());
   result.wrong += duel.check(*contestants.front());  // also after all that repetition
   return result;
 }

@@ -21,7 +21,8 @@ struct Against {
 struct Result {
   Case which;
   Timing time;
-  std::int64_t wrong = 0;  ///< elements, of all ranks
+  std::int64_t wrong = 0;          ///< elements, of all ranks
+  std::int64_t network_bytes = 0;  ///< payload between nodes, of all ranks, by the ledger
   std::vector<Against> against;
 
   double algorithm_bandwidth() const {

@@ -151,14 +151,16 @@ void Report::csv_row(const Result& result) {
   const Case& which = result.which;
   if (places_.size() > 0) {  // once, before the first row
     places_.clear();
-    out_ << "op,bytes,count,dtype,redop,root,ranks,in_place,median_us,p99_us,algbw_GBps,busbw_GBps,wrong";
+    out_ << "op,bytes,count,dtype,redop,root,ranks,in_place,median_us,p99_us,algbw_GBps,busbw_GBps,wrong,"
+            "network_bytes";
     for (const std::string& one : options_.against) out_ << ',' << one << "_us," << one << "_ratio";
     out_ << '\n';
   }
   out_ << name(which.op) << ',' << which.bytes() << ',' << which.count << ',' << which.dtype << ','
        << redop_of(which) << ',' << root_of(which) << ',' << which.ranks << ',' << (which.in_place ? 1 : 0)
-       << print(",%.3f,%.3f,%.4f,%.4f,%lld", result.time.median_seconds * 1e6, result.time.p99_seconds * 1e6,
-                result.algorithm_bandwidth(), result.bus_bandwidth(), static_cast<long long>(result.wrong));
+       << print(",%.3f,%.3f,%.4f,%.4f,%lld,%lld", result.time.median_seconds * 1e6,
+                result.time.p99_seconds * 1e6, result.algorithm_bandwidth(), result.bus_bandwidth(),
+                static_cast<long long>(result.wrong), static_cast<long long>(result.network_bytes));
   for (const Against& one : result.against)
     out_ << print(",%.3f,%.3f", one.time.median_seconds * 1e6, one.ratio);
   out_ << '\n' << std::flush;
@@ -171,7 +173,7 @@ void Report::end(std::int64_t wrong, double mean_bus_bandwidth) {
        << print("# %-20s : %g %s\n#\n", "Avg bus bandwidth", mean_bus_bandwidth, "") << std::flush;
 }
 
-std::string to_json(const std::vector<Row>& rows) {
+std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes) {
   boost::json::array results;
   const auto add = [&](const std::optional<Result>& result) {
     if (!result) return;
@@ -186,7 +188,8 @@ std::string to_json(const std::vector<Row>& rows) {
         {"seconds", {{"median", result->time.median_seconds}, {"p99", result->time.p99_seconds}}},
         {"algbw", result->algorithm_bandwidth()},
         {"busbw", result->bus_bandwidth()},
-        {"wrong", result->wrong}};
+        {"wrong", result->wrong},
+        {"network_bytes", result->network_bytes}};
     const auto described = [](const Against& peer) {
       return boost::json::object{
           {"name", peer.name}, {"seconds_median", peer.time.median_seconds}, {"ratio", peer.ratio}};
@@ -203,7 +206,10 @@ std::string to_json(const std::vector<Row>& rows) {
     add(row.out_of_place);
     add(row.in_place);
   }
-  return boost::json::serialize(boost::json::object{{"results", std::move(results)}}) + "\n";
+  boost::json::array by_rank(network_bytes.begin(), network_bytes.end());
+  return boost::json::serialize(boost::json::object{{"results", std::move(results)},
+                                                    {"network_bytes_by_rank", std::move(by_rank)}}) +
+         "\n";
 }
 
 }  // namespace weft::bench

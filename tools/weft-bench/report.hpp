@@ -38,7 +38,8 @@ class Report {
   std::vector<std::string> places_;
 };
 
-std::string to_json(const std::vector<Row>& rows);
+/// @param network_bytes what each rank has handed to the network between nodes, of all of this run
+std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes);
 /// nccl-tests' columns: as many digits as fit.
 std::string fitted(double value, int width);
 

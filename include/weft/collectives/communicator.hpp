@@ -101,6 +101,9 @@ class Communicator {
 
   /// Payload bytes this rank has sent to others so far, by the operations' own count (docs/algorithms.md).
   std::uint64_t wire_bytes() const;
+  /// The wire ledger: payload bytes this rank has handed to the network between nodes so far. Of operations
+  /// on host memory; NCCL keeps no such account.
+  std::uint64_t network_bytes() const;
 
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 

@@ -1,5 +1,7 @@
 #include "collectives/backends/mpi.hpp"
 
+#include <numeric>
+
 #include "collectives/backends/mpi_exchange.hpp"
 
 namespace weft::detail {
@@ -12,21 +14,19 @@ constexpr int transfer_tag = collective_tags * exchange_stages - 1;
 
 class MpiBackend final : public Backend {
  public:
-  MpiBackend(std::shared_ptr<MpiRendezvous> rendezvous, std::chrono::nanoseconds timeout,
-             std::vector<int> names)
-      : rendezvous_(std::move(rendezvous)), timeout_(timeout), names_(std::move(names)) {}
+  MpiBackend(std::shared_ptr<MpiPeers> peers, std::chrono::nanoseconds timeout)
+      : peers_(std::move(peers)), rendezvous_(peers_->rendezvous), timeout_(timeout) {}
 
   std::string name() const override { return "host (MPI)"; }
   bool any_thread() const override { return rendezvous_->runtime()->any_thread(); }
 
   std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
     return std::make_unique<MpiExchange>(
-        rendezvous_, plan_exchange(operation, rendezvous_->rank(), rendezvous_->size()),
-        static_cast<int>(operation.number % (collective_tags - 1)) * exchange_stages, timeout_, names_);
+        peers_, plan_exchange(operation, rendezvous_->rank(), rendezvous_->size()),
+        static_cast<int>(operation.number % (collective_tags - 1)) * exchange_stages, timeout_);
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
-    return std::make_unique<MpiExchange>(rendezvous_, plan_exchange(transfers), transfer_tag, timeout_,
-                                         names_);
+    return std::make_unique<MpiExchange>(peers_, plan_exchange(transfers), transfer_tag, timeout_);
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
 
@@ -35,20 +35,36 @@ class MpiBackend final : public Backend {
     return make_mpi_backend(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous), timeout_);
   }
 
+  std::uint64_t network_bytes() const override { return peers_->network_bytes; }
+
   // Peers on other nodes cannot be told; the launcher ends them when this rank ends without finalizing MPI.
   void give_up(const std::string&) noexcept override { rendezvous_->runtime()->mark_broken(); }
 
  private:
+  std::shared_ptr<MpiPeers> peers_;
   std::shared_ptr<MpiRendezvous> rendezvous_;
   std::chrono::nanoseconds timeout_;
-  std::vector<int> names_;
 };
 
 }  // namespace
 
 std::shared_ptr<Backend> make_mpi_backend(std::shared_ptr<MpiRendezvous> rendezvous,
-                                          std::chrono::nanoseconds timeout, std::vector<int> names) {
-  return std::make_shared<MpiBackend>(std::move(rendezvous), timeout, std::move(names));
+                                          std::chrono::nanoseconds timeout) {
+  std::vector<int> names(static_cast<std::size_t>(rendezvous->size()));
+  std::iota(names.begin(), names.end(), 0);
+  std::vector<bool> are_near(names.size());
+  are_near[static_cast<std::size_t>(rendezvous->rank())] = true;
+  return make_mpi_backend(std::move(rendezvous), timeout, std::move(names), std::move(are_near));
+}
+
+std::shared_ptr<Backend> make_mpi_backend(std::shared_ptr<MpiRendezvous> rendezvous,
+                                          std::chrono::nanoseconds timeout, std::vector<int> names,
+                                          std::vector<bool> are_near) {
+  auto peers = std::make_shared<MpiPeers>();
+  peers->rendezvous = std::move(rendezvous);
+  peers->names = std::move(names);
+  peers->are_near = std::move(are_near);
+  return std::make_shared<MpiBackend>(std::move(peers), timeout);
 }
 
 }  // namespace weft::detail

@@ -21,13 +21,13 @@ constexpr std::size_t segments_in_flight = 8;
 
 }  // namespace
 
-MpiExchange::MpiExchange(std::shared_ptr<MpiRendezvous> rendezvous, ExchangePlan plan, int tag,
-                         std::chrono::nanoseconds timeout, std::vector<int> names)
-    : rendezvous_(std::move(rendezvous)),
+MpiExchange::MpiExchange(std::shared_ptr<MpiPeers> peers, ExchangePlan plan, int tag,
+                         std::chrono::nanoseconds timeout)
+    : peers_(std::move(peers)),
+      rendezvous_(peers_->rendezvous),
       plan_(std::move(plan)),
       tag_(tag),
       timeout_(timeout),
-      names_(std::move(names)),
       patience_(timeout),
       progress_(plan_.flows.size()),
       reduced_(plan_.reductions.size()) {
@@ -114,7 +114,7 @@ void MpiExchange::post_segment(std::size_t index) {
     MpiRuntime::check((is_long ? MPI_Issend : MPI_Isend)(flow.out + begin, count, MPI_BYTE, flow.peer,
                                                          tag_ + flow.stage, comm, &handle),
                       is_long ? "MPI_Issend" : "MPI_Isend");
-    rendezvous_->runtime()->count_sent(bytes);
+    if (!peers_->are_near[static_cast<std::size_t>(flow.peer)]) peers_->network_bytes += bytes;
   } else {
     MpiRuntime::check(
         MPI_Irecv(flow.in + begin, count, MPI_BYTE, flow.peer, tag_ + flow.stage, comm, &handle),

@@ -1,6 +1,7 @@
 #pragma once
 // Carries out an ExchangePlan over MPI: every flow in segments, several of which are in flight.
 
+#include <atomic>
 #include <deque>
 #include <memory>
 
@@ -10,11 +11,18 @@
 
 namespace weft::detail {
 
+/// The ranks of an MPI communicator as one of them sees them, and what it has sent.
+struct MpiPeers {
+  std::shared_ptr<MpiRendezvous> rendezvous;
+  std::vector<int> names;      ///< what messages call them
+  std::vector<bool> are_near;  ///< whether they are on this rank's node
+  std::atomic<std::uint64_t> network_bytes = 0;
+};
+
 class MpiExchange final : public Task {
  public:
   /// @param tag of the first stage; the others follow
-  MpiExchange(std::shared_ptr<MpiRendezvous> rendezvous, ExchangePlan plan, int tag,
-              std::chrono::nanoseconds timeout, std::vector<int> names);
+  MpiExchange(std::shared_ptr<MpiPeers> peers, ExchangePlan plan, int tag, std::chrono::nanoseconds timeout);
   ~MpiExchange() override;
   bool advance() override;
 
@@ -44,16 +52,16 @@ class MpiExchange final : public Task {
   bool reduce_arrived();
   std::size_t ready(std::size_t index) const;
   bool complete() const;
-  int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
+  int name_of(int rank) const { return peers_->names[static_cast<std::size_t>(rank)]; }
   void check(const MPI_Status& status, int code, const Request& request) const;
   [[noreturn]] void disagree(const Flow& flow, const std::string& sent, std::size_t expected) const;
   [[noreturn]] void time_out() const;
 
+  std::shared_ptr<MpiPeers> peers_;
   std::shared_ptr<MpiRendezvous> rendezvous_;
   ExchangePlan plan_;
   int tag_;
   std::chrono::nanoseconds timeout_;
-  std::vector<int> names_;
   Patience patience_;
   bool begun_ = false;
   std::vector<Progress> progress_;    // by flow

@@ -183,6 +183,7 @@ class NcclBackend final : public Backend {
         scratch_(runtime_->allocate(device.index(), sizeof(float)),
                  [runtime = runtime_, device](void* memory) { runtime->release(device.index(), memory); }) {}
 
+  std::uint64_t network_bytes() const override { return host_->network_bytes(); }
   std::string name() const override {
     return text("nccl ", nccl::version_text(issuer_->api()->version), " + ", host_->name());
   }

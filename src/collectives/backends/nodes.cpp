@@ -84,8 +84,8 @@ class NodesBackend final : public Backend {
         place_(topology_, all_->rank()),
         heap_(std::move(heap)),
         local_(std::move(local)),
-        rail_(make_mpi_backend(std::move(rail), timeout, place_.rail)),
-        flat_(make_mpi_backend(all_, timeout)),
+        rail_(make_rail(std::move(rail), timeout)),
+        flat_(make_flat(timeout)),
         timeout_(timeout) {}
 
   std::string name() const override { return "host (shared memory + MPI)"; }
@@ -100,6 +100,7 @@ class NodesBackend final : public Backend {
     return make_nodes_backend(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous), topology_.of(members),
                               heap_, timeout_, timeout_);
   }
+  std::uint64_t network_bytes() const override { return rail_->network_bytes() + flat_->network_bytes(); }
   void give_up(const std::string& reason) noexcept override {
     local_->give_up(reason);
     rail_->give_up(reason);
@@ -108,6 +109,21 @@ class NodesBackend final : public Backend {
  private:
   using Steps = std::vector<Sequence::Step>;
 
+  std::shared_ptr<Backend> make_rail(std::shared_ptr<MpiRendezvous> rail, std::chrono::nanoseconds timeout) {
+    if (!place_.on_rail()) return make_mpi_backend(std::move(rail), timeout);
+    std::vector<bool> are_near(place_.rail.size());
+    are_near[static_cast<std::size_t>(place_.node)] = true;
+    return make_mpi_backend(std::move(rail), timeout, place_.rail, std::move(are_near));
+  }
+  std::shared_ptr<Backend> make_flat(std::chrono::nanoseconds timeout) {
+    std::vector<int> names;
+    std::vector<bool> are_near;
+    for (int rank = 0; rank < all_->size(); ++rank) {
+      names.push_back(rank);
+      are_near.push_back(topology_.node_of(rank) == place_.node);
+    }
+    return make_mpi_backend(all_, timeout, std::move(names), std::move(are_near));
+  }
   /// Whether the three steps give what the operation promises.
   bool takes_steps(const Operation& operation) const;
   Steps steps_of(const Operation& operation);
