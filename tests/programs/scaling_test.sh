@@ -61,7 +61,7 @@ check "figures on standard output, the rest on standard error" 0 '^\{"runs":' "$
 [ "$(wc -l <"$work/out")" -eq 1 ] || fail "more than the figures on standard output"
 if [ -n "$mpirun" ]; then
   check "three ranks of mpirun" 0 "^ddp +3 " env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$scaling" "${small[@]}"
-  check "three nodes of mpirun" 0 "host \(MPI\)" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}"
+  check "three nodes of mpirun" 0 "host \(shared memory \+ MPI\)" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}"
   same "two nodes" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none sh -c 'WEFT_HOST_ID=$OMPI_COMM_WORLD_RANK exec "$@"' sh "${ddp[@]}"
   check "wrong input on every rank of mpirun" 42 "empty.txt" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none "$scaling" --text "$work/empty.txt"
 fi

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# weft-bench as a stranger uses it: its layouts to the letter, what it compares with, and every wrong input.
+# usage: bench_test.sh WEFT_BENCH WEFT_LAUNCH [MPIRUN]
+set -u
+bench=$1 launch=$2 mpirun=${3:-}
+. "$(dirname "$0")/../support/checks.sh"
+
+check help 0 "mpirun -n 2 weft-bench all_reduce" "$bench" --help
+refused "no collective" "the first argument is one" "$bench"
+refused "unknown collective" "'allreduce' is unknown; allowed are all_reduce" "$bench" allreduce
+refused "-b above -e" "--minbytes 2097152 is above --maxbytes 1048576" "$bench" all_reduce -b 2M -e 1M
+refused "a size that overflows" "'99999999999G' is not a size" "$bench" all_reduce -b 99999999999G
+refused "more than any machine has" "--maxbytes .* is above 1024 G" "$bench" all_reduce -e 2000G
+refused "a size that is none" "--maxbytes '1X' is not a size" "$bench" all_reduce -e 1X
+refused "no bytes" "--minbytes 0" "$bench" all_reduce -b 0
+refused "a factor that does not grow" "--stepfactor 1 is not" "$bench" all_reduce -f 1
+refused "no samples" "--iters 0 is not" "$bench" all_reduce -n 0
+refused "unknown type" "'f8' is unknown; allowed are float \(f32\)" "$bench" all_reduce -d f8
+refused "unknown operation" "'xor' is unknown" "$bench" all_reduce -o xor
+refused "a root that is no rank" "--root 4 is not a rank from 0 to 0" "$bench" broadcast -r 4
+refused "an unknown peer" "--against 'nccl' is unknown" "$bench" all_reduce --against nccl
+refused "a ratio to nothing" "--expect needs --against" "$bench" all_reduce --expect 2
+refused "unknown layout" "--format 'xml' is unknown" "$bench" all_reduce --format xml
+refused "unknown option" "unrecognised option '--bogus'" "$bench" all_reduce --bogus
+check "zero ranks" 42 "-n 0 is not a number of ranks" "$launch" -n 0 "$bench" all_reduce
+check "an arena too small" 42 "WEFT_HEAP_BYTES" env WEFT_HEAP_BYTES=1000000 "$launch" -n 2 "$bench" all_reduce -b 8M -e 8M
+check "a full disk" 70 "/dev/full" "$bench" all_reduce -b 8 -e 8 --json /dev/full
+
+fast=(-n 3 -w 1)
+check "nccl-tests' columns" 0 "^ +1024 +256 +float +sum +-1( +[0-9.]+){3} +0( +[0-9.]+){3} +0$" \
+  "$launch" -n 2 "$bench" all_reduce -b 1K -e 4K "${fast[@]}" --json "$work/figures.json"
+for line in '^# +size +count +type +redop +root +time +algbw +busbw +#wrong +time +algbw +busbw +#wrong$' \
+  '^#  Rank  1 Group  0 Pid +[0-9]+ on +[^ ]+ device  0 \[host\] CPU$' '^# Out of bounds values : 0 OK$' '^# Avg bus bandwidth    : [0-9.]+ $'; do
+  lines "nccl-tests' layout" 1 "$line"
+done
+for key in op bytes dtype redop ranks in_place seconds median p99 algbw busbw wrong; do
+  grep -q "\"$key\":" "$work/figures.json" || fail "no $key in the figures"
+done
+check "OSU's layout" 0 "^1024 +[0-9.]+$" "$launch" -n 2 "$bench" all_gather -b 1K -e 1K "${fast[@]}" --format osu
+lines "OSU's title" 1 "^# OSU MPI Allgather Latency Test"
+check "every collective, type and operation" 0 "^all_reduce,.*,u8,avg,.*,0,0$" \
+  "$launch" -n 3 "$bench" all -d all -o all -b 3K -e 3K "${fast[@]}" --format csv
+lines "nothing is wrong" 0 ",[1-9][0-9]*,0$"
+check "private memory, another root" 0 "^broadcast,65536,.*,2,3,1,.*,0,0$" "$launch" -n 3 "$bench" broadcast -r 2 --private -b 64K -e 64K "${fast[@]}" --format csv
+check "the bound" 0 "bound_ratio" "$launch" -n 2 "$bench" all -b 64K -e 64K "${fast[@]}" --against bound --format csv
+check "less than expected" 1 "where --expect asks for 1000" "$launch" -n 2 "$bench" all_reduce -b 1K -e 1K "${fast[@]}" --in-place --against bound --expect 1000
+
+if [ -n "$mpirun" ]; then
+  export ASAN_OPTIONS=detect_leaks=0  # Open MPI's own
+  refused_by_launch="start them with mpirun"
+  check "MPI where there is none" 42 "$refused_by_launch" "$launch" -n 2 "$bench" all_reduce --against mpi
+  check "beside MPI" 0 "mpi_ratio" "$mpirun" --oversubscribe -n 3 "$bench" all -d bf16 -b 3K -e 3K "${fast[@]}" --against mpi --format csv
+  check "between nodes" 0 "^all_reduce,65536,.*,262144$" env RANKS_PER_NODE=2 "$mpirun" --oversubscribe -n 6 \
+    "$(dirname "$0")/../conformance/on_many_nodes.sh" "$bench" all_reduce --in-place -b 64K -e 64K "${fast[@]}" --format csv
+  check "the bound is of one node" 42 "on 3 nodes" env RANKS_PER_NODE=2 "$mpirun" --oversubscribe -n 6 \
+    "$(dirname "$0")/../conformance/on_many_nodes.sh" "$bench" all_reduce --against bound
+fi
+finish
