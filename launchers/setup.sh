@@ -9,7 +9,7 @@ packages=(g++ cmake make openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev l
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev)
 case ${1:-run} in
   run) ;;
-  test) packages+=(libgtest-dev libbenchmark-dev procps) ;;
+  test) packages+=(libgtest-dev libbenchmark-dev procps iproute2) ;;  # iproute2: several hosts on one machine
   *) echo "setup.sh: unknown argument '$1'; allowed are run and test" >&2; exit 42 ;;
 esac
 

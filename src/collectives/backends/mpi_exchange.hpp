@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "collectives/algorithms/exchange.hpp"
-#include "collectives/algorithms/shared_ground.hpp"
 #include "collectives/mpi_rendezvous.hpp"
+#include "collectives/patience.hpp"
 
 namespace weft::detail {
 

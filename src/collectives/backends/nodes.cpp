@@ -1,7 +1,6 @@
 // Collectives over nodes in three steps: within each node, between nodes, within each node.
 //
-// The ranks with the same place on their nodes are a "rail": there are as many rails as the smallest node has
-// ranks, and each carries its slice between the nodes, at the same time as the others. Sums are taken in rank
+// Each rail carries its slice between the nodes, at the same time as the others. Sums are taken in rank
 // order within a node and then in the order of nodes, so every rank holds the same bits, and 16-bit types are
 // rounded once more a node.
 
@@ -9,70 +8,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 #include "collectives/algorithms/slices.hpp"
 #include "collectives/backends/host.hpp"
 #include "collectives/backends/mpi.hpp"
+#include "collectives/rails.hpp"
+#include "collectives/sequence.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/node_heap.hpp"
 
 namespace weft::detail {
 namespace {
-
-/// Tasks one after the other, each made when the one before is complete.
-class Sequence final : public Task {
- public:
-  using Step = std::function<std::unique_ptr<Task>()>;
-
-  /// @param memory that the steps use
-  Sequence(std::vector<Step> steps, std::shared_ptr<Buffer> memory)
-      : steps_(std::move(steps)), memory_(std::move(memory)) {}
-
-  bool advance() override {
-    for (; next_ < steps_.size() || current_; current_.reset()) {
-      if (!current_) current_ = steps_[next_++]();
-      if (current_ && !current_->advance()) return false;
-    }
-    return true;
-  }
-
- private:
-  std::vector<Step> steps_;
-  std::shared_ptr<Buffer> memory_;
-  std::size_t next_ = 0;
-  std::unique_ptr<Task> current_;
-};
-
-/// Where this rank stands among nodes and rails.
-struct Place {
-  Place(const Topology& topology, int rank)
-      : node(topology.node_of(rank)),
-        nodes(topology.nodes()),
-        local(topology.local_rank(rank)),
-        neighbours(topology.ranks_of(node)) {
-    rails = static_cast<int>(neighbours.size());
-    even = true;
-    int next = 0;
-    for (int other = 0; other < nodes; ++other) {
-      const auto& ranks = topology.ranks_of(other);
-      rails = std::min(rails, static_cast<int>(ranks.size()));
-      even = even && ranks.size() == neighbours.size();
-      for (const int one : ranks) even = even && one == next++;
-    }
-    for (int other = 0; other < nodes; ++other)
-      rail.push_back(topology.ranks_of(other)[static_cast<std::size_t>(std::min(local, rails - 1))]);
-  }
-  bool on_rail() const { return local < rails; }
-
-  int node;
-  int nodes;
-  int local;
-  std::vector<int> neighbours;
-  int rails = 1;
-  bool even = true;       ///< every node has the same number of ranks, and they follow each other
-  std::vector<int> rail;  ///< this rank's, by node
-};
 
 class NodesBackend final : public Backend {
  public:
@@ -149,7 +95,7 @@ class NodesBackend final : public Backend {
 
   std::shared_ptr<MpiRendezvous> all_;
   Topology topology_;
-  Place place_;
+  Rails place_;
   std::shared_ptr<NodeHeap> heap_;
   std::shared_ptr<Backend> local_;
   std::shared_ptr<Backend> rail_;
@@ -392,7 +338,7 @@ std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>
                                             const Topology& topology, std::shared_ptr<NodeHeap> heap,
                                             std::chrono::nanoseconds connect_timeout,
                                             std::chrono::nanoseconds timeout) {
-  const Place place(topology, rendezvous->rank());
+  const Rails place(topology, rendezvous->rank());
   if (topology.nodes() == 1) return make_host_backend(rendezvous, std::move(heap), connect_timeout, timeout);
   bool alone = true;
   for (int node = 0; node < topology.nodes(); ++node) alone = alone && topology.ranks_of(node).size() == 1;

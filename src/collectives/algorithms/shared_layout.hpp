@@ -1,0 +1,100 @@
+#pragma once
+// What lies in the memory in which the ranks of a node meet. Zeroed memory is a valid state of all of it.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/backend.hpp"
+
+namespace weft::detail {
+
+/// Where a rank's memory is, in words that its peers can resolve.
+struct Address {
+  bool reachable = false;  ///< false: private to its process, data must be staged
+  std::uint64_t token = 0;
+};
+
+/// How far an operation is: its number, and the meetings it has reached. Grows in every slot.
+inline constexpr int meeting_bits = 24;  // staging cuts an operation into at most millions of chunks
+constexpr std::uint64_t progress_of(std::uint64_t operation, std::uint64_t meetings) {
+  return operation << meeting_bits | meetings;
+}
+constexpr std::uint64_t number_in(std::uint64_t progress) {
+  return progress >> meeting_bits;
+}
+
+/// What a rank is about to do; compared by all. The first line is all that an operation of a few elements
+/// needs.
+struct alignas(128) Card {
+  static constexpr std::size_t room = 64;
+
+  std::atomic<std::uint64_t> progress{0};
+  std::uint64_t completed = 0;  ///< this rank is through with every operation up to this one
+  std::int64_t count = 0;
+  Collective kind = Collective::barrier;
+  DataType dtype = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  std::byte data[room] = {};
+  Address in;
+  Address out;
+
+  Operation operation() const {
+    return {.kind = kind,
+            .number = number_in(progress.load(std::memory_order_relaxed)),
+            .count = count,
+            .dtype = dtype,
+            .op = op,
+            .root = root};
+  }
+  /// Of cards in the same slot, at the same meeting.
+  bool agrees_with(const Card& other) const {
+    return count == other.count && kind == other.kind && dtype == other.dtype && op == other.op &&
+           root == other.root;
+  }
+};
+static_assert(sizeof(Card) == 128);
+
+enum class Presence : std::uint32_t { expected, here, left, failed };
+
+/// What a rank has issued for its device. Written by that rank, read by others at any time: the number is
+/// taken away first and set last.
+struct Posted {
+  std::atomic<std::uint64_t> number{0};
+  std::atomic<std::int64_t> count{0};
+  std::atomic<std::uint64_t> what{0};  ///< kind, dtype, op and root
+};
+
+struct alignas(128) Line {
+  static constexpr std::size_t slots = 32;
+
+  std::atomic<std::uint64_t> operation{0};  ///< number of the latest collective it has come to
+  std::atomic<std::uint64_t> completed{0};  ///< it is through with every collective up to this one
+  std::atomic<Presence> presence{Presence::expected};
+  char reason[160] = {};  ///< why it failed; written before `presence` says so
+  Card cards[slots];
+  std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued
+  Posted posted[slots];
+};
+
+/// One parcel of a message: the whole of it where the receiver can reach the sender's memory, else what fits
+/// a slot.
+struct Parcel {
+  std::int64_t message_count = 0;
+  DataType dtype = DataType::u8;
+  Address address;
+  std::uint64_t bytes = 0;
+};
+
+struct alignas(128) Channel {
+  static constexpr std::size_t slots = 2;
+  static constexpr std::size_t slot_bytes = 32 << 10;
+
+  std::atomic<std::uint64_t> posted{0};              ///< by the sender
+  alignas(128) std::atomic<std::uint64_t> taken{0};  ///< by the receiver
+  Parcel parcels[slots];
+  alignas(128) std::byte data[slots][slot_bytes];
+};
+
+}  // namespace weft::detail
