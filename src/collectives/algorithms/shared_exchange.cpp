@@ -55,12 +55,21 @@ bool SharedExchange::next_chunk() {
   return length_ > 0;
 }
 
+// What this rank needs of its own it takes from where it is.
 void SharedExchange::copy_in() {
   if (way_ != Way::staged || !has_input(ground_.rank())) return;
-  std::byte* staging = ground_.staging_in(ground_.rank(), operation_.number);
+  std::byte* const staging = ground_.staging_in(ground_.rank(), operation_.number);
+  const std::byte* const chunk = operation_.in.bytes() + bytes(begin_);
+  if (outputs_are_shared()) {
+    const Slice mine = slice_of(length_, ground_.rank(), ground_.size(), operation_.dtype);
+    const std::int64_t end = mine.begin + mine.count;
+    std::memcpy(staging, chunk, bytes(mine.begin));
+    std::memcpy(staging + bytes(end), chunk + bytes(end), bytes(length_ - end));
+    return;
+  }
   for (std::int64_t part = 0; part < parts(); ++part) {
-    std::memcpy(staging + bytes(part * length_),
-                operation_.in.bytes() + bytes(part * operation_.count + begin_), bytes(length_));
+    if (takes_part_of_every_input() && part == ground_.rank()) continue;
+    std::memcpy(staging + bytes(part * length_), chunk + bytes(part * operation_.count), bytes(length_));
   }
 }
 
@@ -75,12 +84,12 @@ const std::byte* SharedExchange::input(int rank) const {
     case Way::staged:
       break;
   }
+  if (rank == ground_.rank()) return operation_.in.bytes() + bytes(part * operation_.count + begin_);
   return ground_.staging_in(rank, operation_.number) + bytes(part * length_);
 }
 
 std::byte* SharedExchange::output(int rank) const {
-  return way_ == Way::direct ? ground_.resolve(rank, card(rank).out) + bytes(begin_)
-                             : ground_.staging_out(rank, operation_.number);
+  return ground_.resolve(rank, card(rank).out) + bytes(begin_);
 }
 
 void SharedExchange::exchange() {
@@ -111,8 +120,13 @@ void SharedExchange::reduce_my_share() {
   Scratch& scratch = ground_.scratch();
   scratch.clear();
   for (int other = 0; other < size; ++other) scratch.sources.push_back(input(other) + begin);
-  if (alone) scratch.cached.push_back(own_output() + begin);
-  for (int other = 0; other < size && !alone; ++other) {
+  if (alone) {
+    scratch.cached.push_back(own_output() + begin);
+  } else if (way_ == Way::staged) {
+    if (writes(self)) scratch.cached.push_back(own_output() + begin);
+    scratch.cached.push_back(ground_.staging_out(self, operation_.number) + begin);
+  }
+  for (int other = 0; other < size && !alone && way_ == Way::direct; ++other) {
     if (!writes(other)) continue;
     const bool streams = other != self && streams_to_peers(bytes(length_));
     (streams ? scratch.streamed : scratch.cached).push_back(output(other) + begin);
@@ -161,8 +175,12 @@ void SharedExchange::pull_slices() {
 
 void SharedExchange::copy_out() {
   if (way_ != Way::staged || !outputs_are_shared() || !writes(ground_.rank())) return;
-  std::memcpy(operation_.out.bytes() + bytes(begin_), ground_.staging_out(ground_.rank(), operation_.number),
-              bytes(length_));
+  for (int other = 0; other < ground_.size(); ++other) {
+    const Slice theirs = slice_of(length_, other, ground_.size(), operation_.dtype);
+    if (other == ground_.rank() || theirs.count == 0) continue;
+    std::memcpy(own_output() + bytes(theirs.begin),
+                ground_.staging_out(other, operation_.number) + bytes(theirs.begin), bytes(theirs.count));
+  }
 }
 
 }  // namespace weft::detail
