@@ -142,7 +142,8 @@ void SharedExchange::spread_my_slice() {
   scratch.clear();
   for (int other = 0; other < ground_.size(); ++other) {
     if (other == operation_.root) continue;
-    const bool streams = other != ground_.rank() && streams_to_peers(bytes(length_));
+    const bool streams =
+        other == ground_.rank() ? streams_home(bytes(length_)) : streams_to_peers(bytes(length_));
     (streams ? scratch.streamed : scratch.cached).push_back(output(other) + bytes(mine.begin));
   }
   copy(input(operation_.root) + bytes(mine.begin), {scratch.cached, scratch.streamed}, bytes(mine.count));
