@@ -36,6 +36,8 @@ for preset in "${presets[@]}"; do
     grep -E '\*\*\*(Failed|Timeout|Exception)' -A 60 "$log" | grep -vE '^( +Start|[0-9]+/[0-9]+ Test.* Passed )' | head -n 300
     sed -n '/The following tests FAILED/,$p' "$log"
   fi
+  skipped=$(grep -cE '\*\*\*Skipped' "$log") || true
+  if [ "$skipped" -gt 0 ]; then echo "$preset: $skipped of these skipped for what this machine lacks; $log names them"; fi
   echo "$preset: $((total - bad)) of $total tests passed after $((SECONDS - begin)) s"
   passed=$((passed + total - bad))
   failed=$((failed + bad))

@@ -49,6 +49,7 @@ if [ -n "$mpirun" ]; then
   export ASAN_OPTIONS=detect_leaks=0  # Open MPI's own
   refused_by_launch="start them with mpirun"
   check "MPI where there is none" 42 "$refused_by_launch" "$launch" -n 2 "$bench" all_reduce --against mpi
+  check "a mean, which MPI has not" 42 "MPI has no operation avg" "$mpirun" -n 1 "$bench" all_reduce -o avg -b 8 -e 8 --against mpi
   check "beside MPI" 0 "mpi_ratio" "$mpirun" --oversubscribe -n 3 "$bench" all -d bf16 -b 3K -e 3K "${fast[@]}" --against mpi --format csv
   check "between nodes" 0 "^all_reduce,65536,.*,262144$" env RANKS_PER_NODE=2 "$mpirun" --oversubscribe -n 6 \
     "$(dirname "$0")/../conformance/on_many_nodes.sh" "$bench" all_reduce --in-place -b 64K -e 64K "${fast[@]}" --format csv

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string_view>
 
 #include "weft/core/error.hpp"
@@ -49,6 +50,13 @@ void write(const std::string& path, const std::string& content) {
   file << content;
   file.close();
   if (!file) throw system_error(text("cannot write ", path));
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
 }
 
 }  // namespace weft::tool

@@ -23,4 +23,7 @@ boost::program_options::variables_map parse(const std::vector<std::string>& argu
 /// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
 void write(const std::string& path, const std::string& content);
 
+/// "a,b" as its parts.
+std::vector<std::string> split(const std::string& list);
+
 }  // namespace weft::tool

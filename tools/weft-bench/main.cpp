@@ -88,7 +88,7 @@ class Table {
   std::optional<bench::Result> one(bench::Case which, bool in_place) {
     which.in_place = in_place;
     const bool only = !bench::exists(which.op, !in_place);
-    const bool wanted = only || (in_place ? options_.in_place : options_.out_of_place);
+    const bool wanted = only || in_place || options_.out_of_place;
     if (!wanted || !bench::exists(which.op, in_place)) return std::nullopt;
     return bench::measure(comm_, which, contestants_, options_.effort);
   }

@@ -23,7 +23,7 @@ class Duel {
     prepare(one);
     comm_.barrier(stream_).wait();
     one.run(which_, 1);
-    std::int64_t count = wrong(which_, result_of(one));
+    std::int64_t count = wrong(which_, one.result(which_));
     comm_.all_reduce(View(std::span(&count, 1)), ReduceOp::sum, stream_).wait();
     return count;
   }
@@ -67,11 +67,6 @@ class Duel {
     } else {
       fill(which_, memory.input(which_));
     }
-  }
-  // MPI puts its part of a reduce_scatter in place at the beginning of the buffer.
-  const std::byte* result_of(Contestant& one) const {
-    const bool first = one.name() == "mpi" && which_.op == Op::reduce_scatter && which_.in_place;
-    return first ? one.memory().input(which_) : one.memory().output(which_);
   }
   std::size_t bytes(std::int64_t count) const {
     return static_cast<std::size_t>(count) * size_of(which_.dtype);

@@ -45,13 +45,6 @@ po::options_description description() {
   return result;
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 template <class T>
 std::vector<T> every(int count) {
   std::vector<T> result;
@@ -72,7 +65,7 @@ Format format_named(const std::string& word) {
 }
 
 std::vector<std::string> contestants(const std::string& list) {
-  std::vector<std::string> names = split(list);
+  std::vector<std::string> names = tool::split(list);
   for (const std::string& name : names) {
     if (name != "mpi" && name != "bound")
       throw Error(ErrorKind::usage, text("--against '", name, "' is unknown"), "allowed are mpi and bound");

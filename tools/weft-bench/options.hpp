@@ -17,7 +17,6 @@ struct Options {
   Sizes sizes;
   Effort effort;
   int root = 0;
-  bool in_place = true;
   bool out_of_place = true;
   bool arena = true;
   Format format = Format::nccl;

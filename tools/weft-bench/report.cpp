@@ -75,6 +75,12 @@ std::string fitted(double value, int width) {
 }
 
 void Report::begin() {
+  if (options_.format == Format::csv) {
+    out_ << "op,bytes,count,dtype,redop,root,ranks,in_place,median_us,p99_us,algbw_GBps,busbw_GBps,wrong,"
+            "network_bytes";
+    for (const std::string& one : options_.against) out_ << ',' << one << "_us," << one << "_ratio";
+    out_ << '\n';
+  }
   if (options_.format != Format::nccl) return;
   const Sizes& sizes = options_.sizes;
   out_ << "# weft-bench version " WEFT_VERSION " backend " << backend_ << "\n"
@@ -149,13 +155,6 @@ void Report::nccl_row(const Row& row) {
 
 void Report::csv_row(const Result& result) {
   const Case& which = result.which;
-  if (places_.size() > 0) {  // once, before the first row
-    places_.clear();
-    out_ << "op,bytes,count,dtype,redop,root,ranks,in_place,median_us,p99_us,algbw_GBps,busbw_GBps,wrong,"
-            "network_bytes";
-    for (const std::string& one : options_.against) out_ << ',' << one << "_us," << one << "_ratio";
-    out_ << '\n';
-  }
   out_ << name(which.op) << ',' << which.bytes() << ',' << which.count << ',' << which.dtype << ','
        << redop_of(which) << ',' << root_of(which) << ',' << which.ranks << ',' << (which.in_place ? 1 : 0)
        << print(",%.3f,%.3f,%.4f,%.4f,%lld,%lld", result.time.median_seconds * 1e6,

@@ -46,17 +46,10 @@ po::options_description description(Options& options, std::string& strategies) {
   return result;
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 /// "1,2,4": rising, so that the first is what the others are compared with.
 std::vector<int> rank_counts(const std::string& list) {
   std::vector<int> counts;
-  for (const std::string& part : split(list)) {
+  for (const std::string& part : tool::split(list)) {
     int count = 0;
     const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), count);
     if (code != std::errc() || end != part.data() + part.size() ||
@@ -104,7 +97,7 @@ Options parse(const std::vector<std::string>& arguments) {
       tool::parse(arguments, description(options, strategies), "weft-scaling --help");
   options.help = values.count("help") != 0;
   if (options.help) return options;
-  if (values.count("strategies") != 0) options.strategies = split(strategies);
+  if (values.count("strategies") != 0) options.strategies = tool::split(strategies);
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
   if (values.count("sweep") != 0) options.sweep = rank_counts(values["sweep"].as<std::string>());

@@ -6,7 +6,7 @@
 // every rank's buffers are reachable: for reductions each rank reduces its slice from all inputs and stores
 // it to all outputs: 2 bytes of memory traffic per message byte and rank, the minimum. A long broadcast
 // spreads in the same way, so that all cores copy. The others pull. Staged, when any rank's are not: the same
-// over staging space, chunk by chunk, with a copy in and a copy out.
+// over staging space, chunk by chunk; what comes from another rank or goes to one is copied once on the way.
 
 #include "collectives/algorithms/shared_ground.hpp"
 

@@ -35,7 +35,8 @@ bool streams_to_peers(std::size_t bytes) {
 }
 
 bool streams_home(std::size_t bytes) {
-  return bytes >= last_level_cache() / 2;
+  constexpr std::size_t least = std::size_t{16} << 20;  // also where the system does not name its caches
+  return bytes >= std::max(least, last_level_cache() / 2);
 }
 
 }  // namespace weft::detail

@@ -82,6 +82,8 @@ class NodesBackend final : public Backend {
 
   void within(Steps& steps, Operation operation);
   void between(Steps& steps, Operation operation);
+  /// The slice of `data` that this rank's rail carries, in place.
+  void between_slices(Steps& steps, Collective kind, View data, ReduceOp op, int root = 0);
   /// The sums of this node, by slices, in `data`.
   void reduce_slices(Steps& steps, const Operation& operation, ConstView in, View data);
   void gather_slices(Steps& steps, View data);
@@ -208,18 +210,23 @@ ReduceOp between_nodes(ReduceOp op) {
   return op == ReduceOp::avg ? ReduceOp::sum : op;
 }
 
+void NodesBackend::between_slices(Steps& steps, Collective kind, View data, ReduceOp op, int root) {
+  const Slice mine = my_slice(data);
+  const View slice = data.slice(mine.begin, mine.count);
+  between(steps, {.kind = kind,
+                  .in = slice,
+                  .out = slice,
+                  .count = mine.count,
+                  .dtype = data.dtype(),
+                  .op = between_nodes(op),
+                  .root = root});
+}
+
 NodesBackend::Steps NodesBackend::all_reduce(const Operation& operation) {
   Steps steps;
   const View data = reachable(operation.out);
   reduce_slices(steps, operation, operation.in, data);
-  const Slice mine = my_slice(data);
-  const View slice = data.slice(mine.begin, mine.count);
-  between(steps, {.kind = Collective::all_reduce,
-                  .in = slice,
-                  .out = slice,
-                  .count = mine.count,
-                  .dtype = operation.dtype,
-                  .op = between_nodes(operation.op)});
+  between_slices(steps, Collective::all_reduce, data, operation.op);
   gather_slices(steps, data);
   copy(steps, data, operation.out);
   return steps;
@@ -230,16 +237,8 @@ NodesBackend::Steps NodesBackend::reduce(const Operation& operation) {
   const bool is_root = all_->rank() == operation.root;
   const View data = is_root ? reachable(operation.out) : room(operation.dtype, operation.count);
   reduce_slices(steps, operation, operation.in, data);
-  const Slice mine = my_slice(data);
-  const View slice = data.slice(mine.begin, mine.count);
   const int node = topology_.node_of(operation.root);
-  between(steps, {.kind = Collective::reduce,
-                  .in = slice,
-                  .out = slice,
-                  .count = mine.count,
-                  .dtype = operation.dtype,
-                  .op = between_nodes(operation.op),
-                  .root = node});
+  between_slices(steps, Collective::reduce, data, operation.op, node);
   if (node == place_.node) gather_slices(steps, data);
   if (is_root) copy(steps, data, operation.out);
   return steps;
@@ -311,14 +310,7 @@ NodesBackend::Steps NodesBackend::broadcast(const Operation& operation) {
                    .dtype = data.dtype(),
                    .root = topology_.local_rank(operation.root)});
   }
-  const Slice mine = my_slice(data);
-  const View slice = data.slice(mine.begin, mine.count);
-  between(steps, {.kind = Collective::broadcast,
-                  .in = slice,
-                  .out = slice,
-                  .count = mine.count,
-                  .dtype = data.dtype(),
-                  .root = node});
+  between_slices(steps, Collective::broadcast, data, ReduceOp::sum, node);
   if (node != place_.node) gather_slices(steps, data);
   if (all_->rank() != operation.root) copy(steps, data, operation.out);
   return steps;
