@@ -1,7 +1,6 @@
 #pragma once
 // The seam between the front and what moves bytes: an operation is a value, a backend turns it into a Task.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,39 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/collectives/algorithm.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/rendezvous.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
-
-enum class Collective : std::uint8_t {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  reduce,
-  all_to_all,
-  barrier,
-  // Steps of operations over nodes: the first `slices` ranks reduce a slice each into their own output, and
-  // everybody collects the slices.
-  reduce_slices,
-  gather_slices
-};
-
-inline constexpr std::array<std::string_view, 9> collective_names{"all_reduce",
-                                                                  "reduce_scatter",
-                                                                  "all_gather",
-                                                                  "broadcast",
-                                                                  "reduce",
-                                                                  "all_to_all",
-                                                                  "barrier",
-                                                                  "sum within the node",
-                                                                  "gathering within a node"};
-constexpr std::string_view name(Collective kind) {
-  return collective_names[static_cast<std::size_t>(kind)];
-}
 
 /// What all ranks do together. `count` is the unit the operation works in: elements of one rank's part for
 /// reduce_scatter, all_gather and all_to_all, of the whole buffer otherwise.
@@ -65,9 +38,13 @@ struct Operation {
     return kind == other.kind && count == other.count && dtype == other.dtype && op == other.op &&
            root == other.root && number == other.number;
   }
-  bool reduces() const {
-    return kind == Collective::all_reduce || kind == Collective::reduce ||
-           kind == Collective::reduce_scatter || kind == Collective::reduce_slices;
+  bool reduces() const { return weft::reduces(kind); }
+  /// Of the larger of its buffers.
+  std::uint64_t bytes(int ranks) const {
+    const bool has_parts = kind == Collective::reduce_scatter || kind == Collective::all_gather ||
+                           kind == Collective::all_to_all;
+    return static_cast<std::uint64_t>(count) * size_of(dtype) *
+           static_cast<std::uint64_t>(has_parts ? ranks : 1);
   }
 };
 
@@ -132,6 +109,8 @@ class Backend {
   /// A backend for `members` (ranks of this one, this rank among them), who meet at `rendezvous`. Collective.
   virtual std::shared_ptr<Backend> split(const std::vector<int>& members,
                                          const std::shared_ptr<Rendezvous>& rendezvous) = 0;
+  /// How it would be carried out, in words; `operation` needs no memory.
+  virtual std::string explain(const Operation& operation) const = 0;
   /// The wire ledger: payload bytes that this rank has handed to the network between nodes.
   virtual std::uint64_t network_bytes() const { return 0; }
   /// Tells the other ranks, where it can, that this one will take part no longer.

@@ -10,7 +10,6 @@
 
 namespace weft {
 
-using detail::Collective;
 using detail::Operation;
 
 namespace {
@@ -76,6 +75,9 @@ std::uint64_t Communicator::wire_bytes() const {
 }
 std::uint64_t Communicator::network_bytes() const {
   return state_->backend().network_bytes();
+}
+std::string Communicator::explain(Collective kind, DataType dtype, std::int64_t count, ReduceOp op) const {
+  return state_->backend().explain({.kind = kind, .count = count, .dtype = dtype, .op = op});
 }
 
 namespace {

@@ -17,11 +17,15 @@ std::shared_ptr<NodeHeap> make_heap(const World& world) {
   return NodeHeap::create(static_cast<std::size_t>(world.environment().number(env::heap_bytes)));
 }
 
-std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology) {
+std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology,
+                                               [[maybe_unused]] const ConnectOptions& options) {
 #if WEFT_HAS_MPI
   if (const auto rendezvous = std::dynamic_pointer_cast<detail::MpiRendezvous>(world.rendezvous())) {
-    return detail::make_nodes_backend(rendezvous, topology, make_heap(world), world.connect_timeout(),
-                                      world.timeout());
+    const auto notes = rendezvous->all_gather(
+        detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms),
+        "connect: choices of algorithms", Deadline::in(world.connect_timeout()));
+    return detail::make_nodes_backend(rendezvous, topology, detail::Choices::agreed(notes), make_heap(world),
+                                      world.connect_timeout(), world.timeout());
   }
 #endif
   throw Error(ErrorKind::usage,
@@ -31,10 +35,11 @@ std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topolog
               {world.rank(), "connect", 0});
 }
 
-std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology& topology) {
+std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology& topology,
+                                              const ConnectOptions& options) {
   if (world.size() == 1)
     return detail::make_threads_backend(world.rendezvous(), {.timeout = world.timeout()});
-  if (topology.nodes() > 1) return between_nodes(world, topology);
+  if (topology.nodes() > 1) return between_nodes(world, topology, options);
   return detail::make_host_backend(world.rendezvous(), make_heap(world), world.connect_timeout(),
                                    world.timeout());
 }
@@ -63,7 +68,7 @@ Communicator connect(const World& world, const ConnectOptions& options) {
   }
   const bool shared_devices = detail::check_places(places, detail::may_share_devices(world.environment()));
   const Topology topology(hosts);
-  auto backend = make_backend(world, topology);
+  auto backend = make_backend(world, topology, options);
   if (!world.device().is_host()) backend = with_device(std::move(backend), world, options, shared_devices);
   auto communicator = detail::make_communicator(std::move(backend), world.rendezvous(), topology,
                                                 world.timeout(), options.trace);

@@ -23,6 +23,8 @@ std::span<const Variable* const> variables() {
                                   &timeout,
                                   &heap_bytes,
                                   &progress,
+                                  &order,
+                                  &algorithms,
                                   &device,
                                   &share_device,
                                   &nccl_library,

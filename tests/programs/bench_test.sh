@@ -22,6 +22,10 @@ refused "an unknown peer" "--against 'nccl' is unknown" "$bench" all_reduce --ag
 refused "a ratio to nothing" "--expect needs --against" "$bench" all_reduce --expect 2
 refused "unknown layout" "--format 'xml' is unknown" "$bench" all_reduce --format xml
 refused "unknown option" "unrecognised option '--bogus'" "$bench" all_reduce --bogus
+refused "a table of itself and others" "use one of them" "$bench" all --tune=table --against mpi
+refused "measuring and not measuring" "use one of them" "$bench" all --tune=table --explain
+check "nothing to choose from on one node" 42 "2 ranks on 1 nodes: there is a choice between nodes only" "$launch" -n 2 "$bench" all --tune="$work/table"
+check "what would be done" 0 "^broadcast 65536 B f32: direct, spread" "$launch" -n 2 "$bench" all --explain -b 64K -e 64K
 check "zero ranks" 42 "-n 0 is not a number of ranks" "$launch" -n 0 "$bench" all_reduce
 check "an arena too small" 42 "WEFT_HEAP_BYTES" env WEFT_HEAP_BYTES=1000000 "$launch" -n 2 "$bench" all_reduce -b 8M -e 8M
 check "a full disk" 70 "/dev/full" "$bench" all_reduce -b 8 -e 8 --json /dev/full
@@ -53,6 +57,19 @@ if [ -n "$mpirun" ]; then
   check "beside MPI" 0 "mpi_ratio" "$mpirun" --oversubscribe -n 3 "$bench" all -d bf16 -b 3K -e 3K "${fast[@]}" --against mpi --format csv
   check "between nodes" 0 "^all_reduce,65536,.*,262144$" env RANKS_PER_NODE=2 "$mpirun" --oversubscribe -n 6 \
     "$(dirname "$0")/../conformance/on_many_nodes.sh" "$bench" all_reduce --in-place -b 64K -e 64K "${fast[@]}" --format csv
+  nodes=("$mpirun" --oversubscribe -n 3 "$(dirname "$0")/../conformance/on_many_nodes.sh" "$bench")
+  check "the fastest of each" 0 "^all_reduce 4096 B .us.: small .*mpi [0-9.]+; fastest: .*, in any order" \
+    env RANKS_PER_NODE=1 "${nodes[@]}" all --tune="$work/table" -b 1K -e 4K "${fast[@]}"
+  for row in '^rank broadcast 3 0 ' '^any all_reduce 3 0 ' '^rank all_to_all 3 0 '; do
+    grep -q "$row" "$work/table" || fail "no row $row in the table"
+  done
+  check "its table chooses" 0 "^all_reduce 1024 B f32 sum: .*row 'any all_reduce 3 0 [a-z]+' of the given table" \
+    env RANKS_PER_NODE=1 WEFT_ORDER=any WEFT_ALGORITHMS="$work/table" "${nodes[@]}" all_reduce --explain -b 1K -e 1K
+  echo "any all_reduce 0 0 mpi" > "$work/table"
+  check "MPI's own collectives" 0 "^all_reduce,4096,.*,0,0$" env RANKS_PER_NODE=1 WEFT_ORDER=any \
+    WEFT_ALGORITHMS="$work/table" "${nodes[@]}" all_reduce --in-place -d bf16 -b 4K -e 4K "${fast[@]}" --format csv
+  echo "any all_reduce 0 0 star" > "$work/table"
+  check "a table that is none" 42 "$work/table, line 1: 'star' is no algorithm" env RANKS_PER_NODE=1 WEFT_ALGORITHMS="$work/table" "${nodes[@]}" all_reduce
   check "the bound is of one node" 42 "on 3 nodes" env RANKS_PER_NODE=2 "$mpirun" --oversubscribe -n 6 \
     "$(dirname "$0")/../conformance/on_many_nodes.sh" "$bench" all_reduce --against bound
 fi

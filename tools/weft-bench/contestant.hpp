@@ -25,6 +25,8 @@ class Contestant {
  public:
   virtual ~Contestant() = default;
   virtual std::string name() const = 0;
+  /// Whether it has a way to do it.
+  virtual bool carries(const Case&) const { return true; }
   /// Carries the operation out so often, one after the other.
   virtual void run(const Case& which, int times) = 0;
   /// Where its output is after run().
@@ -42,6 +44,10 @@ class Contestant {
 /// @param arena memory that the node's ranks reach; else private memory
 std::unique_ptr<Contestant> make_weft(const Communicator& comm, std::size_t bytes, bool out_of_place,
                                       bool arena);
+
+/// weft on a communicator that was made to use one algorithm between nodes.
+std::unique_ptr<Contestant> make_algorithm(const Communicator& comm, Algorithm algorithm, std::size_t bytes,
+                                           bool out_of_place, bool arena);
 
 /// Open MPI's own collectives on private memory: what a program that calls MPI gets. 16-bit types travel with
 /// a user-defined operation, for MPI has none. @throws Error (usage) without MPI

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "choices.hpp"
 #include "common/command_line.hpp"
 #include "report.hpp"
 #include "weft/core/error.hpp"
@@ -129,10 +130,7 @@ Verdict judge(const bench::Options& options, const std::vector<bench::Row>& rows
 
 std::vector<std::unique_ptr<bench::Contestant>> contestants(const bench::Options& options, const World& world,
                                                             const Communicator& comm) {
-  std::size_t largest = options.sizes.last;
-  for (const bench::Case& one : bench::cases(
-           options.sizes, {.op = bench::Op::all_to_all, .dtype = DataType::f64, .ranks = comm.size()}))
-    largest = std::max(largest, one.bytes());
+  const std::size_t largest = options.largest_bytes(comm.size());
   const bool out_of_place = options.out_of_place || !bench::exists(options.ops.back(), true);
   std::vector<std::unique_ptr<bench::Contestant>> result;
   result.push_back(bench::make_weft(comm, largest, out_of_place, options.arena));
@@ -154,23 +152,16 @@ int run(const std::vector<std::string>& arguments) {
   check(options, world);
   Communicator comm = connect(world);
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
+  if (options.explain) {
+    bench::explain(options, comm, people);
+    return 0;
+  }
+  if (options.tune) return bench::tune(options, world, comm, people) == 0 ? 0 : 1;
   bench::Report report(people, options, comm.backend(), places(world));
   if (world.rank() == 0) report.begin();
   const auto all = contestants(options, world, comm);
   Table table(options, comm, all, report);
-  for (const bench::Op op : options.ops) {
-    for (const DataType dtype : options.dtypes) {
-      const std::vector<ReduceOp> redops = bench::reduces(op) ? options.redops : std::vector{ReduceOp::sum};
-      for (const ReduceOp redop : redops) {
-        table.measure({.op = op,
-                       .dtype = dtype,
-                       .redop = redop,
-                       .root = options.root,
-                       .rank = comm.rank(),
-                       .ranks = comm.size()});
-      }
-    }
-  }
+  for (const bench::Case& like : options.tables(comm.rank(), comm.size())) table.measure(like);
   const std::vector<std::uint64_t> sent = network_bytes(comm, world);
   const Verdict verdict = judge(options, table.rows());
   if (world.rank() == 0) {

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 class Duel {
  public:
-  Duel(Communicator& comm, const Case& which, const std::vector<std::unique_ptr<Contestant>>& contestants)
+  Duel(Communicator& comm, const Case& which, const std::vector<Contestant*>& contestants)
       : comm_(comm), which_(which), contestants_(contestants) {}
 
   /// Elements that are wrong after one run on fresh data, of all ranks.
@@ -39,7 +39,7 @@ class Duel {
 
   std::vector<Timing> time(const Effort& effort) {
     std::vector<int> batches;
-    for (const auto& one : contestants_) batches.push_back(batch_of(*one, effort));
+    for (Contestant* const one : contestants_) batches.push_back(batch_of(*one, effort));
     std::vector<double> samples(contestants_.size() * static_cast<std::size_t>(effort.iterations));
     for (std::size_t turn = 0; turn < static_cast<std::size_t>(effort.iterations); ++turn) {
       for (std::size_t i = 0; i < contestants_.size(); ++i) {
@@ -100,17 +100,21 @@ class Duel {
 
   Communicator& comm_;
   const Case& which_;
-  const std::vector<std::unique_ptr<Contestant>>& contestants_;
+  const std::vector<Contestant*>& contestants_;
   Stream stream_;
 };
 
 }  // namespace
 
-Result measure(Communicator& comm, const Case& which,
-               const std::vector<std::unique_ptr<Contestant>>& contestants, const Effort& effort) {
+Result measure(Communicator& comm, const Case& which, const std::vector<std::unique_ptr<Contestant>>& all,
+               const Effort& effort) {
+  std::vector<Contestant*> contestants;
+  for (const auto& one : all) {
+    if (one->carries(which)) contestants.push_back(one.get());
+  }
   Duel duel(comm, which, contestants);
   Result result{.which = which, .time = {}, .against = {}};
-  for (const auto& one : contestants) {
+  for (Contestant* const one : contestants) {
     const std::int64_t count = duel.check(*one);
     if (count == 0) continue;
     if (one == contestants.front()) {

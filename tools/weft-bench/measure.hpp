@@ -36,7 +36,8 @@ struct Effort {
   int warmup = 5;
 };
 
-/// Collective. The first contestant is weft. @throws Error (internal) when another one gives wrong results
+/// Collective. The first contestant is weft; who has no way to do it is left out. @throws Error (internal)
+/// when another one gives wrong results
 Result measure(Communicator& comm, const Case& which,
                const std::vector<std::unique_ptr<Contestant>>& contestants, const Effort& effort);
 

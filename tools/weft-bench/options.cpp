@@ -37,6 +37,10 @@ po::options_description description() {
        "with no protocol)")  //
       ("expect", po::value<double>()->value_name("RATIO"),
        "end with 1 when weft is slower than RATIO times what it is measured against")  //
+      ("tune", po::value<std::string>()->value_name("FILE"),
+       "measure every algorithm there is between nodes, and write the table that chooses by size; for "
+       "WEFT_ALGORITHMS; write --tune=FILE under mpirun, which takes the word --tune for its own")  //
+      ("explain", "measure nothing: say how each row would be carried out, and why so")             //
       ("format", po::value<std::string>()->value_name("NAME"),
        "nccl (as nccl-tests prints), osu (as OSU's benchmarks) or csv")  //
       ("json", po::value<std::string>()->value_name("FILE"),
@@ -93,12 +97,35 @@ void check(const Options& options) {
                 "--expect is not a number above 0");
   refuse_unless(!options.expect || !options.against.empty(),
                 "--expect needs --against, which it is a ratio to");
+  refuse_unless(!options.tune || options.against.empty(),
+                "--tune measures algorithms against each other, and --against others: use one of them");
+  refuse_unless(!options.tune || !options.explain, "--tune measures and --explain does not: use one of them");
 }
 
 }  // namespace
 
 bool Options::compares_with(const std::string& name) const {
   return std::ranges::find(against, name) != against.end();
+}
+
+std::vector<Case> Options::tables(int rank, int ranks) const {
+  std::vector<Case> result;
+  for (const Op op : ops) {
+    for (const DataType dtype : dtypes) {
+      for (const ReduceOp redop : reduces(op) ? redops : std::vector{ReduceOp::sum}) {
+        result.push_back(
+            {.op = op, .dtype = dtype, .redop = redop, .root = root, .rank = rank, .ranks = ranks});
+      }
+    }
+  }
+  return result;
+}
+
+std::size_t Options::largest_bytes(int ranks) const {
+  std::size_t largest = sizes.last;
+  for (const Case& one : cases(sizes, {.op = Op::all_to_all, .dtype = DataType::f64, .ranks = ranks}))
+    largest = std::max(largest, one.bytes());
+  return largest;
 }
 
 std::size_t bytes_named(const std::string& option, const std::string& word) {
@@ -155,6 +182,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (given("expect")) options.expect = values["expect"].as<double>();
   if (given("format")) options.format = format_named(word("format"));
   if (given("json")) options.json = word("json");
+  if (given("tune")) options.tune = word("tune");
+  options.explain = given("explain");
   check(options);
   return options;
 }
@@ -170,7 +199,9 @@ std::string help() {
       << "\nExamples:\n"
          "  mpirun -n 2 weft-bench all_reduce -b 8 -e 64M -f 2 --against mpi,bound\n"
          "  weft-launch -n 4 weft-bench all -d bf16 --format csv\n"
-         "  mpirun -n 2 weft-bench all_reduce -b 16K --in-place --against mpi --expect 3\n\n"
+         "  mpirun -n 2 weft-bench all_reduce -b 16K --in-place --against mpi --expect 3\n"
+         "  mpirun -n 4 --map-by ppr:1:node weft-bench all -e 16M -f 4 --tune=algorithms.txt\n"
+         "  WEFT_ORDER=any mpirun -n 4 --map-by ppr:1:node weft-bench all_reduce --explain\n\n"
          "Exit status: 0 done, 1 wrong results or less than --expect, 42 wrong usage, 75 a rank was lost or "
          "did not "
          "come, 70 a fault of the system.\n";

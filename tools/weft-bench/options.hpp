@@ -23,9 +23,15 @@ struct Options {
   std::vector<std::string> against;
   std::optional<double> expect;
   std::optional<std::string> json;
+  std::optional<std::string> tune;  ///< where the table goes
+  bool explain = false;
   bool help = false;
 
   bool compares_with(const std::string& name) const;
+  /// What each table of rows is about: collective, type and operation.
+  std::vector<Case> tables(int rank, int ranks) const;
+  /// Of any case.
+  std::size_t largest_bytes(int ranks) const;
 };
 
 /// @throws Error (usage) naming the argument, its value and what is allowed

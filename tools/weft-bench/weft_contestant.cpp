@@ -1,9 +1,10 @@
 #include "contestant.hpp"
+#include "tune.hpp"
 
 namespace weft::bench {
 namespace {
 
-class Weft final : public Contestant {
+class Weft : public Contestant {
  public:
   Weft(const Communicator& comm, Memory memory) : Contestant(std::move(memory)), comm_(comm) {}
 
@@ -41,17 +42,39 @@ class Weft final : public Contestant {
   Stream stream_;
 };
 
-}  // namespace
+class WithAlgorithm final : public Weft {
+ public:
+  WithAlgorithm(const Communicator& comm, Algorithm algorithm, Memory memory)
+      : Weft(comm, std::move(memory)), algorithm_(algorithm) {}
 
-std::unique_ptr<Contestant> make_weft(const Communicator& comm, std::size_t bytes, bool out_of_place,
-                                      bool arena) {
-  Communicator handle = comm;
+  std::string name() const override { return std::string(weft::name(algorithm_)); }
+  bool carries(const Case& which) const override {
+    const auto kind = collective_of(which.op);
+    return kind && carries_out(algorithm_, *kind);
+  }
+
+ private:
+  Algorithm algorithm_;
+};
+
+Memory memory_of(Communicator handle, std::size_t bytes, bool out_of_place, bool arena) {
   const auto allocate = [&](bool wanted) {
     const auto count = wanted ? static_cast<std::int64_t>(bytes) : 0;
     return arena ? handle.allocate(DataType::u8, count) : Buffer::on_host(DataType::u8, count);
   };
-  Memory memory{allocate(true), allocate(out_of_place)};
-  return std::make_unique<Weft>(comm, std::move(memory));
+  return {allocate(true), allocate(out_of_place)};
+}
+
+}  // namespace
+
+std::unique_ptr<Contestant> make_weft(const Communicator& comm, std::size_t bytes, bool out_of_place,
+                                      bool arena) {
+  return std::make_unique<Weft>(comm, memory_of(comm, bytes, out_of_place, arena));
+}
+
+std::unique_ptr<Contestant> make_algorithm(const Communicator& comm, Algorithm algorithm, std::size_t bytes,
+                                           bool out_of_place, bool arena) {
+  return std::make_unique<WithAlgorithm>(comm, algorithm, memory_of(comm, bytes, out_of_place, arena));
 }
 
 }  // namespace weft::bench

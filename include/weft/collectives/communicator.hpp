@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/collectives/algorithm.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/topology.hpp"
 #include "weft/collectives/work.hpp"
@@ -51,6 +52,10 @@ class Group;
 
 struct ConnectOptions {
   std::shared_ptr<Trace> trace{};  ///< records a span for every operation
+  /// Of sums between nodes. Where it is not given WEFT_ORDER decides, or rank.
+  std::optional<ReductionOrder> order{};
+  /// Before the built-in one, between nodes; where it is not given the one in WEFT_ALGORITHMS, if any.
+  std::optional<AlgorithmTable> algorithms{};
   /// Thread blocks of the device that NCCL's kernels may take from computation beside them; NCCL chooses
   /// where they are not given.
   std::optional<int> min_ctas{};
@@ -99,10 +104,13 @@ class Communicator {
   /// host it is not.
   Buffer allocate(DataType dtype, std::int64_t count);
 
+  /// How such an operation on host memory would be carried out, and why so: "pairwise (65536 bytes over 4
+  /// ranks, ...)". @param count as all_reduce takes it; of a rank's part, where each rank has one
+  std::string explain(Collective kind, DataType dtype, std::int64_t count, ReduceOp op = ReduceOp::sum) const;
   /// Payload bytes this rank has sent to others so far, by the operations' own count (docs/algorithms.md).
   std::uint64_t wire_bytes() const;
   /// The wire ledger: payload bytes this rank has handed to the network between nodes so far. Of operations
-  /// on host memory; NCCL keeps no such account.
+  /// on host memory; NCCL and MPI's own collectives keep no such account.
   std::uint64_t network_bytes() const;
 
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
@@ -144,8 +152,9 @@ class Group {
 
 /// The communicator of all ranks of the world: `self` for one rank, else `host`. Collective; blocks until all
 /// ranks are there; for a world with a CUDA device with NCCL beside it. @throws Error (timeout) naming the
-/// missing ranks, (usage) when ranks are on several nodes and there is no MPI, or two use one device,
-/// (mismatch) when some compute on the host and some on a device, (system) without NCCL 2.18 or newer
+/// missing ranks, (usage) when ranks are on several nodes and there is no MPI, or two use one device, or a
+/// table of algorithms cannot be read, (mismatch) when some compute on the host and some on a device, or
+/// orders or tables differ, (system) without NCCL 2.18 or newer
 Communicator connect(const World& world, const ConnectOptions& options = {});
 
 /// A communicator of this rank alone.

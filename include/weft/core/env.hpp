@@ -41,6 +41,8 @@ inline constexpr Variable connect_timeout{"WEFT_CONNECT_TIMEOUT", "120", "Second
 inline constexpr Variable timeout{"WEFT_TIMEOUT", "600", "Seconds an operation may wait for other ranks before it fails and names them.", "weft"};
 inline constexpr Variable heap_bytes{"WEFT_HEAP_BYTES", "0", "Address space of the node heap in bytes, reserved but not used until touched; 0: the machine's memory.", "weft"};
 inline constexpr Variable progress{"WEFT_PROGRESS", "auto", "Who carries out host communication: inline (the calling thread, when it polls or waits), thread (a thread of its own), auto (a thread where this node has more cores than ranks).", "weft"};
+inline constexpr Variable order{"WEFT_ORDER", "rank", "In which order sums between nodes are taken: rank (bits do not depend on sizes), or any (more algorithms).", "weft"};
+inline constexpr Variable algorithms{"WEFT_ALGORITHMS", "", "A table of algorithms that goes before the built-in one, as weft-bench --tune writes it; rank 0 reads it for all.", "weft"};
 inline constexpr Variable device{"WEFT_DEVICE", "host", "Where ranks compute: host, cuda (each on the CUDA device with its number on the node) or cuda:N.", "weft"};
 inline constexpr Variable share_device{"WEFT_SHARE_DEVICE", "0", "1: several ranks of a node may use one CUDA device, for tests; they take turns, over NCCL_HOSTID or, from NCCL 2.30.3 on, NCCL_MULTI_RANK_GPU_ENABLE.", "weft"};
 inline constexpr Variable nccl_library{"WEFT_NCCL_LIBRARY", "libnccl.so.2", "The NCCL to load, by name or path.", "weft"};

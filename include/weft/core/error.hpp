@@ -70,6 +70,7 @@ class Error : public std::exception {
   ErrorKind kind() const noexcept { return kind_; }
   const ErrorContext& context() const noexcept { return context_; }
   const std::string& problem() const noexcept { return problem_; }
+  const std::string& advice() const noexcept { return advice_; }
   const SourceLocation& where() const noexcept { return where_; }
 
   /// The same error with the parts of `context` that it did not know yet.

@@ -4,21 +4,19 @@
 #include <cstring>
 
 #include "collectives/algorithms/slices.hpp"
+#include "collectives/algorithms/tree.hpp"
 
 namespace weft::detail {
 namespace {
 
-// Up to here the number of messages that follow each other counts, and not their bytes.
-constexpr std::size_t small_bytes = 4 << 10;
-
-/// Builds the plan of one rank. Names: n is the operation's count, `other` a peer.
+/// Builds the plan of one rank. `owner` is whose slice it is, and places are ranks counted from it.
 class Planner {
  public:
-  Planner(const Operation& operation, int rank, int size) : op_(operation), rank_(rank), size_(size) {}
+  Planner(const Operation& operation, Algorithm algorithm, int rank, int size)
+      : op_(operation), algorithm_(algorithm), rank_(rank), size_(size) {}
 
   ExchangePlan plan() {
     plan_.dtype = op_.dtype;
-    plan_.op = op_.op;
     switch (op_.kind) {
       case Collective::all_reduce:
         all_reduce();
@@ -49,15 +47,47 @@ class Planner {
   }
 
  private:
+  /// What this rank holds of a slice: where, and what it has to wait for before it may pass it on or write
+  /// over it.
+  struct Held {
+    const std::byte* data = nullptr;
+    std::optional<std::size_t> made_by{};  ///< a reduction
+    std::optional<std::size_t> sent{};     ///< the flow that took it away
+  };
+
   std::size_t bytes(std::int64_t count) const { return static_cast<std::size_t>(count) * size_of(op_.dtype); }
   const std::byte* in(std::int64_t element) const { return op_.in.bytes() + bytes(element); }
   std::byte* out(std::int64_t element) const { return op_.out.bytes() + bytes(element); }
   Slice slice(int rank) const { return slice_of(op_.count, rank, size_, op_.dtype); }
+  int place(int owner) const { return (rank_ - owner + size_) % size_; }
+  int rank_at(int place, int owner) const { return (owner + place) % size_; }
+  /// How a slice travels.
+  Tree tree() const {
+    switch (algorithm_) {
+      case Algorithm::ring:
+        return Tree::chain;
+      case Algorithm::halving:
+      case Algorithm::tree:
+        return Tree::binomial;
+      default:
+        return Tree::star;
+    }
+  }
 
   template <class Each>
   void for_others(Each each) const {
     // Starting behind the own rank spreads the load: no rank is everybody's first receiver.
     for (int step = 1; step < size_; ++step) each((rank_ + step) % size_);
+  }
+  /// By growing place: an order in which both ends of every pair name their flows, and slices come by. To
+  /// sum, a chain begins behind the owner and ends with it.
+  template <class Each>
+  void for_owners(Each each, int first_place = 0) const {
+    for (int step = 0; step < size_; ++step) each((rank_ + 2 * size_ - first_place - step) % size_);
+  }
+  template <class Each>
+  void for_owners_to_sum(Each each) const {
+    for_owners(each, tree() == Tree::chain ? 1 : 0);
   }
 
   std::size_t send(int to, int stage, const std::byte* data, std::size_t size) {
@@ -68,77 +98,121 @@ class Planner {
     plan_.flows.push_back({.peer = from, .sends = false, .stage = stage, .in = data, .bytes = size});
     return plan_.flows.size() - 1;
   }
-
-  /// Everybody sends `part_of(other)` of its input to its owner, who reduces its own part of all inputs into
-  /// `result`. The flows that were sent, by rank.
-  template <class PartOf>
-  std::vector<std::size_t> reduce_parts(PartOf part_of, std::byte* result) {
-    const Slice mine = part_of(rank_);
-    std::byte* arrivals = scratch(mine.count * size_);
-    Reduction reduction{.sources = {}, .result = result, .bytes = bytes(mine.count), .from = {}, .into = {}};
-    for_others([&](int other) {
-      reduction.from.push_back(receive(other, 0, arrivals + bytes(mine.count * other), bytes(mine.count)));
-    });
-    std::vector<std::size_t> sent(static_cast<std::size_t>(size_));
-    for_others([&](int other) {
-      const Slice theirs = part_of(other);
-      sent[static_cast<std::size_t>(other)] = send(other, 0, in(theirs.begin), bytes(theirs.count));
-    });
-    for (int other = 0; other < size_; ++other)
-      reduction.sources.push_back(other == rank_ ? in(mine.begin) : arrivals + bytes(mine.count * other));
-    plan_.reductions.push_back(std::move(reduction));
-    return sent;
+  std::size_t send(int to, int stage, const Held& held, std::size_t size) {
+    const std::size_t flow = send(to, stage, held.data, size);
+    if (held.made_by) {
+      plan_.flows[flow].made = true;
+      plan_.reductions[*held.made_by].into.push_back(flow);
+    }
+    return flow;
   }
 
-  /// What the last reduction makes goes to `to` as it is made.
-  void send_made(int to) {
-    Reduction& reduction = plan_.reductions.back();
-    const std::size_t flow = send(to, 1, reduction.result, reduction.bytes);
-    plan_.flows[flow].made = true;
-    reduction.into.push_back(flow);
+  /// This rank's part in bringing a sum to its owner: adds what it is handed to its own, and hands it on.
+  /// @param result where to; for the owner and whoever sums on the way
+  Held sum_towards(int owner, const std::byte* own, std::byte* result, std::size_t size) {
+    const int here = place(owner);
+    Reduction reduction{.result = result, .bytes = size, .op = op_.op};
+    if (op_.op == ReduceOp::avg) {  // is taken of the whole sum
+      reduction.op = here == 0 ? ReduceOp::avg : ReduceOp::sum;
+      reduction.averaged = size_;
+    }
+    std::vector<const std::byte*> by_rank(static_cast<std::size_t>(size_));
+    by_rank[static_cast<std::size_t>(rank_)] = own;
+    for (const int from : summands(tree(), here, size_)) {
+      std::byte* const arrival = scratch(size);
+      const int peer = rank_at(from, owner);
+      by_rank[static_cast<std::size_t>(peer)] = arrival;
+      reduction.from.push_back(receive(peer, 0, arrival, size));
+    }
+    Held held{.data = own};
+    if (!reduction.from.empty() || here == 0) {
+      std::erase(by_rank, nullptr);
+      reduction.sources = std::move(by_rank);
+      plan_.reductions.push_back(std::move(reduction));
+      held = {.data = result, .made_by = plan_.reductions.size() - 1};
+    }
+    if (here != 0) held.sent = send(rank_at(summed_by(tree(), here, size_), owner), 0, held, size);
+    return held;
+  }
+
+  /// This rank's part in bringing the owner's slice to everybody. @param held what this rank had there
+  void tell_from(int owner, const Held& held, std::byte* data, std::size_t size) {
+    const int here = place(owner);
+    std::optional<std::size_t> heard;
+    if (here != 0) {
+      heard = receive(rank_at(told_by(tree(), here), owner), 1, data, size);
+      // In place, a result arrives where the input leaves from.
+      plan_.flows[*heard].after = held.sent;
+    }
+    for (const int to : told(tree(), here, size_)) {
+      const int peer = rank_at(to, owner);
+      if (heard) {
+        plan_.flows[send(peer, 1, data, size)].after = heard;
+      } else {
+        send(peer, 1, held, size);
+      }
+    }
+  }
+
+  void all_reduce() {
+    if (algorithm_ == Algorithm::small) return all_reduce_small();
+    if (algorithm_ == Algorithm::tree) {
+      tell_from(0, sum_towards(0, in(0), out(0), bytes(op_.count)), out(0), bytes(op_.count));
+      return;
+    }
+    std::vector<Held> held(static_cast<std::size_t>(size_));
+    for_owners_to_sum([&](int owner) {
+      const auto [begin, count] = slice(owner);
+      held[static_cast<std::size_t>(owner)] = sum_towards(owner, in(begin), out(begin), bytes(count));
+    });
+    for_owners([&](int owner) {
+      const auto [begin, count] = slice(owner);
+      tell_from(owner, held[static_cast<std::size_t>(owner)], out(begin), bytes(count));
+    });
   }
 
   /// Everybody sends everything to everybody, who reduce for themselves: one message's time instead of two.
   void all_reduce_small() {
-    const auto whole = [this](int) { return Slice{0, op_.count}; };
-    const auto sent = reduce_parts(whole, out(0));
-    // In place, the result must not be there before the input has left.
-    for_others(
-        [&](int other) { plan_.reductions.back().from.push_back(sent[static_cast<std::size_t>(other)]); });
-  }
-
-  void all_reduce() {
-    if (bytes(op_.count) <= small_bytes) return all_reduce_small();
-    const auto sent = reduce_parts([this](int other) { return slice(other); }, out(slice(rank_).begin));
-    for_others([&](int other) {
-      const Slice theirs = slice(other);
-      const std::size_t flow = receive(other, 1, out(theirs.begin), bytes(theirs.count));
-      // In place, a result arrives where the input leaves from.
-      plan_.flows[flow].after = sent[static_cast<std::size_t>(other)];
+    std::vector<std::size_t> sent;
+    for_owners([&](int owner) {
+      const Held held = sum_towards(owner, in(0), out(0), bytes(op_.count));
+      if (held.sent) sent.push_back(*held.sent);
     });
-    for_others([&](int other) { send_made(other); });
+    // In place, the result must not be there before the input has left.
+    auto& from = plan_.reductions.front().from;
+    from.insert(from.end(), sent.begin(), sent.end());
   }
 
   void reduce_to_root() {
-    const Slice mine = slice(rank_);
     const bool is_root = rank_ == op_.root;
-    const auto sent = reduce_parts([this](int other) { return slice(other); },
-                                   is_root ? out(mine.begin) : scratch(mine.count));
-    if (!is_root) return send_made(op_.root);
-    for_others([&](int other) {
-      const Slice theirs = slice(other);
-      const std::size_t flow = receive(other, 1, out(theirs.begin), bytes(theirs.count));
-      plan_.flows[flow].after = sent[static_cast<std::size_t>(other)];
+    if (algorithm_ != Algorithm::pairwise) {
+      const bool sums = !summands(tree(), place(op_.root), size_).empty();
+      std::byte* const result = is_root ? out(0) : sums ? scratch(bytes(op_.count)) : nullptr;
+      sum_towards(op_.root, in(0), result, bytes(op_.count));
+      return;
+    }
+    // Every rank sums its slice, and hands it to the root.
+    for_owners([&](int owner) {
+      const auto [begin, count] = slice(owner);
+      std::byte* const result = is_root ? out(begin) : owner == rank_ ? scratch(bytes(count)) : nullptr;
+      const Held held = sum_towards(owner, in(begin), result, bytes(count));
+      if (owner == rank_ && !is_root) send(op_.root, 1, held, bytes(count));
+      if (owner != rank_ && is_root)
+        plan_.flows[receive(owner, 1, out(begin), bytes(count))].after = held.sent;
     });
   }
 
   void reduce_scatter() {
-    reduce_parts([this](int other) { return Slice{op_.count * other, op_.count}; }, out(0));
+    for_owners_to_sum([&](int owner) {
+      const bool sums = !summands(tree(), place(owner), size_).empty();
+      std::byte* const result = owner == rank_ ? out(0) : sums ? scratch(bytes(op_.count)) : nullptr;
+      sum_towards(owner, in(op_.count * owner), result, bytes(op_.count));
+    });
   }
 
   void all_gather() {
-    for_others([&](int other) { receive(other, 0, out(op_.count * other), bytes(op_.count)); });
-    for_others([&](int other) { send(other, 0, in(0), bytes(op_.count)); });
+    for_owners(
+        [&](int owner) { tell_from(owner, {.data = in(0)}, out(op_.count * owner), bytes(op_.count)); });
     plan_.begin = copy(in(0), out(op_.count * rank_));
   }
 
@@ -148,10 +222,11 @@ class Planner {
     plan_.begin = copy(in(op_.count * rank_), out(op_.count * rank_));
   }
 
-  // A slice to each, who passes it on to all: the root sends everything about twice, however many ranks there
-  // are.
   void broadcast() {
-    if (bytes(op_.count) <= small_bytes) return broadcast_small();
+    if (algorithm_ != Algorithm::pairwise)
+      return tell_from(op_.root, {.data = in(0)}, out(0), bytes(op_.count));
+    // A slice to each, who passes it on to all: the root sends everything about twice, however many ranks
+    // there are.
     if (rank_ == op_.root) {
       for_others([&](int other) { send(other, 0, in(slice(other).begin), bytes(slice(other).count)); });
       // Its own slice goes to all, for nobody else has it.
@@ -167,19 +242,10 @@ class Planner {
     });
   }
 
-  void broadcast_small() {
-    if (rank_ != op_.root) {
-      receive(op_.root, 0, out(0), bytes(op_.count));
-    } else {
-      for_others([&](int other) { send(other, 0, in(0), bytes(op_.count)); });
-    }
-  }
-
-  // Dissemination: after round k everybody has heard, directly or not, of 2^(k+1) ranks.
+  // After round k everybody has heard, directly or not, of 2^(k+1) ranks.
   void barrier() {
     std::optional<std::size_t> heard;
-    plan_.scratch.push_back(Buffer::on_host(DataType::u8, 1));
-    std::byte* const word = plan_.scratch.back().view().bytes();
+    std::byte* const word = scratch(1);
     for (int distance = 1; distance < size_; distance *= 2) {
       plan_.flows[send((rank_ + distance) % size_, 0, word, 1)].after = heard;
       const std::size_t next = receive((rank_ + size_ - distance) % size_, 0, word, 1);
@@ -194,12 +260,13 @@ class Planner {
     };
   }
 
-  std::byte* scratch(std::int64_t count) {
-    plan_.scratch.push_back(Buffer::on_host(op_.dtype, count));
+  std::byte* scratch(std::size_t size) {
+    plan_.scratch.push_back(Buffer::on_host(DataType::u8, static_cast<std::int64_t>(size)));
     return plan_.scratch.back().view().bytes();
   }
 
   const Operation& op_;
+  Algorithm algorithm_;
   int rank_;
   int size_;
   ExchangePlan plan_;
@@ -207,10 +274,8 @@ class Planner {
 
 }  // namespace
 
-ExchangePlan plan_exchange(const Operation& operation, int rank, int size) {
-  ExchangePlan plan = Planner(operation, rank, size).plan();
-  std::erase_if(plan.reductions, [](const Reduction& one) { return one.bytes == 0; });
-  return plan;
+ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size) {
+  return Planner(operation, algorithm, rank, size).plan();
 }
 
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers) {

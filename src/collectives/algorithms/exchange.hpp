@@ -4,9 +4,11 @@
 //
 // A plan is a value; a wire (MPI) carries it out. A flow is sent and received from its beginning to its end,
 // in segments of which several are in flight; it may wait for the same bytes of another flow, or for those
-// that a reduction makes. Reductions are a pairwise reduce-scatter in which the owner of a slice sums in rank
-// order (the bytes of a ring, but bitwise independent of size and slicing), then an all-gather that follows
-// it byte by byte. docs/algorithms.md counts steps and bytes.
+// that a reduction makes. A collective is cut into slices with an owner each; the sum of a slice travels to
+// its owner along a tree, and the result along one to the others, following byte by byte. Which trees, is the
+// algorithm: pairwise (stars: the owner sums in rank order, so bits do not depend on size and slicing), ring
+// (chains), halving (binomial trees) and tree (one slice, binomial). docs/algorithms.md counts steps and
+// bytes.
 
 #include <functional>
 #include <optional>
@@ -30,11 +32,13 @@ struct Flow {
 
 /// result[i] = op over sources of source[i], as far as all `from` have arrived; then `into` may leave.
 struct Reduction {
-  std::vector<const std::byte*> sources;
+  std::vector<const std::byte*> sources{};
   std::byte* result = nullptr;
   std::size_t bytes = 0;
-  std::vector<std::size_t> from;
-  std::vector<std::size_t> into;
+  std::vector<std::size_t> from{};
+  std::vector<std::size_t> into{};
+  ReduceOp op = ReduceOp::sum;
+  int averaged = 0;  ///< what avg divides by
 };
 
 struct ExchangePlan {
@@ -43,12 +47,12 @@ struct ExchangePlan {
   std::function<void()> begin;  ///< what is to be done first; may be empty
   std::vector<Buffer> scratch;
   DataType dtype = DataType::u8;
-  ReduceOp op = ReduceOp::sum;
 };
 
 inline constexpr int exchange_stages = 2;
 
-ExchangePlan plan_exchange(const Operation& operation, int rank, int size);
+/// @param algorithm that carries the operation out, and is not MPI's own
+ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size);
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers);
 
 }  // namespace weft::detail

@@ -5,6 +5,7 @@
 
 #include "collectives/algorithms/reduce_kernel.hpp"
 #include "collectives/algorithms/slices.hpp"
+#include "weft/core/error.hpp"
 
 namespace weft::detail {
 namespace {
@@ -12,11 +13,24 @@ namespace {
 // From here on a broadcast is worth the second look at everybody's card lines that dividing it takes.
 constexpr std::size_t spread_bytes = 16 << 10;
 
+bool fits_beside_the_card(const Operation& operation, int size) {
+  const bool sends_parts =
+      operation.kind == Collective::reduce_scatter || operation.kind == Collective::all_to_all;
+  return static_cast<std::size_t>(operation.count * (sends_parts ? size : 1)) * size_of(operation.dtype) <=
+         SharedGround::small_bytes;
+}
+
 }  // namespace
+
+std::string explain_shared(const Operation& operation, int size) {
+  if (fits_beside_the_card(operation, size)) return "small";
+  const bool spreads = operation.kind == Collective::broadcast && operation.bytes(size) >= spread_bytes;
+  return text(spreads ? "direct, spread" : "direct", " (staged where buffers are private)");
+}
 
 SharedExchange::SharedExchange(SharedGround& ground, const Operation& operation)
     : ground_(ground), operation_(operation), way_(Way::direct) {
-  if (bytes(operation_.count * parts()) <= SharedGround::small_bytes) way_ = Way::small;
+  if (fits_beside_the_card(operation, ground.size())) way_ = Way::small;
 }
 
 void SharedExchange::post(Card& own) const {

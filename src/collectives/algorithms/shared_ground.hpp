@@ -163,6 +163,8 @@ class SharedGround {
 /// it. Null: it is complete.
 std::unique_ptr<Engagement> begin_shared_collective(SharedGround& ground, const Operation& operation);
 std::unique_ptr<Engagement> make_shared_collective(SharedGround& ground, const Operation& operation);
+/// The way it would take among `size` ranks, in words.
+std::string explain_shared(const Operation& operation, int size);
 std::unique_ptr<Engagement> make_shared_transfers(SharedGround& ground, std::vector<Transfer> transfers);
 
 }  // namespace weft::detail

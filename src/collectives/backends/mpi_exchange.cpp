@@ -173,7 +173,8 @@ bool MpiExchange::reduce_arrived() {
     for (const std::byte* source : one.sources) sources.push_back(source + begin);
     std::byte* const result = one.result + begin;
     reduce(sources, {std::span(&result, 1)},
-           static_cast<std::int64_t>((arrived - begin) / size_of(plan_.dtype)), plan_.dtype, plan_.op);
+           static_cast<std::int64_t>((arrived - begin) / size_of(plan_.dtype)), plan_.dtype, one.op,
+           one.averaged);
     reduced_[i] = arrived;
     for (const std::size_t flow : one.into) progress_[flow].ready = arrived;
     any = true;

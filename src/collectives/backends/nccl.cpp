@@ -85,7 +85,7 @@ class NcclCollective final : public NcclTask {
   NcclCollective(std::shared_ptr<nccl::Issuer> issuer, cuda::Timeline& timeline, const Operation& operation,
                  std::shared_ptr<void> scratch)
       : NcclTask(std::move(issuer), timeline,
-                 {std::string(detail::name(operation.kind)), operation.number, operation}),
+                 {std::string(name(operation.kind)), operation.number, operation}),
         operation_(operation),
         scratch_(std::move(scratch)) {}
 
@@ -183,6 +183,11 @@ class NcclBackend final : public Backend {
         scratch_(runtime_->allocate(device.index(), sizeof(float)),
                  [runtime = runtime_, device](void* memory) { runtime->release(device.index(), memory); }) {}
 
+  std::string explain(const Operation& operation) const override {
+    return text("on ", device_,
+                ": NCCL chooses (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING shows it); on the host: ",
+                host_->explain(operation));
+  }
   std::uint64_t network_bytes() const override { return host_->network_bytes(); }
   std::string name() const override {
     return text("nccl ", nccl::version_text(issuer_->api()->version), " + ", host_->name());

@@ -23,10 +23,11 @@ namespace {
 class NodesBackend final : public Backend {
  public:
   NodesBackend(std::shared_ptr<MpiRendezvous> all, std::shared_ptr<MpiRendezvous> rail,
-               std::shared_ptr<Backend> local, Topology topology, std::shared_ptr<NodeHeap> heap,
-               std::chrono::nanoseconds timeout)
+               std::shared_ptr<Backend> local, Topology topology, Choices choices,
+               std::shared_ptr<NodeHeap> heap, std::chrono::nanoseconds timeout)
       : all_(std::move(all)),
         topology_(std::move(topology)),
+        choices_(std::move(choices)),
         place_(topology_, all_->rank()),
         heap_(std::move(heap)),
         local_(std::move(local)),
@@ -44,8 +45,9 @@ class NodesBackend final : public Backend {
   std::shared_ptr<Backend> split(const std::vector<int>& members,
                                  const std::shared_ptr<Rendezvous>& rendezvous) override {
     return make_nodes_backend(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous), topology_.of(members),
-                              heap_, timeout_, timeout_);
+                              choices_, heap_, timeout_, timeout_);
   }
+  std::string explain(const Operation& operation) const override;
   std::uint64_t network_bytes() const override { return rail_->network_bytes() + flat_->network_bytes(); }
   void give_up(const std::string& reason) noexcept override {
     local_->give_up(reason);
@@ -56,10 +58,10 @@ class NodesBackend final : public Backend {
   using Steps = std::vector<Sequence::Step>;
 
   std::shared_ptr<Backend> make_rail(std::shared_ptr<MpiRendezvous> rail, std::chrono::nanoseconds timeout) {
-    if (!place_.on_rail()) return make_mpi_backend(std::move(rail), timeout);
+    if (!place_.on_rail()) return make_mpi_backend(std::move(rail), choices_, timeout);
     std::vector<bool> are_near(place_.rail.size());
     are_near[static_cast<std::size_t>(place_.node)] = true;
-    return make_mpi_backend(std::move(rail), timeout, place_.rail, std::move(are_near));
+    return make_mpi_backend(std::move(rail), choices_, timeout, place_.rail, std::move(are_near));
   }
   std::shared_ptr<Backend> make_flat(std::chrono::nanoseconds timeout) {
     std::vector<int> names;
@@ -68,7 +70,7 @@ class NodesBackend final : public Backend {
       names.push_back(rank);
       are_near.push_back(topology_.node_of(rank) == place_.node);
     }
-    return make_mpi_backend(all_, timeout, std::move(names), std::move(are_near));
+    return make_mpi_backend(all_, choices_, timeout, std::move(names), std::move(are_near));
   }
   /// Whether the three steps give what the operation promises.
   bool takes_steps(const Operation& operation) const;
@@ -97,6 +99,7 @@ class NodesBackend final : public Backend {
 
   std::shared_ptr<MpiRendezvous> all_;
   Topology topology_;
+  Choices choices_;
   Rails place_;
   std::shared_ptr<NodeHeap> heap_;
   std::shared_ptr<Backend> local_;
@@ -316,6 +319,17 @@ NodesBackend::Steps NodesBackend::broadcast(const Operation& operation) {
   return steps;
 }
 
+std::string NodesBackend::explain(const Operation& operation) const {
+  if (!takes_steps(operation)) return text("every rank with every other: ", flat_->explain(operation));
+  const bool is_sliced =
+      operation.kind != Collective::reduce_scatter && operation.kind != Collective::barrier;
+  Operation carried = operation;
+  if (is_sliced) carried.count = slice_of(operation.count, 0, place_.rails, operation.dtype).count;
+  const std::string between = operation.kind == Collective::all_gather ? "pairwise" : rail_->explain(carried);
+  return text("within each node: ", local_->explain(operation), "; between ", place_.nodes, " nodes on ",
+              place_.rails, place_.rails == 1 ? " rail: " : " rails: ", between);
+}
+
 NodesBackend::Steps NodesBackend::barrier() {
   Steps steps;
   within(steps, {.kind = Collective::barrier});
@@ -327,19 +341,20 @@ NodesBackend::Steps NodesBackend::barrier() {
 }  // namespace
 
 std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>& rendezvous,
-                                            const Topology& topology, std::shared_ptr<NodeHeap> heap,
+                                            const Topology& topology, const Choices& choices,
+                                            std::shared_ptr<NodeHeap> heap,
                                             std::chrono::nanoseconds connect_timeout,
                                             std::chrono::nanoseconds timeout) {
   const Rails place(topology, rendezvous->rank());
   if (topology.nodes() == 1) return make_host_backend(rendezvous, std::move(heap), connect_timeout, timeout);
   bool alone = true;
   for (int node = 0; node < topology.nodes(); ++node) alone = alone && topology.ranks_of(node).size() == 1;
-  if (alone) return make_mpi_backend(rendezvous, timeout);
+  if (alone) return make_mpi_backend(rendezvous, choices, timeout);
   const auto node = rendezvous->split(place.neighbours);
   const auto rail = rendezvous->split(place.on_rail() ? place.rail : std::vector{rendezvous->rank()});
   auto local = make_host_backend(node, heap, connect_timeout, timeout, place.neighbours);
   return std::make_shared<NodesBackend>(rendezvous, std::dynamic_pointer_cast<MpiRendezvous>(rail),
-                                        std::move(local), topology, std::move(heap), timeout);
+                                        std::move(local), topology, choices, std::move(heap), timeout);
 }
 
 }  // namespace weft::detail

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "collectives/algorithms/choice.hpp"
 #include "collectives/backend.hpp"
 #include "collectives/mpi_rendezvous.hpp"
 #include "weft/collectives/topology.hpp"
@@ -16,7 +17,8 @@ namespace weft::detail {
 
 /// The backend that suits where the ranks are: shared memory, MPI, or both. Collective over `rendezvous`.
 std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>& rendezvous,
-                                            const Topology& topology, std::shared_ptr<NodeHeap> heap,
+                                            const Topology& topology, const Choices& choices,
+                                            std::shared_ptr<NodeHeap> heap,
                                             std::chrono::nanoseconds connect_timeout,
                                             std::chrono::nanoseconds timeout);
 

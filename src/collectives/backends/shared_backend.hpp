@@ -52,6 +52,9 @@ class SharedBackend : public Backend {
   bool reaches(const ConstView& view) const override {
     return ground_->publish(view.data(), view.size_bytes()).reachable;
   }
+  std::string explain(const Operation& operation) const override {
+    return explain_shared(operation, ground_->size());
+  }
   bool overlaps() const override { return true; }
   Bulletin* bulletin() override { return &bulletin_; }
   void give_up(const std::string& reason) noexcept override { ground_->give_up(reason); }

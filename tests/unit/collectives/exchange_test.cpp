@@ -37,7 +37,7 @@ class Wire {
       bool all = true;
       for (std::size_t i = 0; i < pairs_.size(); ++i) {
         if (done(pairs_[i].sender) < flow(pairs_[i].sender).bytes) all = false;
-        if (possible(pairs_[i]) > 0) open.push_back(i);
+        if (!waits_in_lane(pairs_[i]) && possible(pairs_[i]) > 0) open.push_back(i);
       }
       if (all) break;
       if (open.empty()) {
@@ -64,6 +64,7 @@ class Wire {
   struct Pair {
     End sender;
     End receiver;
+    std::optional<End> before{};  ///< the sender's flow before it in the same lane
   };
 
   Flow& flow(End end) { return plans_[end.rank].flows[end.flow]; }
@@ -87,6 +88,7 @@ class Wire {
       for (std::size_t i = 0; i < ends.size(); ++i) {
         ASSERT_EQ(flow(ends[i]).bytes, flow(receivers[lane][i]).bytes);
         pairs_.push_back({ends[i], receivers[lane][i]});
+        if (i > 0) pairs_.back().before = ends[i - 1];
       }
     }
   }
@@ -95,6 +97,10 @@ class Wire {
     const Flow& one = flow(end);
     if (one.made) return made_[end.rank][end.flow];
     return one.after ? done_[end.rank][*one.after] : one.bytes;
+  }
+  /// Flows of one pair follow each other.
+  bool waits_in_lane(const Pair& pair) {
+    return pair.before && done(*pair.before) < flow(*pair.before).bytes;
   }
   std::size_t possible(const Pair& pair) {
     return std::min(ready(pair.sender), ready(pair.receiver)) - done(pair.sender);
@@ -113,7 +119,8 @@ class Wire {
         for (const std::byte* source : one.sources) sources.push_back(source + begin);
         std::byte* const result = one.result + begin;
         reduce(sources, {std::span(&result, 1)},
-               static_cast<std::int64_t>((arrived - begin) / size_of(plan.dtype)), plan.dtype, plan.op);
+               static_cast<std::int64_t>((arrived - begin) / size_of(plan.dtype)), plan.dtype, one.op,
+               one.averaged);
         begin = arrived;
         for (const std::size_t into : one.into) made_[rank][into] = arrived;
       }
@@ -126,68 +133,175 @@ class Wire {
   std::vector<std::vector<std::size_t>> done_, made_, reduced_;
 };
 
-class AllReduceOf : public testing::TestWithParam<std::tuple<int, std::int64_t>> {};
+/// An operation on all ranks: what goes in, what its plans do with it, and what must come out.
+class Trial {
+ public:
+  Trial(Collective kind, Algorithm algorithm, int ranks, std::int64_t count, bool in_place)
+      : kind_(kind), algorithm_(algorithm), ranks_(ranks), count_(count), in_place_(in_place) {}
 
-// In place, in every order: what arrives never meets what has not left.
-TEST_P(AllReduceOf, IsInRankOrderAndSendsNoMoreThanARing) {
-  const auto [ranks, count] = GetParam();
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    std::vector<std::vector<float>> data;
+  Trial& with(ReduceOp op) {
+    op_ = op;
+    return *this;
+  }
+  Trial& from(int root) {
+    root_ = root;
+    return *this;
+  }
+
+  /// Bytes that each rank sent.
+  std::vector<std::size_t> run(std::uint64_t seed, std::size_t piece) {
+    std::vector<std::vector<float>> ins;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      auto& own = ins.emplace_back();
+      for (std::int64_t i = 0; i < in_count(); ++i) own.push_back(value(rank, i));
+    }
+    std::vector<std::vector<float>> outs = ins;  // in place
+    for (auto& out : outs) out.resize(static_cast<std::size_t>(std::max(in_count(), out_count())), -1);
     std::vector<ExchangePlan> plans;
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& own = data.emplace_back();
-      for (std::int64_t i = 0; i < count; ++i) own.push_back(test::ordinary<float>(rank, i));
+    for (int rank = 0; rank < ranks_; ++rank) {
+      auto& own = outs[static_cast<std::size_t>(rank)];
+      const View whole{std::span(own)};
+      View in = in_place_ ? whole.slice(0, in_count()) : View(std::span(ins[static_cast<std::size_t>(rank)]));
+      View out = whole.slice(0, out_count());
+      if (in_place_ && kind_ == Collective::reduce_scatter) out = whole.slice(count_ * rank, count_);
+      if (in_place_ && kind_ == Collective::all_gather) {
+        in = whole.slice(count_ * rank, count_);
+        for (std::int64_t i = 0; i < count_; ++i)
+          own[static_cast<std::size_t>(count_ * rank + i)] = value(rank, i);
+      }
+      results_.push_back(out);
+      plans.push_back(plan_exchange({.kind = kind_,
+                                     .in = in,
+                                     .out = out,
+                                     .count = count_,
+                                     .dtype = DataType::f32,
+                                     .op = op_,
+                                     .root = root_},
+                                    algorithm_, rank, ranks_));
     }
-    for (int rank = 0; rank < ranks; ++rank) {
-      const View view{std::span(data[static_cast<std::size_t>(rank)])};
-      plans.push_back(plan_exchange(
-          {.kind = Collective::all_reduce, .in = view, .out = view, .count = count, .dtype = DataType::f32},
-          rank, ranks));
+    memory_ = {std::move(ins), std::move(outs)};
+    return Wire(std::move(plans), seed).run(piece);
+  }
+
+  void check() const {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (kind_ == Collective::reduce && rank != root_) continue;
+      const float* got = results_[static_cast<std::size_t>(rank)].as<float>().data();
+      for (std::int64_t i = 0; i < out_count(); ++i) {
+        const float wanted = expected(rank, i);
+        if (reduces(kind_) && !keeps_rank_order(algorithm_)) {
+          ASSERT_TRUE(test::near_reduction(got[i], wanted, ranks_, index(rank, i), op_))
+              << "rank " << rank << ", element " << i << ": " << got[i] << " and not " << wanted;
+          if (kind_ == Collective::all_reduce) {
+            ASSERT_EQ(got[i], results_[0].as<float>()[static_cast<std::size_t>(i)]) << "ranks differ";
+          }
+        } else {
+          ASSERT_EQ(got[i], wanted) << "rank " << rank << ", element " << i;
+        }
+      }
     }
-    const auto sent = Wire(std::move(plans), seed).run(64);
-    std::vector<int> all(static_cast<std::size_t>(ranks));
-    for (int rank = 0; rank < ranks; ++rank) all[static_cast<std::size_t>(rank)] = rank;
-    for (const auto& own : data) {
-      for (std::int64_t i = 0; i < count; ++i)
-        ASSERT_EQ(own[static_cast<std::size_t>(i)], test::reduced<float>(all, ranks, i, ReduceOp::sum)) << i;
+  }
+
+ private:
+  static float value(int rank, std::int64_t i) { return test::ordinary<float>(rank, i); }
+  std::int64_t in_count() const { return kind_ == Collective::reduce_scatter ? count_ * ranks_ : count_; }
+  std::int64_t out_count() const { return kind_ == Collective::all_gather ? count_ * ranks_ : count_; }
+  /// Of the inputs' element that becomes this one.
+  std::int64_t index(int rank, std::int64_t i) const {
+    return kind_ == Collective::reduce_scatter ? count_ * rank + i : i;
+  }
+  float expected(int rank, std::int64_t i) const {
+    if (kind_ == Collective::broadcast) return value(root_, i);
+    if (kind_ == Collective::all_gather) return value(static_cast<int>(i / count_), i % count_);
+    std::vector<int> all;
+    for (int other = 0; other < ranks_; ++other) all.push_back(other);
+    return test::reduced<float>(all, ranks_, index(rank, i), op_);
+  }
+
+  Collective kind_;
+  Algorithm algorithm_;
+  int ranks_;
+  std::int64_t count_;
+  bool in_place_;
+  ReduceOp op_ = ReduceOp::sum;
+  int root_ = 0;
+  std::pair<std::vector<std::vector<float>>, std::vector<std::vector<float>>> memory_;
+  std::vector<View> results_;
+};
+
+std::size_t sum(const std::vector<std::size_t>& sent) {
+  std::size_t total = 0;
+  for (const std::size_t one : sent) total += one;
+  return total;
+}
+
+/// Every collective by every algorithm that carries it out.
+std::vector<std::tuple<Collective, Algorithm>> all_there_are() {
+  std::vector<std::tuple<Collective, Algorithm>> result;
+  for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                Collective::broadcast, Collective::reduce}) {
+    for (const Algorithm algorithm :
+         {Algorithm::small, Algorithm::pairwise, Algorithm::ring, Algorithm::halving, Algorithm::tree}) {
+      if (carries_out(algorithm, kind)) result.emplace_back(kind, algorithm);
     }
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    std::size_t total = 0;
-    for (const std::size_t one : sent) total += one;
-    if (bytes > 4096) {
-      EXPECT_EQ(total, 2 * static_cast<std::size_t>(ranks - 1) * bytes);
+  }
+  return result;
+}
+
+class AlgorithmOf : public testing::TestWithParam<std::tuple<Collective, Algorithm>> {};
+
+// In place and not, from every root, in whatever order flows happen to move: what arrives never meets what
+// has not left, and nobody waits for ever.
+TEST_P(AlgorithmOf, GivesWhatTheObviousTwinGives) {
+  const auto [kind, algorithm] = GetParam();
+  const bool has_root = kind == Collective::broadcast || kind == Collective::reduce;
+  std::uint64_t seed = 0;
+  for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+    for (const std::int64_t count : {0, 1, 33, 1025}) {
+      for (const bool in_place : {false, true}) {
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+          if (!reduces(kind) && op != ReduceOp::sum) continue;
+          for (int root = 0; root < (has_root ? ranks : 1); ++root) {
+            SCOPED_TRACE(text(count, " elements, ", ranks, " ranks, ", op, ", root ", root,
+                              in_place ? ", in place" : ""));
+            Trial trial(kind, algorithm, ranks, count, in_place);
+            trial.with(op).from(root).run(++seed, 256);
+            trial.check();
+            if (HasFailure()) return;
+          }
+        }
+      }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Exchange, AllReduceOf,
-                         testing::Combine(testing::Values(2, 3, 5), testing::Values(0, 1, 1000, 1025, 4099)));
+INSTANTIATE_TEST_SUITE_P(Exchange, AlgorithmOf, testing::ValuesIn(all_there_are()), [](const auto& one) {
+  return text(name(std::get<0>(one.param)), "_", name(std::get<1>(one.param)));
+});
 
-TEST(Exchange, ABroadcastReachesEveryRankFromAnyRoot) {
-  for (int root = 0; root < 4; ++root) {
-    std::vector<std::vector<float>> data(4, std::vector<float>(5000));
-    for (std::size_t i = 0; i < 5000; ++i) data[static_cast<std::size_t>(root)][i] = static_cast<float>(i);
-    std::vector<ExchangePlan> plans;
-    for (int rank = 0; rank < 4; ++rank) {
-      const View view{std::span(data[static_cast<std::size_t>(rank)])};
-      plans.push_back(plan_exchange({.kind = Collective::broadcast,
-                                     .in = view,
-                                     .out = view,
-                                     .count = 5000,
-                                     .dtype = DataType::f32,
-                                     .root = root},
-                                    rank, 4));
+// Every algorithm that divides the work sends as little as a ring does, and every rank the same.
+TEST(Exchange, SlicesSendWhatARingSends) {
+  for (const int ranks : {2, 3, 4, 7, 8}) {
+    const std::int64_t count = 16L * ranks * 10;  // whole cache lines to everybody
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+    for (const Algorithm algorithm : {Algorithm::pairwise, Algorithm::ring, Algorithm::halving}) {
+      const auto sent = Trial(Collective::all_reduce, algorithm, ranks, count, true).run(1, 64);
+      for (const std::size_t one : sent)
+        EXPECT_EQ(one, 2 * bytes / static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1))
+            << name(algorithm) << " of " << ranks;
     }
-    const auto sent = Wire(std::move(plans), 7).run(1000);
-    for (const auto& own : data) EXPECT_EQ(own, data[static_cast<std::size_t>(root)]);
-    EXPECT_LT(sent[static_cast<std::size_t>(root)], 2 * 5000 * sizeof(float));
+    const auto tree = Trial(Collective::all_reduce, Algorithm::tree, ranks, count, true).run(1, 64);
+    EXPECT_EQ(sum(tree), 2 * bytes * static_cast<std::size_t>(ranks - 1));
+    const auto broadcast = Trial(Collective::broadcast, Algorithm::pairwise, ranks, count, true).run(1, 64);
+    EXPECT_LT(broadcast[0], 2 * bytes);
   }
 }
 
 // Nobody is through before everybody has begun: what a rank hears last depends on every other's first word.
 TEST(Exchange, RoundsOfABarrierWaitForEachOther) {
   for (int ranks = 2; ranks <= 9; ++ranks) {
-    const ExchangePlan plan = plan_exchange({.kind = Collective::barrier}, 0, ranks);
+    const ExchangePlan plan =
+        plan_exchange({.kind = Collective::barrier}, Algorithm::dissemination, 0, ranks);
     std::optional<std::size_t> heard;
     for (std::size_t i = 0; i < plan.flows.size(); ++i) {
       EXPECT_EQ(plan.flows[i].after, heard) << i << " of " << ranks;

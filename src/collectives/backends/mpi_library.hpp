@@ -1,0 +1,17 @@
+#pragma once
+// MPI's own collectives as weft's operations: posted, polled, never blocking.
+
+#include <memory>
+
+#include "collectives/backend.hpp"
+#include "collectives/mpi_rendezvous.hpp"
+
+namespace weft::detail {
+
+/// Carries `operation` out by MPI_Iallreduce and its like, which choose their steps themselves. 16-bit types
+/// travel with an operation of ours. @throws Error (usage) above MPI's 2^31 - 1 elements
+std::unique_ptr<Task> make_mpi_library_collective(std::shared_ptr<MpiRendezvous> rendezvous,
+                                                  const Operation& operation,
+                                                  std::chrono::nanoseconds timeout);
+
+}  // namespace weft::detail

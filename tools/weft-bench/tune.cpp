@@ -1,0 +1,116 @@
+#include "tune.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ostream>
+
+namespace weft::bench {
+namespace {
+
+constexpr std::array orders{ReductionOrder::rank, ReductionOrder::any};
+// What is less faster than this may be so by chance.
+constexpr double swing = 1.03;
+
+struct Timed {
+  Algorithm algorithm;
+  double seconds;
+};
+
+std::optional<double> seconds_of(const Result& result, Algorithm algorithm) {
+  for (const Against& one : result.against) {
+    if (one.name == name(algorithm)) return one.time.median_seconds;
+  }
+  return std::nullopt;
+}
+
+std::optional<Timed> fastest(const Result& result, ReductionOrder order) {
+  std::optional<Timed> best;
+  const Collective kind = collective_of(result.which.op).value();
+  for (const Algorithm algorithm : algorithms_for(kind)) {
+    if (order == ReductionOrder::rank && reduces(kind) && !keeps_rank_order(algorithm)) continue;
+    const auto seconds = seconds_of(result, algorithm);
+    if (seconds && (!best || *seconds < best->seconds)) best = {algorithm, *seconds};
+  }
+  return best;
+}
+
+/// The rows of one collective and order.
+std::vector<AlgorithmTable::Row> rows_of(std::vector<Result> results, ReductionOrder order) {
+  std::ranges::sort(results, {}, [](const Result& one) { return one.which.bytes(); });
+  std::vector<AlgorithmTable::Row> rows;
+  for (const Result& result : results) {
+    const auto best = fastest(result, order);
+    if (!best) continue;
+    if (!rows.empty()) {
+      const auto before = seconds_of(result, rows.back().algorithm);
+      if (before && *before <= best->seconds * swing) continue;
+    }
+    rows.push_back({order, *collective_of(result.which.op), result.which.ranks,
+                    rows.empty() ? 0 : static_cast<std::uint64_t>(result.which.bytes()), best->algorithm});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::optional<Collective> collective_of(Op op) {
+  switch (op) {
+    case Op::all_reduce:
+      return Collective::all_reduce;
+    case Op::reduce_scatter:
+      return Collective::reduce_scatter;
+    case Op::all_gather:
+      return Collective::all_gather;
+    case Op::broadcast:
+      return Collective::broadcast;
+    case Op::reduce:
+      return Collective::reduce;
+    case Op::all_to_all:
+      return Collective::all_to_all;
+    case Op::send_receive:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::vector<Algorithm> algorithms_for(Collective kind) {
+  std::vector<Algorithm> result;
+  for (std::size_t i = 0; i < algorithm_names.size(); ++i) {
+    if (carries_out(static_cast<Algorithm>(i), kind)) result.push_back(static_cast<Algorithm>(i));
+  }
+  return result;
+}
+
+AlgorithmTable tuned(const std::vector<Result>& results) {
+  AlgorithmTable table;
+  for (std::size_t op = 0; op < op_names.size(); ++op) {
+    std::vector<Result> of_op;
+    for (const Result& one : results) {
+      if (one.which.op == static_cast<Op>(op) && collective_of(one.which.op)) of_op.push_back(one);
+    }
+    if (of_op.empty()) continue;
+    for (const ReductionOrder order : orders) {
+      // Without a sum there is no order, and any is served by the rows of rank.
+      if (order == ReductionOrder::any && !reduces(static_cast<Op>(op))) continue;
+      for (const AlgorithmTable::Row& row : rows_of(of_op, order)) table.add(row);
+    }
+  }
+  return table;
+}
+
+void print_tuned(std::ostream& out, const Result& result) {
+  char words[64];
+  out << name(result.which.op) << ' ' << result.which.bytes() << " B (us):";
+  for (const Against& one : result.against) {
+    std::snprintf(words, sizeof(words), " %s %.1f", one.name.c_str(), one.time.median_seconds * 1e6);
+    out << words;
+  }
+  const auto kept = fastest(result, ReductionOrder::rank);
+  const auto any = fastest(result, ReductionOrder::any);
+  if (kept) out << "; fastest: " << name(kept->algorithm);
+  if (any && reduces(result.which.op)) out << ", in any order " << name(any->algorithm);
+  out << '\n' << std::flush;
+}
+
+}  // namespace weft::bench
