@@ -45,6 +45,7 @@ class IssuedTask final : public Task {
     if (trace_) trace_->span("communicator", text(operation_, " #", number_), *begin_, Trace::Clock::now());
     return true;
   }
+  void rest(std::chrono::microseconds at_most) override { task_->rest(at_most); }
 
  private:
   std::shared_ptr<CommunicatorState> state_;

@@ -15,6 +15,8 @@ class Patience {
   explicit Patience(std::chrono::nanoseconds timeout) : timeout_(timeout) {}
   /// True when it is time to look whether everybody waited for is alive. Cheap enough for every poll.
   bool time_to_look();
+  /// Time has passed without a poll: the next one asks the clock.
+  void rested() { polls_ = -1; }
   bool exhausted() const { return deadline_ && deadline_->passed(); }
   double waited_seconds() const { return deadline_ ? deadline_->waited_seconds() : 0; }
 

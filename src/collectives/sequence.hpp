@@ -26,6 +26,9 @@ class Sequence final : public Task {
     }
     return true;
   }
+  void rest(std::chrono::microseconds at_most) override {
+    if (current_) current_->rest(at_most);
+  }
 
  private:
   std::vector<Step> steps_;

@@ -24,10 +24,18 @@ class FunctionTask final : public Task {
 
 }  // namespace
 
+void Task::rest(std::chrono::microseconds at_most) {
+  Backoff::sleep(at_most);
+}
+
 bool Event::done() const {
   if (!completion_ || !completion_->pending()) return true;
   completion_->drive();
   return !completion_->pending();
+}
+
+void Event::rest(std::chrono::microseconds at_most) const {
+  if (completion_) completion_->rest(at_most);
 }
 
 std::exception_ptr Event::error() const {
@@ -39,7 +47,8 @@ void Event::wait(Deadline deadline) const {
     throw Error(ErrorKind::usage, "work on a stream waits for that very stream",
                 "wait in the thread that submits the work, or use another stream");
   }
-  for (Backoff backoff; !done(); backoff.pause()) {
+  const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
+  for (Backoff backoff; !done(); backoff.pause(rest)) {
     if (deadline.passed()) {
       throw Error(ErrorKind::timeout,
                   text("an event had not happened after ", deadline.waited_seconds(), " s"));

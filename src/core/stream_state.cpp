@@ -11,6 +11,14 @@ void Completion::drive() const {
   if (auto stream = driver_.lock()) stream->progress();
 }
 
+void Completion::rest(std::chrono::microseconds at_most) const {
+  if (auto stream = driver_.lock()) {
+    stream->rest(at_most);
+  } else {
+    Backoff::sleep(at_most);
+  }
+}
+
 bool Completion::awaited_by_its_own_stream() const {
   const auto stream = driver_.lock();
   return stream && stream->runs_in_this_thread();
@@ -56,6 +64,7 @@ std::unique_ptr<Task> StreamState::wait_for(Event event) {
       if (auto error = event_.error()) std::rethrow_exception(error);
       return true;
     }
+    void rest(std::chrono::microseconds at_most) override { event_.rest(at_most); }
 
    private:
     Event event_;
@@ -107,7 +116,8 @@ void StreamState::drop_all() noexcept {
 
 void InlineStream::finish() noexcept {
   if (std::uncaught_exceptions() > 0) drop_all();
-  for (Backoff backoff; !idle(); backoff.pause()) progress();
+  const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
+  for (Backoff backoff; !idle(); backoff.pause(rest)) progress();
 }
 
 // One thread at a time carries the queue; the others, and work that submits more to its own stream, leave
@@ -124,6 +134,21 @@ void InlineStream::progress() {
     if (!finished) break;
     pop_front();
   }
+  carrier_ = {};
+}
+
+// The front is rested on by who could carry it on; for the others that one's work is enough to wait for.
+void InlineStream::rest(std::chrono::microseconds at_most) {
+  std::unique_lock lock(mutex_);
+  if (queue_.empty() || carrier_ != std::thread::id{}) {
+    lock.unlock();
+    return Backoff::sleep(at_most);
+  }
+  carrier_ = std::this_thread::get_id();
+  Task& front = *queue_.front().task;
+  lock.unlock();
+  front.rest(at_most);
+  lock.lock();
   carrier_ = {};
 }
 
@@ -167,7 +192,8 @@ class QueuedStream final : public StreamState {
       if (queue_.empty()) return;
       Entry& front = queue_.front();  // stays valid: others only append
       lock.unlock();
-      for (Backoff backoff; !drop_.load() && !advance(front);) backoff.pause();
+      const auto rest = [&front](std::chrono::microseconds at_most) { front.task->rest(at_most); };
+      for (Backoff backoff; !drop_.load() && !advance(front);) backoff.pause(rest);
       lock.lock();
       if (drop_.load()) return drop_all();
       pop_front();

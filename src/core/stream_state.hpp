@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "weft/core/backoff.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
@@ -46,6 +47,8 @@ class Completion {
   }
   /// Lets the stream this belongs to make progress, if it needs somebody's thread for that.
   void drive() const;
+  /// Until that stream may go on, or so long.
+  void rest(std::chrono::microseconds at_most) const;
   /// Whether the caller is work of the very stream that would have to complete this.
   bool awaited_by_its_own_stream() const;
 
@@ -71,6 +74,8 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual Device device() const { return {}; }
   /// Advances the queue in the caller's thread where the kind works that way. Never blocks.
   virtual void progress() = 0;
+  /// For a thread that waits for it and has seen no progress for a while.
+  virtual void rest(std::chrono::microseconds at_most) { Backoff::sleep(at_most); }
   virtual bool is_inline() const = 0;
   virtual bool runs_in_this_thread() = 0;
   bool idle();
@@ -118,6 +123,7 @@ class InlineStream : public StreamState {
   ~InlineStream() override { finish(); }
 
   void progress() override;
+  void rest(std::chrono::microseconds at_most) override;
   bool is_inline() const override { return true; }
   bool runs_in_this_thread() override;
 

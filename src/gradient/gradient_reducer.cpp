@@ -42,7 +42,7 @@ class GradientReducer::Wire {
 
   std::vector<Stream> lanes_;
   std::atomic<std::int64_t> lost_nanoseconds_{0};  // written by the stream's thread, read by the host
-  detail::cuda::Stopwatch on_device_;                      // the same of compute streams of a device
+  detail::cuda::Stopwatch on_device_;              // the same of compute streams of a device
 };
 
 /// Waits for a bucket on a compute stream of the host and accounts for the time that took.
@@ -57,6 +57,7 @@ class GradientReducer::Join final : public Task {
     if (const auto error = reduced_.error()) std::rethrow_exception(error);
     return true;
   }
+  void rest(std::chrono::microseconds at_most) override { reduced_.rest(at_most); }
 
  private:
   Event reduced_;

@@ -2,9 +2,9 @@
 // How elements of several ranks become one.
 //
 // Reductions run in rank order, ((r0 + r1) + r2) + ..., whatever the size of the message and the number of
-// slices, so that every rank holds bitwise the same result (unless ReductionOrder::any is asked for). f16 and bf16 are reduced in float and rounded
-// once. `avg` divides the sum by the number of ranks, in the type the sum is taken in; integers round towards
-// zero.
+// slices, so that every rank holds bitwise the same result (but for ReductionOrder::any, between nodes). f16
+// and bf16 are reduced in float and rounded once. `avg` divides the sum by the number of ranks, in the type
+// the sum is taken in; integers round towards zero.
 
 #include <cstdint>
 #include <ostream>

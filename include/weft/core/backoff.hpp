@@ -1,11 +1,12 @@
 #pragma once
 // How to wait for another rank without stealing its core: spin for about a microsecond, then give the core
-// away, then sleep in steps that grow to a quarter of a millisecond.
+// away, then sleep in steps that grow to a quarter of a millisecond, or rest in a way that others can end.
 //
 // Spinning finds a peer that is a cache miss away; yielding lets a peer that shares this core run; sleeping
 // keeps a rank that waits for seconds (a longer backward pass elsewhere) from costing anything. One Backoff
 // serves one wait.
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -18,15 +19,25 @@ namespace weft {
 class Backoff {
  public:
   void pause() {
+    pause([](std::chrono::microseconds at_most) { sleep(at_most); });
+  }
+  /// @param rest called with how long at most, instead of sleeping; it may return as soon as there may be
+  /// more to see
+  template <class Rest>
+  void pause(Rest rest) {
     ++turn_;
     if (turn_ <= spins) {
       relax();
     } else if (turn_ <= spins + yields) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(sleep_);
-      if (sleep_ < longest_sleep) sleep_ *= 2;
+      rest(rest_);
+      if (rest_ < longest_rest) rest_ *= 2;
     }
+  }
+  /// For a wait that nobody ends: not long, whatever is allowed.
+  static void sleep(std::chrono::microseconds at_most) {
+    std::this_thread::sleep_for(std::min(at_most, longest_sleep));
   }
   void reset() { *this = Backoff(); }
   /// Tells the core that this is a spin.
@@ -42,9 +53,10 @@ class Backoff {
   static constexpr int spins = 64;
   static constexpr int yields = 2000;
   static constexpr std::chrono::microseconds longest_sleep{250};
+  static constexpr std::chrono::microseconds longest_rest{2000};
 
   int turn_ = 0;
-  std::chrono::microseconds sleep_{20};
+  std::chrono::microseconds rest_{20};
 };
 
 }  // namespace weft

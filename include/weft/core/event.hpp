@@ -36,6 +36,8 @@ class Event {
   std::exception_ptr error() const;
   /// Blocks the host. @throws what the stream's work threw; Error (timeout) at the deadline
   void wait(Deadline deadline = Deadline::never()) const;
+  /// For tasks that poll it: sleeps until it may have come nearer, at most so long (Task::rest).
+  void rest(std::chrono::microseconds at_most) const;
 
  private:
   friend struct detail::Behind;

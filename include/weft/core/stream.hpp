@@ -43,6 +43,9 @@ class Task {
 
   /// One attempt, without blocking. True: complete. Throws: failed, and the stream with it.
   virtual bool advance() = 0;
+  /// Between attempts that have been in vain for a while: returns when there may be more to do, at the latest
+  /// after so long. Whoever can be told by others overrides it; the rest looks again soon.
+  virtual void rest(std::chrono::microseconds at_most);
 };
 
 namespace detail {

@@ -21,6 +21,8 @@ class Engagement {
     if (error_) std::rethrow_exception(error_);
   }
   void carry_on() noexcept;
+  /// Time has passed without an attempt: whoever counts attempts should look at the clock.
+  virtual void rested() {}
 
  private:
   /// One attempt, without blocking. True: complete.

@@ -19,6 +19,7 @@ class SharedCollective final : public Engagement {
         progress_(progress_of(operation.number, 0)) {}
 
   bool advance() override;
+  void rested() override { patience_.rested(); }
   std::uint64_t progress() const { return progress_; }
 
  private:
@@ -31,6 +32,7 @@ class SharedCollective final : public Engagement {
   void arrive() {
     met_ = 0;
     card(ground_.rank()).progress.store(++progress_, std::memory_order_release);
+    ground_.ring();
   }
   /// Whether everybody has come to it.
   bool all_met() {

@@ -1,6 +1,11 @@
 #include "collectives/algorithms/shared_ground.hpp"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <new>
 
@@ -105,10 +110,33 @@ void SharedGround::carry_on() {
   bool waits = true;
   if (const auto alone = try_alone()) {
     for (Engagement* work : engaged_) work->carry_on();
-    std::erase_if(engaged_, [](const Engagement* work) { return work->over(); });
+    const auto ended = std::erase_if(engaged_, [](const Engagement* work) { return work->over(); });
+    if (ended > 0 && line(rank_).bell.asleep.load(std::memory_order_relaxed) != 0) wake(rank_);
     waits = !engaged_.empty();
   }
   if (waits && crowded_) give_way();
+}
+
+// Who rings stores first and then asks who sleeps; who sleeps says so first and then looks once more. A
+// processor may still do a ringer's two in the other order, for a fence would cost every meeting more than
+// the rare sleeper gains: such a ring is lost, and the sleeper wakes when its time is over.
+void SharedGround::rest(Engagement& work, std::chrono::microseconds at_most) {
+  Bell& bell = line(rank_).bell;
+  bell.asleep.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t rung = bell.rung.load(std::memory_order_acquire);
+  carry_on();
+  if (!work.over()) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
+    const timespec time{seconds.count(), std::chrono::nanoseconds(at_most - seconds).count()};
+    syscall(SYS_futex, &bell.rung, FUTEX_WAIT, rung, &time, nullptr, 0);
+  }
+  bell.asleep.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void SharedGround::wake(int rank) const {
+  Bell& bell = line(rank).bell;
+  bell.rung.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &bell.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 std::optional<std::string> SharedGround::lost(int rank) const {
@@ -157,6 +185,7 @@ void SharedGround::give_up(const std::string& reason) noexcept {
   std::memcpy(own.reason, reason.data(), length);
   own.reason[length] = '\0';
   own.presence.store(Presence::failed, std::memory_order_release);
+  ring();
 }
 
 }  // namespace weft::detail

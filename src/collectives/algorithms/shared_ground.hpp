@@ -117,6 +117,14 @@ class SharedGround {
   void dismiss(Engagement& work) noexcept;
   /// Leaves it to the thread that is at it already, if one is.
   void carry_on();
+  /// Sleeps until another rank rings, unless `work` is over, at most so long.
+  void rest(Engagement& work, std::chrono::microseconds at_most);
+  /// Wakes the ranks that sleep: after telling the others anything that they may wait for.
+  void ring() const {
+    for (int other = 0; other < size_; ++other) {
+      if (line(other).bell.asleep.load(std::memory_order_relaxed) != 0 && other != rank_) wake(other);
+    }
+  }
   /// Between two looks at a peer.
   void give_way() const {
     if (crowded_) {
@@ -142,6 +150,8 @@ class SharedGround {
   virtual std::optional<std::string> died(int /*rank*/) const { return std::nullopt; }
 
  private:
+  void wake(int rank) const;
+
   int rank_;
   int size_;
   std::shared_ptr<SharedMapping> memory_;

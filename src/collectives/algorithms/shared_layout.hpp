@@ -66,6 +66,12 @@ struct Posted {
   std::atomic<std::uint64_t> what{0};  ///< kind, dtype, op and root
 };
 
+/// Wakes a rank that sleeps. Nearly never written, so that asking whether somebody sleeps costs nothing.
+struct alignas(128) Bell {
+  std::atomic<std::uint32_t> asleep{0};  ///< threads of that rank
+  std::atomic<std::uint32_t> rung{0};    ///< what they sleep on
+};
+
 struct alignas(128) Line {
   static constexpr std::size_t slots = 32;
 
@@ -76,6 +82,7 @@ struct alignas(128) Line {
   Card cards[slots];
   std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued
   Posted posted[slots];
+  Bell bell;
 };
 
 /// One parcel of a message: the whole of it where the receiver can reach the sender's memory, else what fits

@@ -45,6 +45,7 @@ class SharedTransfers final : public Engagement {
 
   bool send(Pending& one) const;
   bool receive(Pending& one) const;
+  void rested() override { patience_.rested(); }
   void check(const Pending& one, const Parcel& parcel) const;
   bool move(Pending& one) const { return one.transfer.sends ? send(one) : receive(one); }
   void look_for_missing();
@@ -72,6 +73,7 @@ bool SharedTransfers::send(Pending& one) const {
     one.last_parcel = ++posted;
     one.posted_all = one.moved == data.size_bytes();
     channel.posted.store(posted, std::memory_order_release);
+    ground_.ring();
   }
   // Taken, not only posted: the caller may free the memory, and an error of the receiver must reach the
   // sender.
@@ -91,6 +93,7 @@ bool SharedTransfers::receive(Pending& one) const {
     if (parcel.bytes > 0) std::memcpy(data.bytes() + one.moved, source, parcel.bytes);
     one.moved += parcel.bytes;
     channel.taken.store(++taken, std::memory_order_release);
+    ground_.ring();
     if (one.moved == data.size_bytes()) return true;
   }
   return false;

@@ -27,6 +27,11 @@ class SharedTask final : public Task {
     work_->rethrow();
     return true;
   }
+  void rest(std::chrono::microseconds at_most) override {
+    if (!engaged_ || work_->over()) return;
+    ground_->rest(*work_, at_most);
+    work_->rested();
+  }
 
  private:
   std::shared_ptr<SharedGround> ground_;

@@ -1,0 +1,71 @@
+// What waiting for a late rank of the same node costs: how long after it came the others go on, and how much
+// of their cores they used meanwhile.
+//
+//   mpirun -n 2 bench_late [MILLISECONDS [REPEATS]]        default: 20 ms late, 100 times
+//
+// Ranks of one node share a clock. The last rank is the late one, and sleeps, so a core is free for it.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+#include <vector>
+
+#include "weft/weft.hpp"
+
+namespace {
+
+using namespace weft;
+
+double now(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+int run(int argc, char** argv) {
+  const std::chrono::milliseconds late(argc > 1 ? std::atoi(argv[1]) : 20);
+  const int repeats = argc > 2 ? std::atoi(argv[2]) : 100;
+  const World world = World::from_environment();
+  Communicator comm = connect(world);
+  if (comm.topology().nodes() > 1) throw Error(ErrorKind::usage, "bench_late compares clocks of one node");
+  Stream stream;
+  Buffer moment = comm.allocate(DataType::f64, 1);
+  double& came = moment.view().as<double>()[0];
+  std::vector<double> delays;
+  double used = 0;
+  for (int i = 0; i < repeats; ++i) {
+    comm.barrier(stream).wait();
+    const double before = now(CLOCK_PROCESS_CPUTIME_ID);
+    if (comm.rank() == comm.size() - 1) {
+      std::this_thread::sleep_for(late);
+      came = now(CLOCK_MONOTONIC);
+    }
+    comm.broadcast(moment.view(), comm.size() - 1, stream).wait();
+    delays.push_back(now(CLOCK_MONOTONIC) - came);
+    used += now(CLOCK_PROCESS_CPUTIME_ID) - before;
+  }
+  std::ranges::sort(delays);
+  if (comm.rank() == 0) {
+    std::printf(
+        "{\"ranks\": %d, \"late_ms\": %lld, \"delay_us\": {\"median\": %.1f, \"p99\": %.1f}, "
+        "\"core_share_while_waiting\": %.4f}\n",
+        comm.size(), static_cast<long long>(late.count()), 1e6 * delays[delays.size() / 2],
+        1e6 * delays[delays.size() * 99 / 100],
+        used / (static_cast<double>(repeats) * std::chrono::duration<double>(late).count()));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const weft::Error& error) {
+    std::fprintf(stderr, "bench_late: %s\n", error.what());
+    return exit_code(error.kind());
+  }
+}
