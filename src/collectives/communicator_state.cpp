@@ -34,7 +34,10 @@ class IssuedTask final : public Task {
 
   bool advance() override {
     state_->expect_intact();
-    if (trace_ && !begin_) begin_ = Trace::Clock::now();
+    if (trace_ && !begin_) {
+      begin_ = Trace::Clock::now();
+      sent_before_ = state_->backend().network_bytes();
+    }
     try {
       if (!task_->advance()) return false;
     } catch (const Error& error) {
@@ -42,18 +45,28 @@ class IssuedTask final : public Task {
       state_->fail(enriched);
       throw enriched;
     }
-    if (trace_) trace_->span("communicator", text(operation_, " #", number_), *begin_, Trace::Clock::now());
+    if (trace_) record();
     return true;
   }
   void rest(std::chrono::microseconds at_most) override { task_->rest(at_most); }
 
  private:
+  // Operations that use the network follow each other, so what went out meanwhile is this one's.
+  void record() {
+    std::vector<Trace::Figure> figures;
+    const std::uint64_t sent = state_->backend().network_bytes() - sent_before_;
+    if (sent > 0) figures.push_back({"network_bytes", sent});
+    trace_->span("communicator", text(operation_, " #", number_), *begin_, Trace::Clock::now(),
+                 std::move(figures));
+  }
+
   std::shared_ptr<CommunicatorState> state_;
   std::unique_ptr<Task> task_;
   std::string_view operation_;  // one of the names that last for ever
   std::uint64_t number_;
   std::shared_ptr<Trace> trace_;
   std::optional<Trace::Clock::time_point> begin_;
+  std::uint64_t sent_before_ = 0;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/memory_left.hpp"
 #include "core/pages.hpp"
 #include "weft/core/env.hpp"
 
@@ -58,6 +59,19 @@ void use_huge_pages(std::byte* begin, std::size_t bytes) {
     begin[i] = std::byte{0};  // it takes a page that is there to make a huge one
   }
   if (whole > 0) madvise(begin, whole, collapse);  // what fails here costs speed only
+}
+
+/// Address space is plentiful, and memory that is not there is noticed when it is touched, by a signal that
+/// names nobody. Ranks that allocate at the same moment may still ask for more than there is.
+void check_memory_left(std::size_t bytes) {
+  constexpr std::size_t worth_asking = std::size_t{64} << 20;
+  if (bytes < worth_asking) return;
+  const auto left = detail::memory_left();
+  if (!left || bytes <= *left) return;
+  throw Error(ErrorKind::system,
+              text("the node heap needs ", bytes, " bytes, and this rank has ", *left,
+                   " left of the machine's memory or its container's"),
+              "raise the container's memory limit, or keep less on a node: fewer ranks, smaller buffers");
 }
 
 }  // namespace
@@ -119,6 +133,7 @@ Buffer NodeHeap::allocate(DataType dtype, std::int64_t count) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = round_up(static_cast<std::size_t>(count) * size_of(dtype), Buffer::alignment);
   if (bytes == 0) return Buffer(View(nullptr, 0, dtype), nullptr);
+  check_memory_left(bytes);
   const std::uint64_t offset = take(bytes, bytes < huge_page ? Buffer::alignment : huge_page);
   use_huge_pages(mapping_.at(offset), bytes);
   return Buffer(View(mapping_.at(offset), count, dtype),

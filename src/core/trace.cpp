@@ -38,9 +38,9 @@ Trace::Trace(int rank, std::size_t capacity) : rank_(rank), capacity_(capacity) 
 }
 
 void Trace::span(std::string_view track, std::string_view name, Clock::time_point begin,
-                 Clock::time_point end) {
+                 Clock::time_point end, std::vector<Figure> figures) {
   const std::lock_guard lock(mutex_);
-  Span span{std::string(track), std::string(name), begin, end};
+  Span span{std::string(track), std::string(name), begin, end, std::move(figures)};
   if (ring_.size() < capacity_) {
     ring_.push_back(std::move(span));
   } else {
@@ -78,7 +78,12 @@ std::string Trace::json() const {
     out << ",\n"
         << R"({"ph":"X","pid":)" << rank_ << ",\"tid\":" << track->second
         << ",\"name\":" << json_string(span.name) << ",\"ts\":" << microseconds(span.begin.time_since_epoch())
-        << ",\"dur\":" << microseconds(span.end - span.begin) << "}";
+        << ",\"dur\":" << microseconds(span.end - span.begin);
+    for (std::size_t i = 0; i < span.figures.size(); ++i) {
+      out << (i == 0 ? ",\"args\":{" : ",") << json_string(span.figures[i].name) << ':'
+          << span.figures[i].value;
+    }
+    out << (span.figures.empty() ? "}" : "}}");
   }
   out << "\n]}\n";
   return std::move(out).str();

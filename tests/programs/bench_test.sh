@@ -28,6 +28,7 @@ check "nothing to choose from on one node" 42 "2 ranks on 1 nodes: there is a ch
 check "what would be done" 0 "^broadcast 65536 B f32: direct, spread" "$launch" -n 2 "$bench" all --explain -b 64K -e 64K
 check "zero ranks" 42 "-n 0 is not a number of ranks" "$launch" -n 0 "$bench" all_reduce
 check "an arena too small" 42 "WEFT_HEAP_BYTES" env WEFT_HEAP_BYTES=1000000 "$launch" -n 2 "$bench" all_reduce -b 8M -e 8M
+check "more than the machine has" 70 "needs [0-9]+ bytes, and this rank has [0-9]+ left" env WEFT_HEAP_BYTES=4000000000000 "$launch" -n 2 "$bench" all_reduce -b 900G -e 900G
 check "a full disk" 70 "/dev/full" "$bench" all_reduce -b 8 -e 8 --json /dev/full
 
 fast=(-n 3 -w 1)

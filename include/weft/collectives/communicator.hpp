@@ -51,7 +51,7 @@ class CommunicatorState;
 class Group;
 
 struct ConnectOptions {
-  std::shared_ptr<Trace> trace{};  ///< records a span for every operation
+  std::shared_ptr<Trace> trace{};  ///< records a span for every operation, with its share of the wire ledger
   /// Of sums between nodes. Where it is not given WEFT_ORDER decides, or rank.
   std::optional<ReductionOrder> order{};
   /// Before the built-in one, between nodes; where it is not given the one in WEFT_ALGORITHMS, if any.

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -29,7 +30,13 @@ class Trace {
 
   explicit Trace(int rank = 0, std::size_t capacity = 1 << 16);
 
-  void span(std::string_view track, std::string_view name, Clock::time_point begin, Clock::time_point end);
+  /// A figure that belongs to a span; the viewers show it when the span is chosen.
+  struct Figure {
+    std::string_view name;  ///< lasts for ever
+    std::uint64_t value;
+  };
+  void span(std::string_view track, std::string_view name, Clock::time_point begin, Clock::time_point end,
+            std::vector<Figure> figures = {});
 
   std::size_t size() const;
   /// Spans that were overwritten.
@@ -44,6 +51,7 @@ class Trace {
     std::string name;
     Clock::time_point begin;
     Clock::time_point end;
+    std::vector<Figure> figures;
   };
 
   const int rank_;

@@ -22,6 +22,14 @@ TEST(Trace, WritesASpanPerTrackWithMicroseconds) {
   EXPECT_NE(json.find(R"("lost_spans":0)"), std::string::npos);
 }
 
+TEST(Trace, FiguresStandBesideTheirSpan) {
+  Trace trace;
+  trace.span("wire", "all_reduce", {}, {}, {{"network_bytes", 4096}, {"segments", 2}});
+  EXPECT_NE(trace.json().find(R"("dur":0.000,"args":{"network_bytes":4096,"segments":2}})"),
+            std::string::npos)
+      << trace.json();
+}
+
 TEST(Trace, OverwritesTheOldestAndSaysHowMany) {
   Trace trace(0, 4);
   for (int i = 0; i < 10; ++i) trace.span("t", text("span", i), {}, {});
