@@ -79,11 +79,11 @@ std::string AlgorithmTable::Row::text() const {
 const AlgorithmTable& AlgorithmTable::built_in() {
   static const AlgorithmTable table = parse(R"(
 rank all_reduce     0 0     small
-rank all_reduce     0 4097  pairwise
+rank all_reduce     0 8193  pairwise
 rank broadcast      0 0     tree
 rank broadcast      0 65536 ring
 rank reduce         0 0     small
-rank reduce         0 4097  pairwise
+rank reduce         0 16385 pairwise
 rank reduce_scatter 0 0     pairwise
 rank all_gather     0 0     pairwise
 rank all_to_all     0 0     pairwise

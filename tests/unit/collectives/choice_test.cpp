@@ -98,7 +98,7 @@ TEST(Choice, SaysWhy) {
       explain_choice(given, all_reduce_of(20'000), 4),
       "ring (80000 bytes over 4 ranks, order any: row 'any all_reduce 0 65536 ring' of the given table)");
   EXPECT_EQ(explain_choice({}, all_reduce_of(20'000), 4),
-            "pairwise (80000 bytes over 4 ranks, order rank: row 'rank all_reduce 0 4097 pairwise' of the "
+            "pairwise (80000 bytes over 4 ranks, order rank: row 'rank all_reduce 0 8193 pairwise' of the "
             "built-in table)");
 }
 
