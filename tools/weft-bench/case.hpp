@@ -11,6 +11,7 @@
 
 namespace weft::bench {
 
+/// In the order of Collective.
 enum class Op : std::uint8_t {
   all_reduce,
   reduce_scatter,

@@ -55,23 +55,9 @@ std::vector<AlgorithmTable::Row> rows_of(std::vector<Result> results, ReductionO
 }  // namespace
 
 std::optional<Collective> collective_of(Op op) {
-  switch (op) {
-    case Op::all_reduce:
-      return Collective::all_reduce;
-    case Op::reduce_scatter:
-      return Collective::reduce_scatter;
-    case Op::all_gather:
-      return Collective::all_gather;
-    case Op::broadcast:
-      return Collective::broadcast;
-    case Op::reduce:
-      return Collective::reduce;
-    case Op::all_to_all:
-      return Collective::all_to_all;
-    case Op::send_receive:
-      break;
-  }
-  return std::nullopt;
+  static_assert(name(Op::all_to_all) == name(Collective::all_to_all) &&
+                static_cast<int>(Op::all_to_all) == static_cast<int>(Collective::all_to_all));
+  return op == Op::send_receive ? std::nullopt : std::optional(static_cast<Collective>(op));
 }
 
 std::vector<Algorithm> algorithms_for(Collective kind) {
