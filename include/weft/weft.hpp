@@ -12,6 +12,7 @@
 #include "weft/core/trace.hpp"
 #include "weft/core/view.hpp"
 #include "weft/gradient/bucket_plan.hpp"
+#include "weft/gradient/bucket_planner.hpp"
 #include "weft/gradient/comm_hook.hpp"
 #include "weft/gradient/gradient_reducer.hpp"
 #include "weft/gradient/param_layout.hpp"

@@ -1,0 +1,30 @@
+#pragma once
+// The parameters of well-known models, in the order of registration, and how long backward works on each: for
+// planners, which need nothing else of a model.
+
+#include <string>
+#include <vector>
+
+#include "weft/gradient/param_layout.hpp"
+
+namespace weft::bench {
+
+struct Model {
+  std::string name;
+  std::vector<ParamSpec> params;
+  std::vector<double> flops;  ///< of backward, by parameter
+
+  ParamLayout layout() const { return {DataType::f32, params}; }
+  /// Gradients come from the last parameter to the first, each after its share of the work.
+  std::vector<double> ready_seconds(double flops_per_second) const;
+
+  /// @param positions where each weight is used: tokens or pixels of a step
+  void add(const std::string& param, std::int64_t count, double positions);
+};
+
+Model resnet50(int images);
+Model bert_large(int tokens);
+Model gpt2(int tokens);
+Model llama_7b(int tokens);
+
+}  // namespace weft::bench

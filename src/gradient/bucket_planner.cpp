@@ -1,0 +1,182 @@
+#include "weft/gradient/bucket_planner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <iomanip>
+
+namespace weft {
+namespace {
+
+void check(const ParamLayout& layout, std::span<const double> ready_seconds, const LinkModel& link) {
+  if (ready_seconds.size() != static_cast<std::size_t>(layout.parameters())) {
+    throw Error(ErrorKind::usage,
+                text(ready_seconds.size(), " ready times for ", layout.parameters(), " parameters"));
+  }
+  for (std::size_t i = 0; i < ready_seconds.size(); ++i) {
+    if (std::isfinite(ready_seconds[i]) && ready_seconds[i] >= 0) continue;
+    throw Error(ErrorKind::usage, text("gradient of ", layout.name(ParamId{static_cast<int>(i)}),
+                                       " is ready after ", ready_seconds[i], " s"));
+  }
+  const bool makes_sense = link.latency_seconds >= 0 && std::isfinite(link.latency_seconds) &&
+                           link.bytes_per_second > 0 && std::isfinite(link.bytes_per_second);
+  if (!makes_sense) {
+    throw Error(ErrorKind::usage,
+                text("a link of ", link.latency_seconds, " s and ", link.bytes_per_second, " bytes/s"),
+                "latency is >= 0, bandwidth above 0");
+  }
+}
+
+/// Places between parameters, from the end of the layout: place j has the last j of them before it. All
+/// vectors are by place.
+class Search {
+ public:
+  Search(const ParamLayout& layout, std::span<const double> ready_seconds, const LinkModel& link)
+      : latency_(link.latency_seconds) {
+    const auto n = static_cast<std::size_t>(layout.parameters());
+    const double bytes_of_element = static_cast<double>(size_of(layout.dtype()));
+    ready_.reserve(n + 1);
+    sent_.reserve(n + 1);
+    ready_.push_back(0);
+    sent_.push_back(0);
+    for (std::size_t i = n; i-- > 0;) {
+      const auto id = ParamId{static_cast<int>(i)};
+      ready_.push_back(std::max(ready_.back(), ready_seconds[i]));
+      sent_.push_back(static_cast<double>(layout.size() - layout.offset(id)) * bytes_of_element /
+                      link.bytes_per_second);
+    }
+    find_ends();
+  }
+
+  /// Where buckets end, from the last to leave to the first: each as long as the end of all allows, which
+  /// makes them as few as can be: what a shorter one would leave to the ones before it takes them no less
+  /// time.
+  std::vector<std::size_t> cuts() const {
+    std::vector<std::size_t> result;
+    std::size_t end = ready_.size() - 1;
+    double due = end_[end] * (1 + 1e-12);
+    while (end > 0) {
+      result.push_back(end);
+      const double latest = due - latency_ - sent_[end];  // the bucket's beginning, but for what it sends
+      std::size_t begin = 0;
+      while (end_[begin] - sent_[begin] > latest || ready_[end] - sent_[begin] > latest) ++begin;
+      due = latest + sent_[begin];
+      end = begin;
+    }
+    return result;
+  }
+
+ private:
+  // The earliest end of place j is the least, over the beginning i of its bucket, of
+  //   max(ready[j], end[i]) + latency + sent[j] - sent[i].
+  // Ends grow with places. So of those i whose end is not after ready[j] the last is best, and of the others
+  // that with the least end[i] - sent[i], which a window over them keeps at its front.
+  void find_ends() {
+    end_.assign(ready_.size(), 0);
+    std::deque<std::size_t> later;  // places that end after ready[j], by growing end - sent
+    std::size_t next = 0;           // the first place not known to end before
+    for (std::size_t j = 1; j < ready_.size(); ++j) {
+      while (!later.empty() && cost(later.back()) >= cost(j - 1)) later.pop_back();
+      later.push_back(j - 1);
+      while (next < j && end_[next] <= ready_[j]) ++next;
+      while (!later.empty() && later.front() < next) later.pop_front();
+      double least = later.empty() ? HUGE_VAL : cost(later.front());
+      if (next > 0) least = std::min(least, ready_[j] - sent_[next - 1]);
+      end_[j] = least + latency_ + sent_[j];
+    }
+  }
+  double cost(std::size_t place) const { return end_[place] - sent_[place]; }
+
+  double latency_;
+  std::vector<double> ready_;  // the last of the gradients before it
+  std::vector<double> sent_;   // seconds that sending them takes, without latencies
+  std::vector<double> end_;    // the earliest at which they can have arrived
+};
+
+}  // namespace
+
+LinkModel LinkModel::fit(std::span<const Sample> samples) {
+  // Weighted least squares with weights 1 / seconds^2.
+  double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
+  bool sizes_differ = false;
+  for (const auto& [bytes, seconds] : samples) {
+    if (!(bytes >= 0 && std::isfinite(bytes) && seconds > 0 && std::isfinite(seconds)))
+      throw Error(ErrorKind::usage, text("a link sample of ", bytes, " bytes in ", seconds, " s"));
+    sizes_differ = sizes_differ || bytes != samples.front().bytes;
+    const double weight = 1 / (seconds * seconds);
+    w += weight;
+    wx += weight * bytes;
+    wy += weight * seconds;
+    wxx += weight * bytes * bytes;
+    wxy += weight * bytes * seconds;
+  }
+  if (!sizes_differ)
+    throw Error(ErrorKind::usage, text("a link fitted to ", samples.size(), " samples of one size"),
+                "measure two sizes or more");
+  double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+  double latency = (wy - slope * wx) / w;
+  if (latency < 0) {
+    latency = 0;
+    slope = wxy / wxx;
+  }
+  if (slope <= 0) {  // larger is not slower: all of it is latency, as far as anybody can tell
+    slope = 1e-15;
+    latency = wy / w;
+  }
+  return {latency, 1 / slope};
+}
+
+BucketPlan plan_buckets(const ParamLayout& layout, std::span<const double> ready_seconds,
+                        const LinkModel& link) {
+  check(layout, ready_seconds, link);
+  std::vector<std::size_t> cuts = Search(layout, ready_seconds, link).cuts();
+  std::ranges::reverse(cuts);
+  std::vector<Bucket> buckets;
+  std::int64_t end = layout.size();
+  int param = layout.parameters();
+  for (const std::size_t cut : cuts) {
+    Bucket bucket{end, end, {}};
+    while (layout.parameters() - param < static_cast<int>(cut)) bucket.params.push_back(ParamId{--param});
+    bucket.begin = layout.offset(ParamId{param});
+    end = bucket.begin;
+    buckets.push_back(std::move(bucket));
+  }
+  return {layout, std::move(buckets)};
+}
+
+Forecast forecast(const BucketPlan& plan, std::span<const double> ready_seconds, const LinkModel& link) {
+  check(plan.layout(), ready_seconds, link);
+  Forecast result;
+  double end = 0;
+  for (const Bucket& bucket : plan.buckets()) {
+    BucketTimes times;
+    for (const ParamId id : bucket.params) times.ready = std::max(times.ready, ready_seconds[index(id)]);
+    times.begin = std::max(times.ready, end);
+    const auto bytes =
+        static_cast<double>(bucket.count()) * static_cast<double>(size_of(plan.layout().dtype()));
+    end = times.end = times.begin + link.seconds(bytes);
+    result.link_busy_seconds += link.seconds(bytes);
+    result.backward_seconds = std::max(result.backward_seconds, times.ready);
+    result.buckets.push_back(times);
+  }
+  result.exposed_seconds = end - result.backward_seconds;
+  return result;
+}
+
+std::ostream& operator<<(std::ostream& out, const Forecast& forecast) {
+  const auto flags = out.flags();
+  const auto precision = out.precision();
+  out << std::fixed << std::setprecision(3);
+  for (std::size_t i = 0; i < forecast.buckets.size(); ++i) {
+    const BucketTimes& times = forecast.buckets[i];
+    out << "bucket " << i << ": ready " << times.ready * 1e3 << " ms, leaves " << times.begin * 1e3
+        << " ms, has arrived " << times.end * 1e3 << " ms\n";
+  }
+  out << "backward " << forecast.backward_seconds * 1e3 << " ms, exposed " << forecast.exposed_seconds * 1e3
+      << " ms, link busy " << forecast.link_busy_seconds * 1e3 << " ms\n";
+  out.flags(flags);
+  out.precision(precision);
+  return out;
+}
+
+}  // namespace weft
