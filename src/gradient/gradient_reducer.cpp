@@ -6,6 +6,8 @@
 
 #include "core/cuda/stopwatch.hpp"
 #include "core/elementwise.hpp"
+#include "gradient/observed_steps.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft {
 
@@ -103,22 +105,53 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
       wire_(std::make_shared<Wire>(comm_, options.wire, plan_.buckets().size())),
       bucket_of_(static_cast<std::size_t>(layout.parameters())),
-      marked_in_(bucket_of_.size()),
-      unmarked_(plan_.buckets().size()),
-      producers_(plan_.buckets().size()),
-      reduced_(plan_.buckets().size()) {
+      marked_in_(bucket_of_.size()) {
   if (!is_floating(layout.dtype())) {
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   }
-  agree_on(comm_, plan_);
   arena_ = comm_.allocate(layout.dtype(), layout.size());
-  for (std::size_t bucket = 0; bucket < plan_.buckets().size(); ++bucket) {
+  const bool is_planned = !options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1;
+  if (is_planned && arena_.view().device().is_host())
+    observed_ = std::make_shared<detail::ObservedSteps>(plan_);
+  adopt(plan_);
+}
+
+void GradientReducer::adopt(BucketPlan plan) {
+  agree_on(comm_, plan);
+  plan_ = std::move(plan);
+  const std::size_t buckets = plan_.buckets().size();
+  unmarked_.assign(buckets, 0);
+  producers_.assign(buckets, {});
+  reduced_.assign(buckets, {});
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
     for (const ParamId id : plan_.buckets()[bucket].params) bucket_of_[index(id)] = bucket;
   }
 }
 
+void GradientReducer::plan_from_what_was_seen() {
+  for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) Stream(wire_->lane(bucket)).synchronize();
+  const auto [ready_seconds, link] = observed_->agree(comm_, plan_);
+  observed_.reset();
+  BucketPlan planned = plan_buckets(layout(), ready_seconds, link);
+  log::info(text("rank ", comm_.rank(), ": buckets of ", link.latency_seconds * 1e6, " us and ",
+                 link.bytes_per_second * 1e-9, " GB/s; exposed ",
+                 forecast(plan_, ready_seconds, link).exposed_seconds * 1e3, " ms in ",
+                 plan_.buckets().size(), " buckets, planned ",
+                 forecast(planned, ready_seconds, link).exposed_seconds * 1e3, " ms in ",
+                 planned.buckets().size()));
+  first_plan_ = std::move(plan_);
+  adopt(std::move(planned));
+}
+
 void GradientReducer::begin_step(Exchange exchange) {
   if (open_) refuse_unmarked("begin_step before finish_step");
+  if (observed_ && exchange == Exchange::now) {
+    if (observed_->enough()) {
+      plan_from_what_was_seen();
+    } else {
+      observed_->begin_step();
+    }
+  }
   const bool fresh = micro_steps_ == 0 || exchange_ == Exchange::now;
   micro_steps_ = fresh ? 1 : micro_steps_ + 1;
   exchange_ = exchange;
@@ -145,6 +178,7 @@ void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
                 {comm_.rank(), "mark_ready", step_});
   }
   marked_in_[index(id)] = step_;
+  if (observed_) observed_->ready(id);
   ++marked_;
   const std::size_t bucket = bucket_of_[index(id)];
   if (std::ranges::find(producers_[bucket], stream) == producers_[bucket].end())
@@ -172,7 +206,10 @@ void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
   for (const Stream& producer : producers_[bucket]) lane.wait(producer.record());
   const Bucket& range = plan_.buckets()[bucket];
   const View gradient = gradients().slice(range.begin, range.count());
+  const bool observes = observed_ && observed_->counts();
+  if (observes) lane.run([seen = observed_] { seen->begins(); });
   hook_->reduce(range, gradient, comm_, stream, lane);
+  if (observes) lane.run([seen = observed_, bucket] { seen->ended(bucket); });
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
   if (micro_steps_ > 1) detail::divide(gradient, micro_steps_, lane);
   reduced_[bucket] = lane.record();

@@ -38,8 +38,11 @@ namespace weft {
 enum class Exchange { now, later };
 
 struct ReducerOptions {
-  /// Default: 1 MiB within a node, where a bucket that is reduced at once is still in the cache; 25 MiB
-  /// between nodes.
+  /// Not given: planned. The first steps use 1 MiB within a node and 25 MiB between nodes; when they have
+  /// shown when gradients are ready and how long buckets take, all ranks change to the plan that exposes
+  /// least (once, at a begin_step; see bucket_planner.hpp). Not where the compute thread carries the wire
+  /// itself: there a bucket costs time wherever it goes, least while it is in the cache, so 1 MiB stays. Not
+  /// on a device.
   std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   /// Default: comm.progress_stream(), or a lane for every bucket where that stream is an inline one.
@@ -50,12 +53,17 @@ struct ReducerOptions {
 /// Exchange::later.
 using BucketConsumer = std::function<void(const Bucket&)>;
 
+namespace detail {
+class ObservedSteps;
+}
+
 class GradientReducer {
  public:
   /// Collective. @throws Error (mismatch) naming two ranks whose layouts or plans differ
   GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
 
   const ParamLayout& layout() const { return plan_.layout(); }
+  /// May change at a begin_step; its buckets stay valid as long as the reducer.
   const BucketPlan& plan() const { return plan_; }
   /// The arena, of the layout.
   View gradients() { return arena_.view(); }
@@ -87,6 +95,8 @@ class GradientReducer {
   class Wire;
   class Join;
 
+  void adopt(BucketPlan plan);
+  void plan_from_what_was_seen();
   void launch_closed_buckets(const Stream& stream);
   void launch(std::size_t bucket, const Stream& stream);
   void join(Stream& stream, Event reduced);
@@ -94,6 +104,8 @@ class GradientReducer {
 
   Communicator comm_;
   BucketPlan plan_;
+  std::optional<BucketPlan> first_plan_;             // consumers may still hold its buckets
+  std::shared_ptr<detail::ObservedSteps> observed_;  // until there is a plan
   std::shared_ptr<CommHook> hook_;
   std::shared_ptr<Wire> wire_;
   Buffer arena_;

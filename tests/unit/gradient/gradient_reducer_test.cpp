@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "support/expect_error.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft {
 namespace {
@@ -138,6 +140,54 @@ TEST(GradientReducer, HandsOutEachBucketInPlanOrderOnceItsMeanIsThere) {
       }
     });
   }
+}
+
+// Where nothing is said of buckets, the first steps say what they should be; and changing them changes no
+// bit, whether or not the host runs ahead of the compute stream.
+TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  log::set_sink([&](log::Level, std::string_view line) {
+    const std::lock_guard lock(mutex);
+    if (line.find("planned") != std::string_view::npos) told.emplace_back(line);
+  });
+  log::set_level(log::Level::info);
+  for (const bool runs_ahead : {false, true}) {
+    told.clear();
+    std::array<std::uint64_t, 3> hashes{};
+    run_as_threads(3, [&](Communicator comm) {
+      GradientReducer reducer(comm, layout, {.wire = Stream::queued()});
+      Stream compute = runs_ahead ? Stream::queued() : Stream();
+      std::vector<const Bucket*> first;
+      for (const Bucket& bucket : reducer.plan().buckets()) first.push_back(&bucket);
+      for (int step = 0; step < 10; ++step) {
+        reducer.begin_step();
+        for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
+          compute.run([&, step, parameter] { produce(reducer, step, comm.rank(), parameter); });
+          reducer.mark_ready(ParamId{parameter}, compute);
+        }
+        reducer.finish_step(compute, [&, step](const Bucket& bucket) {
+          compute.run([&, step] {
+            for (const ParamId id : bucket.params) {
+              const auto gradient = reducer.gradient(id).as<float>();
+              const auto parameter = static_cast<int>(index(id));
+              for (std::size_t i = 0; i < gradient.size(); ++i)
+                ASSERT_EQ(gradient[i], mean(comm.size(), step, parameter, i)) << "step " << step;
+            }
+          });
+        });
+        if (!runs_ahead) compute.synchronize();
+      }
+      compute.synchronize();
+      EXPECT_EQ(first.front()->end, layout.size());  // still there for who holds it
+      hashes[static_cast<std::size_t>(comm.rank())] = reducer.plan().hash();
+    });
+    EXPECT_EQ(told.size(), 3U);
+    EXPECT_EQ(hashes[0], hashes[1]);
+    EXPECT_EQ(hashes[0], hashes[2]);
+  }
+  log::set_level(log::Level::warn);
+  log::set_sink({});
 }
 
 TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
