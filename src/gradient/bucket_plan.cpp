@@ -22,6 +22,27 @@ BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
   return {layout, std::move(buckets)};
 }
 
+BucketPlan aligned(const BucketPlan& plan, std::int64_t unit) {
+  if (unit < 1)
+    throw Error(ErrorKind::usage, text("buckets aligned to ", unit, " elements"), "give at least 1");
+  const ParamLayout& layout = plan.layout();
+  const auto up = [unit](std::int64_t element) { return (element + unit - 1) / unit * unit; };
+  std::vector<Bucket> buckets;
+  int last = layout.parameters() - 1;  // of those that may lie in the bucket
+  for (const Bucket& bucket : plan.buckets()) {
+    Bucket moved{up(bucket.begin), up(bucket.end), {}};
+    if (moved.begin == moved.end) continue;
+    for (int i = last; i >= 0; --i) {
+      const ParamId id{i};
+      if (layout.offset(id) + layout.count(id) <= moved.begin) break;
+      moved.params.push_back(id);
+      if (layout.offset(id) >= moved.begin) last = i - 1;  // else the next bucket has its beginning
+    }
+    buckets.push_back(std::move(moved));
+  }
+  return {layout, std::move(buckets)};
+}
+
 std::uint64_t BucketPlan::hash() const {
   detail::Fnv hash;
   hash.add(static_cast<std::int64_t>(layout_.hash()));

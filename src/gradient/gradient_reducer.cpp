@@ -101,19 +101,33 @@ std::size_t default_bucket_bytes(const Communicator& comm) {
 
 GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)
     : comm_(std::move(comm)),
-      plan_(plan_buckets(layout, options.bucket_bytes.value_or(default_bucket_bytes(comm_)))),
+      means_(options.means),
+      plan_(divisible(plan_buckets(layout, options.bucket_bytes.value_or(default_bucket_bytes(comm_))))),
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
       wire_(std::make_shared<Wire>(comm_, options.wire, plan_.buckets().size())),
-      bucket_of_(static_cast<std::size_t>(layout.parameters())),
-      marked_in_(bucket_of_.size()) {
+      buckets_of_(static_cast<std::size_t>(layout.parameters())),
+      marked_in_(buckets_of_.size()) {
   if (!is_floating(layout.dtype())) {
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   }
-  arena_ = comm_.allocate(layout.dtype(), layout.size());
+  arena_ = comm_.allocate(layout.dtype(), std::max(layout.size(), plan_.buckets().front().end));
   const bool is_planned = !options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1;
   if (is_planned && arena_.view().device().is_host())
     observed_ = std::make_shared<detail::ObservedSteps>(plan_);
   adopt(plan_);
+}
+
+BucketPlan GradientReducer::divisible(BucketPlan plan) const {
+  if (means_ == Means::everywhere) return plan;
+  const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(plan.layout().dtype()));
+  return aligned(plan, line * comm_.size());
+}
+
+View GradientReducer::means(const Bucket& bucket) {
+  const View whole = arena_.view().slice(bucket.begin, bucket.count());
+  if (means_ == Means::everywhere) return whole;
+  const std::int64_t part = bucket.count() / comm_.size();
+  return whole.slice(part * comm_.rank(), part);
 }
 
 void GradientReducer::adopt(BucketPlan plan) {
@@ -124,7 +138,10 @@ void GradientReducer::adopt(BucketPlan plan) {
   producers_.assign(buckets, {});
   reduced_.assign(buckets, {});
   for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    for (const ParamId id : plan_.buckets()[bucket].params) bucket_of_[index(id)] = bucket;
+    for (const ParamId id : plan_.buckets()[bucket].params) buckets_of_[index(id)].last = bucket;
+  }
+  for (std::size_t bucket = buckets; bucket-- > 0;) {
+    for (const ParamId id : plan_.buckets()[bucket].params) buckets_of_[index(id)].first = bucket;
   }
 }
 
@@ -132,7 +149,7 @@ void GradientReducer::plan_from_what_was_seen() {
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) Stream(wire_->lane(bucket)).synchronize();
   const auto [ready_seconds, link] = observed_->agree(comm_, plan_);
   observed_.reset();
-  BucketPlan planned = plan_buckets(layout(), ready_seconds, link);
+  BucketPlan planned = divisible(plan_buckets(layout(), ready_seconds, link));
   log::info(text("rank ", comm_.rank(), ": buckets of ", link.latency_seconds * 1e6, " us and ",
                  link.bytes_per_second * 1e-9, " GB/s; exposed ",
                  forecast(plan_, ready_seconds, link).exposed_seconds * 1e3, " ms in ",
@@ -166,8 +183,8 @@ void GradientReducer::begin_step(Exchange exchange) {
 }
 
 void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
-  if (index(id) >= bucket_of_.size()) {
-    throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", bucket_of_.size()), {},
+  if (index(id) >= buckets_of_.size()) {
+    throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", buckets_of_.size()), {},
                 {comm_.rank(), "mark_ready", 0});
   }
   if (!open_ || marked_in_[index(id)] == step_) {
@@ -180,10 +197,12 @@ void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
   marked_in_[index(id)] = step_;
   if (observed_) observed_->ready(id);
   ++marked_;
-  const std::size_t bucket = bucket_of_[index(id)];
-  if (std::ranges::find(producers_[bucket], stream) == producers_[bucket].end())
-    producers_[bucket].push_back(stream);
-  --unmarked_[bucket];
+  const auto [first, last] = buckets_of_[index(id)];
+  for (std::size_t bucket = first; bucket <= last; ++bucket) {
+    if (std::ranges::find(producers_[bucket], stream) == producers_[bucket].end())
+      producers_[bucket].push_back(stream);
+    --unmarked_[bucket];
+  }
   if (exchange_ == Exchange::now) launch_closed_buckets(stream);
 }
 
@@ -205,13 +224,17 @@ void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
   Stream lane = wire_->lane(bucket);
   for (const Stream& producer : producers_[bucket]) lane.wait(producer.record());
   const Bucket& range = plan_.buckets()[bucket];
-  const View gradient = gradients().slice(range.begin, range.count());
+  const View gradient = arena_.view().slice(range.begin, range.count());
   const bool observes = observed_ && observed_->counts();
   if (observes) lane.run([seen = observed_] { seen->begins(); });
-  hook_->reduce(range, gradient, comm_, stream, lane);
+  if (means_ == Means::sharded) {
+    hook_->reduce_scatter(range, gradient, means(range), comm_, stream, lane);
+  } else {
+    hook_->reduce(range, gradient, comm_, stream, lane);
+  }
   if (observes) lane.run([seen = observed_, bucket] { seen->ended(bucket); });
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
-  if (micro_steps_ > 1) detail::divide(gradient, micro_steps_, lane);
+  if (micro_steps_ > 1) detail::divide(means(range), micro_steps_, lane);
   reduced_[bucket] = lane.record();
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // Which gradients travel together, and in what order: a plain value made by a pure function.
 //
-// Buckets are contiguous ranges of the layout. Backward produces gradients from the last parameter to the
-// first, so the first bucket to leave holds the last parameters. A plan is printable, comparable and hashed;
-// all ranks compare hashes before the first step.
+// Buckets are contiguous ranges of the layout, mostly of whole parameters. Backward produces gradients from
+// the last parameter to the first, so the first bucket to leave holds the last parameters. A plan is
+// printable, comparable and hashed; all ranks compare hashes before the first step.
 //
 //   BucketPlan plan = plan_buckets(layout, 25 << 20);
 //   std::cout << plan;
@@ -50,5 +50,10 @@ class BucketPlan {
 /// only the last to leave is smaller. A bias then travels with its weight instead of waiting for an operation
 /// of its own. @throws Error (usage) when bucket_bytes is 0
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
+
+/// The plan with every end of a bucket moved up to a multiple of `unit` elements, so that ranks can divide
+/// buckets evenly; buckets that vanish are left out. A parameter that an end goes through is in both buckets,
+/// and the first bucket may end beyond the layout, in padding. @throws Error (usage) unless unit >= 1
+BucketPlan aligned(const BucketPlan& plan, std::int64_t unit);
 
 }  // namespace weft

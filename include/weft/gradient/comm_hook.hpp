@@ -30,9 +30,14 @@ class CommHook {
   /// @param compute the stream that finished the bucket; coding may use it, at the price of delaying backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                       const Stream& wire) = 0;
+  /// The same where ranks keep a part each: only `mine`, this rank's part of `gradient` in the order of
+  /// ranks, must hold the mean, and the rest may hold anything. A hook that does not know better reduces all
+  /// of it.
+  virtual void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
+                              const Stream& compute, const Stream& wire);
 };
 
-/// One all_reduce(avg) in place: exact.
+/// One all_reduce(avg) in place, or one reduce_scatter(avg): exact.
 std::shared_ptr<CommHook> all_reduce_hook();
 
 }  // namespace weft

@@ -37,6 +37,10 @@ namespace weft {
 
 enum class Exchange { now, later };
 
+/// Where the means are after a step: on every rank, or on each rank its part of every bucket, which costs
+/// half the bytes. What follows then works on parts, and gathers what it makes of them.
+enum class Means { everywhere, sharded };
+
 struct ReducerOptions {
   /// Not given: planned. The first steps use 1 MiB within a node and 25 MiB between nodes; when they have
   /// shown when gradients are ready and how long buckets take, all ranks change to the plan that exposes
@@ -45,6 +49,7 @@ struct ReducerOptions {
   /// on a device.
   std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
+  Means means = Means::everywhere;
   /// Default: comm.progress_stream(), or a lane for every bucket where that stream is an inline one.
   std::optional<Stream> wire{};
 };
@@ -66,8 +71,11 @@ class GradientReducer {
   /// May change at a begin_step; its buckets stay valid as long as the reducer.
   const BucketPlan& plan() const { return plan_; }
   /// The arena, of the layout.
-  View gradients() { return arena_.view(); }
+  View gradients() { return arena_.view().slice(0, layout().size()); }
   View gradient(ParamId id) { return layout().view(arena_.view(), id); }
+  /// The part of a bucket of plan() that holds means on this rank after a step. Sharded, all ranks' parts are
+  /// equally long and follow each other, and the last of the first bucket may end beyond the layout.
+  View means(const Bucket& bucket);
 
   /// @throws Error (usage) when the step before was not finished, naming parameters that were not marked
   void begin_step(Exchange exchange = Exchange::now);
@@ -95,6 +103,8 @@ class GradientReducer {
   class Wire;
   class Join;
 
+  /// So that every rank's part of a bucket is whole cache lines.
+  BucketPlan divisible(BucketPlan plan) const;
   void adopt(BucketPlan plan);
   void plan_from_what_was_seen();
   void launch_closed_buckets(const Stream& stream);
@@ -103,6 +113,7 @@ class GradientReducer {
   [[noreturn]] void refuse_unmarked(const char* call) const;
 
   Communicator comm_;
+  Means means_;
   BucketPlan plan_;
   std::optional<BucketPlan> first_plan_;             // consumers may still hold its buckets
   std::shared_ptr<detail::ObservedSteps> observed_;  // until there is a plan
@@ -110,7 +121,11 @@ class GradientReducer {
   std::shared_ptr<Wire> wire_;
   Buffer arena_;
 
-  std::vector<std::size_t> bucket_of_;          // by parameter
+  struct Buckets {
+    std::size_t first = 0;
+    std::size_t last = 0;  // the same, but for a parameter that is divided
+  };
+  std::vector<Buckets> buckets_of_;             // by parameter
   std::vector<std::uint64_t> marked_in_;        // by parameter: the last micro-step it was marked in
   std::vector<std::size_t> unmarked_;           // by bucket: parameters still to come
   std::vector<std::vector<Stream>> producers_;  // by bucket: streams that wrote into it this step

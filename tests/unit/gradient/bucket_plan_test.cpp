@@ -53,6 +53,41 @@ TEST(BucketPlan, AnyPlanCoversTheLayoutOnceAndKeepsToItsBytes) {
   }
 }
 
+// Every element is in one bucket, every parameter in all buckets that have one of its elements, and nothing
+// leaves before its time: an end moves up, so what it adds to a bucket was ready before.
+TEST(BucketPlan, AlignedPlansCoverTheSameElementsInWholeUnits) {
+  std::mt19937_64 random(12);
+  for (int trial = 0; trial < 500; ++trial) {
+    std::vector<ParamSpec> specs;
+    for (std::uint64_t i = 0, n = 1 + random() % 40; i < n; ++i)
+      specs.push_back({text("p", i), static_cast<std::int64_t>(1 + random() % 200)});
+    const ParamLayout layout(DataType::f32, specs);
+    const std::int64_t unit = 1 + static_cast<std::int64_t>(random() % 300);
+    const BucketPlan plan = plan_buckets(layout, 1 + random() % 2000);
+    const BucketPlan moved = aligned(plan, unit);
+    std::int64_t end = (layout.size() + unit - 1) / unit * unit;
+    for (const Bucket& bucket : moved.buckets()) {
+      ASSERT_EQ(bucket.end, end);
+      ASSERT_LT(bucket.begin, bucket.end);
+      ASSERT_EQ(bucket.count() % unit, 0);
+      end = bucket.begin;
+      std::vector<ParamId> overlapping;
+      for (int i = layout.parameters() - 1; i >= 0; --i) {
+        const ParamId id{i};
+        if (layout.offset(id) < bucket.end && layout.offset(id) + layout.count(id) > bucket.begin)
+          overlapping.push_back(id);
+      }
+      ASSERT_EQ(bucket.params, overlapping);
+    }
+    ASSERT_EQ(end, 0);
+    ASSERT_LE(moved.buckets().size(), plan.buckets().size());
+    ASSERT_EQ(aligned(plan, 1), plan);
+  }
+  test::expect_error(ErrorKind::usage, {"aligned to 0 elements"}, [&] {
+    aligned(plan_buckets(ParamLayout(DataType::f32, {{"a", 1}}), 1), 0);
+  });
+}
+
 TEST(BucketPlan, HashesTellPlansApartAndZeroBytesAreRefused) {
   const ParamLayout layout(DataType::f32, {{"a", 32}, {"b", 32}, {"c", 32}});
   EXPECT_EQ(plan_buckets(layout, 256).hash(), plan_buckets(layout, 256).hash());

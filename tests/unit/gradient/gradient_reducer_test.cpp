@@ -142,6 +142,49 @@ TEST(GradientReducer, HandsOutEachBucketInPlanOrderOnceItsMeanIsThere) {
   }
 }
 
+// Bit for bit what every rank would hold, in half the bytes; also when steps add up, and when a plan is made
+// on the way.
+TEST(GradientReducer, ShardedMeansAreEachRanksPartOfTheSame) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    for (const std::optional<std::size_t> bucket_bytes :
+         {std::optional<std::size_t>(1), std::optional<std::size_t>(2000), {}}) {
+      run_as_threads(ranks, [&](Communicator comm) {
+        GradientReducer whole(comm, layout, {.bucket_bytes = 1 << 20, .wire = Stream::queued()});
+        GradientReducer sharded(
+            comm, layout, {.bucket_bytes = bucket_bytes, .means = Means::sharded, .wire = Stream::queued()});
+        Stream compute;
+        for (int step = 0; step < 8; ++step) {
+          std::uint64_t sent = comm.wire_bytes();
+          const auto exchange = step % 3 == 1 ? Exchange::later : Exchange::now;
+          for (GradientReducer* reducer : {&whole, &sharded}) {
+            reducer->begin_step(exchange);
+            sent = comm.wire_bytes();
+            backward(*reducer, compute, step, comm.rank());
+            reducer->finish_step(compute);
+            compute.synchronize();
+          }
+          if (exchange == Exchange::later) continue;
+          std::int64_t elements = 0;
+          for (const Bucket& bucket : sharded.plan().buckets()) {
+            const auto part = sharded.means(bucket).as<float>();
+            const std::int64_t begin = bucket.begin + comm.rank() * bucket.count() / comm.size();
+            elements += bucket.count();
+            for (std::size_t i = 0; i < part.size(); ++i) {
+              const auto at = begin + static_cast<std::int64_t>(i);
+              if (at >= layout.size()) continue;
+              ASSERT_EQ(part[i], whole.gradients().as<float>()[static_cast<std::size_t>(at)])
+                  << "element " << at << ", step " << step << ", " << ranks << " ranks";
+            }
+          }
+          EXPECT_EQ(comm.wire_bytes() - sent, static_cast<std::uint64_t>(elements) * sizeof(float) /
+                                                  static_cast<std::uint64_t>(ranks) *
+                                                  static_cast<std::uint64_t>(ranks - 1));
+        }
+      });
+    }
+  }
+}
+
 // Where nothing is said of buckets, the first steps say what they should be; and changing them changes no
 // bit, whether or not the host runs ahead of the compute stream.
 TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
