@@ -5,12 +5,12 @@
 #include <iomanip>
 #include <map>
 
+#include "core/json_string.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
-namespace {
 
-std::string json_string(std::string_view raw) {
+std::string detail::json_string(std::string_view raw) {
   std::ostringstream out;
   out << '"';
   for (const char c : raw) {
@@ -25,6 +25,10 @@ std::string json_string(std::string_view raw) {
   out << '"';
   return std::move(out).str();
 }
+
+namespace {
+
+using detail::json_string;
 
 double microseconds(Trace::Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
@@ -49,6 +53,11 @@ void Trace::span(std::string_view track, std::string_view name, Clock::time_poin
   ++recorded_;
 }
 
+void Trace::attach(const std::string& name, std::string json) {
+  const std::lock_guard lock(mutex_);
+  attached_[name] = std::move(json);
+}
+
 std::size_t Trace::size() const {
   const std::lock_guard lock(mutex_);
   return ring_.size();
@@ -63,8 +72,9 @@ std::string Trace::json() const {
   const std::lock_guard lock(mutex_);
   std::ostringstream out;
   out << std::fixed << std::setprecision(3);
-  out << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost_spans\":" << recorded_ - ring_.size()
-      << "},\"traceEvents\":[\n"
+  out << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost_spans\":" << recorded_ - ring_.size();
+  for (const auto& [name, json] : attached_) out << ',' << json_string(name) << ':' << json;
+  out << "},\"traceEvents\":[\n"
       << R"({"ph":"M","name":"process_name","pid":)" << rank_ << R"(,"args":{"name":"rank )" << rank_
       << "\"}}";
   std::map<std::string, std::size_t> tracks;

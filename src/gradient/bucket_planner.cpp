@@ -4,6 +4,9 @@
 #include <cmath>
 #include <deque>
 #include <iomanip>
+#include <sstream>
+
+#include "core/json_string.hpp"
 
 namespace weft {
 namespace {
@@ -94,6 +97,19 @@ class Search {
 };
 
 }  // namespace
+
+std::string BackwardProfile::to_json(const ParamLayout& layout) const {
+  std::ostringstream out;
+  out << std::setprecision(17) << R"({"dtype":")" << layout.dtype() << R"(","link":{"latency_seconds":)"
+      << link.latency_seconds << R"(,"bytes_per_second":)" << link.bytes_per_second << "},\"parameters\":[";
+  for (int i = 0; i < layout.parameters(); ++i) {
+    const ParamId id{i};
+    out << (i == 0 ? "" : ",") << R"({"name":)" << detail::json_string(layout.name(id)) << R"(,"count":)"
+        << layout.count(id) << R"(,"ready_seconds":)" << ready_seconds[index(id)] << '}';
+  }
+  out << "]}";
+  return std::move(out).str();
+}
 
 LinkModel LinkModel::fit(std::span<const Sample> samples) {
   // Weighted least squares with weights 1 / seconds^2.

@@ -147,9 +147,12 @@ void GradientReducer::adopt(BucketPlan plan) {
 
 void GradientReducer::plan_from_what_was_seen() {
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) Stream(wire_->lane(bucket)).synchronize();
-  const auto [ready_seconds, link] = observed_->agree(comm_, plan_);
+  profile_ = observed_->agree(comm_, plan_);
+  const auto& [ready_seconds, link] = *profile_;
   observed_.reset();
-  BucketPlan planned = divisible(plan_buckets(layout(), ready_seconds, link));
+  // For a link a fifth slower: steps differ, and to be late costs more than one more bucket.
+  const LinkModel cautious{link.latency_seconds, 0.8 * link.bytes_per_second};
+  BucketPlan planned = divisible(plan_buckets(layout(), ready_seconds, cautious));
   log::info(text("rank ", comm_.rank(), ": buckets of ", link.latency_seconds * 1e6, " us and ",
                  link.bytes_per_second * 1e-9, " GB/s; exposed ",
                  forecast(plan_, ready_seconds, link).exposed_seconds * 1e3, " ms in ",

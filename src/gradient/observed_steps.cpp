@@ -20,9 +20,9 @@ void ObservedSteps::begin_step() {
   step_begin_ = Clock::now();
 }
 
-ObservedSteps::Agreed ObservedSteps::agree(Communicator& comm, const BucketPlan& plan) const {
+BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan) const {
   Stream stream;
-  Agreed agreed{ready_sum_, {}};
+  BackwardProfile agreed{ready_sum_, {}};
   for (double& ready : agreed.ready_seconds) ready /= std::max(1, steps_ - 2);
   comm.all_reduce(View(std::span(agreed.ready_seconds)), ReduceOp::max, stream).wait();
   std::vector<double> shortest = shortest_;

@@ -37,11 +37,7 @@ class ObservedSteps {
   /// Ready times and the link as all ranks have seen them: a gradient is ready when the last rank has it, and
   /// a bucket takes what it took the rank that came last, for the others have waited for that one.
   /// Collective; nothing is on the wire.
-  struct Agreed {
-    std::vector<double> ready_seconds;
-    LinkModel link;
-  };
-  Agreed agree(Communicator& comm, const BucketPlan& plan) const;
+  BackwardProfile agree(Communicator& comm, const BucketPlan& plan) const;
 
  private:
   static constexpr int observed = 4;

@@ -48,13 +48,14 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
                        const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace)
     : strategy_(std::move(strategy)),
       comm_(comm),
+      trace_(std::move(trace)),
       predictions_(spec.predictions()),
       trainer_(strategy_ == "nocomm" ? alone(comm) : comm, spec, text,
                {.share = {comm.rank(), comm.size()},
                 .steps = options.steps,
                 .seed = options.seed,
                 .reducer = {.bucket_bytes = options.bucket_bytes},
-                .trace = std::move(trace)}) {}
+                .trace = trace_}) {}
 
 void Contestant::train(std::int64_t steps) {
   Stream stream;
@@ -84,6 +85,8 @@ Run Contestant::result(double last_loss) {
   const auto skipped = static_cast<std::ptrdiff_t>(warm_up(trainer_.steps_done()));
   const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
   const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
+  const GradientReducer& reducer = trainer_.reducer();
+  if (trace_ && reducer.profile()) trace_->attach("buckets", reducer.profile()->to_json(reducer.layout()));
   const std::vector<double> medians = gather(comm_, quantile(timed, 0.5));
   Run run;
   run.strategy = strategy_;

@@ -44,6 +44,7 @@ class Contestant {
  private:
   std::string strategy_;
   Communicator comm_;
+  std::shared_ptr<Trace> trace_;
   int predictions_;
   examples::Trainer<float> trainer_;
   std::vector<double> seconds_;

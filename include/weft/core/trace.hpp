@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -37,6 +38,10 @@ class Trace {
   };
   void span(std::string_view track, std::string_view name, Clock::time_point begin, Clock::time_point end,
             std::vector<Figure> figures = {});
+
+  /// Writes `json`, a value in that notation, beside the spans, for programs that read the file. The last one
+  /// under a name counts.
+  void attach(const std::string& name, std::string json);
 
   std::size_t size() const;
   /// Spans that were overwritten.
@@ -59,6 +64,7 @@ class Trace {
   mutable std::mutex mutex_;
   std::vector<Span> ring_;
   std::size_t recorded_ = 0;
+  std::map<std::string, std::string> attached_;
 };
 
 }  // namespace weft

@@ -40,6 +40,16 @@ struct LinkModel {
   static LinkModel fit(std::span<const Sample> samples);
 };
 
+/// What a plan is made from, as all ranks have agreed on it.
+struct BackwardProfile {
+  std::vector<double> ready_seconds;  ///< by parameter
+  LinkModel link;
+
+  /// {"dtype", "link": {"latency_seconds", "bytes_per_second"}, "parameters": [{"name", "count",
+  /// "ready_seconds"}]}: what `weft-plan buckets` reads.
+  std::string to_json(const ParamLayout& layout) const;
+};
+
 /// @param ready_seconds by parameter: when its gradient is complete, from the beginning of backward
 /// @throws Error (usage) when there is not one time for each parameter, a time or the link makes no sense
 BucketPlan plan_buckets(const ParamLayout& layout, std::span<const double> ready_seconds,

@@ -31,6 +31,7 @@
 #include <optional>
 #include <vector>
 
+#include "weft/gradient/bucket_planner.hpp"
 #include "weft/gradient/comm_hook.hpp"
 
 namespace weft {
@@ -70,6 +71,8 @@ class GradientReducer {
   const ParamLayout& layout() const { return plan_.layout(); }
   /// May change at a begin_step; its buckets stay valid as long as the reducer.
   const BucketPlan& plan() const { return plan_; }
+  /// What the plan was made from, once it was.
+  const std::optional<BackwardProfile>& profile() const { return profile_; }
   /// The arena, of the layout.
   View gradients() { return arena_.view().slice(0, layout().size()); }
   View gradient(ParamId id) { return layout().view(arena_.view(), id); }
@@ -115,7 +118,8 @@ class GradientReducer {
   Communicator comm_;
   Means means_;
   BucketPlan plan_;
-  std::optional<BucketPlan> first_plan_;             // consumers may still hold its buckets
+  std::optional<BucketPlan> first_plan_;  // consumers may still hold its buckets
+  std::optional<BackwardProfile> profile_;
   std::shared_ptr<detail::ObservedSteps> observed_;  // until there is a plan
   std::shared_ptr<CommHook> hook_;
   std::shared_ptr<Wire> wire_;

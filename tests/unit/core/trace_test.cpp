@@ -30,6 +30,15 @@ TEST(Trace, FiguresStandBesideTheirSpan) {
       << trace.json();
 }
 
+TEST(Trace, CarriesWhatIsAttached) {
+  Trace trace;
+  trace.attach("buckets", "[1]");
+  trace.attach("buckets", "[2]");
+  EXPECT_NE(trace.json().find(R"("otherData":{"lost_spans":0,"buckets":[2]},"traceEvents")"),
+            std::string::npos)
+      << trace.json();
+}
+
 TEST(Trace, OverwritesTheOldestAndSaysHowMany) {
   Trace trace(0, 4);
   for (int i = 0; i < 10; ++i) trace.span("t", text("span", i), {}, {});

@@ -1,0 +1,24 @@
+#include <iostream>
+
+#include "buckets.hpp"
+#include "common/command_line.hpp"
+
+namespace {
+
+int run(const std::vector<std::string>& arguments) {
+  const weft::plan::Options options = weft::plan::parse(arguments);
+  if (options.help) {
+    std::cout << weft::plan::help();
+    return 0;
+  }
+  const weft::plan::Profile profile = weft::plan::read_profile(options.file);
+  weft::plan::explain_buckets(options, profile, options.json == "-" ? std::cerr : std::cout);
+  if (options.json) weft::tool::write(*options.json, weft::plan::buckets_json(options, profile));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return weft::tool::run_program("weft-plan", argc, argv, run);
+}
