@@ -1,11 +1,11 @@
 #include "weft/gradient/gradient_reducer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 
 #include "core/cuda/stopwatch.hpp"
 #include "core/elementwise.hpp"
+#include "gradient/agreement.hpp"
 #include "gradient/observed_steps.hpp"
 #include "weft/core/log.hpp"
 
@@ -69,30 +69,6 @@ class GradientReducer::Join final : public Task {
 
 namespace {
 
-/// Agreement costs one small all_gather at construction; a plan that differs would hang or mix gradients
-/// later.
-void agree_on(Communicator& comm, const BucketPlan& plan) {
-  constexpr std::int64_t words = 4;
-  const std::array<std::int64_t, words> mine{static_cast<std::int64_t>(plan.layout().hash()),
-                                             plan.layout().parameters(), plan.layout().size(),
-                                             static_cast<std::int64_t>(plan.hash())};
-  std::vector<std::int64_t> all(static_cast<std::size_t>(words * comm.size()));
-  Stream stream;
-  comm.all_gather(ConstView(std::span(mine)), View(std::span(all)), stream).wait();
-  for (int rank = 1; rank < comm.size(); ++rank) {
-    const std::int64_t* theirs = &all[static_cast<std::size_t>(words * rank)];
-    if (std::equal(theirs, theirs + words, all.begin())) continue;
-    const bool same_layout = theirs[0] == all[0];
-    throw Error(
-        ErrorKind::mismatch,
-        same_layout ? text("ranks 0 and ", rank, " plan different buckets for the same parameters")
-                    : text("ranks 0 and ", rank, " have different parameters: ", all[1], " of ", all[2],
-                           " elements and ", theirs[1], " of ", theirs[2], " elements"),
-        same_layout ? "use the same bucket_bytes on every rank" : "build the same model on every rank",
-        {comm.rank(), "GradientReducer", 0});
-  }
-}
-
 std::size_t default_bucket_bytes(const Communicator& comm) {
   return std::size_t{comm.topology().nodes() == 1 ? 1U : 25U} << 20;
 }
@@ -110,11 +86,10 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
   if (!is_floating(layout.dtype())) {
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   }
-  arena_ = comm_.allocate(layout.dtype(), std::max(layout.size(), plan_.buckets().front().end));
   const bool is_planned = !options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1;
-  if (is_planned && arena_.view().device().is_host())
-    observed_ = std::make_shared<detail::ObservedSteps>(plan_);
+  if (is_planned && comm_.device().is_host()) observed_ = std::make_shared<detail::ObservedSteps>(plan_);
   adopt(plan_);
+  arena_ = comm_.allocate(layout.dtype(), std::max(layout.size(), plan_.buckets().front().end));
 }
 
 BucketPlan GradientReducer::divisible(BucketPlan plan) const {
@@ -131,7 +106,7 @@ View GradientReducer::means(const Bucket& bucket) {
 }
 
 void GradientReducer::adopt(BucketPlan plan) {
-  agree_on(comm_, plan);
+  detail::agree_on(comm_, plan);
   plan_ = std::move(plan);
   const std::size_t buckets = plan_.buckets().size();
   unmarked_.assign(buckets, 0);

@@ -30,7 +30,9 @@ po::options_description description(Options& options, std::string& strategies) {
       ("seed", po::value(&options.seed)->value_name("N"),
        "of the parameters and the order of the text (1)")  //
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
-       "gradients that travel together (1 MiB within a node, 25 MiB between nodes)")                        //
+       "gradients that travel together; else they are planned from what the first steps show where a thread "
+       "carries "
+       "communication, and 1 MiB where the compute thread does")                                            //
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
       ("sweep", po::value<std::string>()->value_name("LIST"),
        "instead of strategies: ddp on these numbers of ranks, weak and strong scaling, such as 1,2,4")  //

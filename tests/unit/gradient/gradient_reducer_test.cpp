@@ -315,11 +315,22 @@ TEST(GradientReducer, NamesParametersMarkedTwiceNeverOrOutsideAStep) {
 }
 
 TEST(GradientReducer, RanksWithDifferentModelsOrPlansAreNamedAtOnce) {
-  run_as_threads(2, [](Communicator comm) {
-    const ParamLayout other(DataType::f32, {{"embedding", comm.rank() == 0 ? 1000 : 999}});
-    test::expect_error(ErrorKind::mismatch, {"ranks 0 and 1", "different parameters"},
-                       [&] { GradientReducer(comm, other); });
-  });
+  using Specs = std::vector<ParamSpec>;
+  const Specs model{{"embedding", 1000}, {"head", 64}};
+  const auto differ = [&](const Specs& third, const std::string& said) {
+    run_as_threads(4, [&](Communicator comm) {
+      const ParamLayout own(DataType::f32, comm.rank() >= 2 ? third : model);
+      test::expect_error(ErrorKind::mismatch, {"ranks have different models: " + said},
+                         [&] { GradientReducer(comm, own); });
+    });
+  };
+  differ({{"embedding", 1000}, {"head", 65}},
+         "parameter 1 is head, 64 of f32 on rank 0 and head, 65 of f32 on rank 2");
+  differ({{"tokens", 1000}, {"head", 64}},
+         "parameter 0 is embedding, 1000 of f32 on rank 0 and tokens, 1000 of f32 on rank 2");
+  differ({{"embedding", 1000}}, "rank 0 has 2 parameters and rank 2 1: head, 64 of f32 is only on rank 0");
+  differ({{"embedding", 1000}, {"head", 64}, {"bias", 4}},
+         "rank 0 has 2 parameters and rank 2 3: bias, 4 of f32 is only on rank 2");
   run_as_threads(2, [](Communicator comm) {
     const std::size_t bytes = comm.rank() == 0 ? 100 : 1000;
     test::expect_error(ErrorKind::mismatch, {"ranks 0 and 1", "different buckets"},

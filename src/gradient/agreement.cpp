@@ -1,0 +1,81 @@
+#include "gradient/agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <sstream>
+
+namespace weft::detail {
+namespace {
+
+/// Everybody gets root's words.
+std::string broadcast(Communicator& comm, std::string words, int root) {
+  Stream stream;
+  auto length = static_cast<std::int64_t>(words.size());
+  comm.broadcast(View(std::span(&length, 1)), root, stream).wait();
+  std::vector<std::uint8_t> bytes(words.begin(), words.end());
+  bytes.resize(static_cast<std::size_t>(length));
+  comm.broadcast(View(std::span(bytes)), root, stream).wait();
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A line for every parameter.
+std::vector<std::string> described(const ParamLayout& layout) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < layout.parameters(); ++i) {
+    const ParamId id{i};
+    lines.push_back(text(layout.name(id), ", ", layout.count(id), " of ", layout.dtype()));
+  }
+  return lines;
+}
+
+/// What to say of two models that differ: of the first parameter that does.
+std::string difference(const std::vector<std::string>& first, const std::vector<std::string>& second,
+                       int rank) {
+  const std::size_t most = std::min(first.size(), second.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    if (first[i] != second[i])
+      return text("parameter ", i, " is ", first[i], " on rank 0 and ", second[i], " on rank ", rank);
+  }
+  const bool more = first.size() > second.size();
+  return text("rank 0 has ", first.size(), " parameters and rank ", rank, " ", second.size(), ": ",
+              (more ? first : second)[most], " is only on rank ", more ? 0 : rank);
+}
+
+/// Only called when there is one; the lowest rank that differs from the first tells all.
+[[noreturn]] void tell_difference(Communicator& comm, const ParamLayout& layout, int different) {
+  const std::vector<std::string> mine = described(layout);
+  std::string lines;
+  for (const std::string& line : mine) lines += line + '\n';
+  std::istringstream in(broadcast(comm, comm.rank() == 0 ? lines : "", 0));
+  std::vector<std::string> first;
+  for (std::string line; std::getline(in, line);) first.push_back(line);
+  const bool tells = comm.rank() == different;
+  const std::string told = broadcast(comm, tells ? difference(first, mine, different) : "", different);
+  throw Error(ErrorKind::mismatch, text("ranks have different models: ", told),
+              "build the same model on every rank", {comm.rank(), "GradientReducer", 0});
+}
+
+}  // namespace
+
+void agree_on(Communicator& comm, const BucketPlan& plan) {
+  constexpr std::int64_t words = 2;
+  const std::array<std::int64_t, words> mine{static_cast<std::int64_t>(plan.layout().hash()),
+                                             static_cast<std::int64_t>(plan.hash())};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(words * comm.size()));
+  Stream stream;
+  comm.all_gather(ConstView(std::span(mine)), View(std::span(all)), stream).wait();
+  std::optional<int> other_plan;
+  for (int rank = comm.size() - 1; rank > 0; --rank) {
+    if (all[static_cast<std::size_t>(words * rank + 1)] != all[1]) other_plan = rank;
+  }
+  for (int rank = 1; rank < comm.size(); ++rank) {
+    if (all[static_cast<std::size_t>(words * rank)] != all[0]) tell_difference(comm, plan.layout(), rank);
+  }
+  if (!other_plan) return;
+  throw Error(ErrorKind::mismatch,
+              text("ranks 0 and ", *other_plan, " plan different buckets for the same parameters"),
+              "use the same bucket_bytes on every rank", {comm.rank(), "GradientReducer", 0});
+}
+
+}  // namespace weft::detail
