@@ -45,9 +45,9 @@ enum class Means { everywhere, sharded };
 struct ReducerOptions {
   /// Not given: planned. The first steps use 1 MiB within a node and 25 MiB between nodes; when they have
   /// shown when gradients are ready and how long buckets take, all ranks change to the plan that exposes
-  /// least (once, at a begin_step; see bucket_planner.hpp). Not where the compute thread carries the wire
-  /// itself: there a bucket costs time wherever it goes, least while it is in the cache, so 1 MiB stays. Not
-  /// on a device.
+  /// least (once, at a begin_step; see bucket_planner.hpp). Where the compute thread carries the wire itself
+  /// the first size stays: there a bucket costs time whenever it goes, least while it is in the cache. On a
+  /// device it stays too.
   std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   Means means = Means::everywhere;

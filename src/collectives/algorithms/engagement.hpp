@@ -21,7 +21,8 @@ class Engagement {
     if (error_) std::rethrow_exception(error_);
   }
   void carry_on() noexcept;
-  /// Time has passed without an attempt: whoever counts attempts should look at the clock.
+  /// Time has passed without an attempt: whoever counts attempts should look at the clock. Like an attempt,
+  /// for who has the right to carry work on.
   virtual void rested() {}
 
  private:

@@ -131,6 +131,9 @@ void SharedGround::rest(Engagement& work, std::chrono::microseconds at_most) {
     syscall(SYS_futex, &bell.rung, FUTEX_WAIT, rung, &time, nullptr, 0);
   }
   bell.asleep.fetch_sub(1, std::memory_order_relaxed);
+  if (const auto alone = try_alone()) {
+    for (Engagement* one : engaged_) one->rested();
+  }
 }
 
 void SharedGround::wake(int rank) const {

@@ -28,9 +28,7 @@ class SharedTask final : public Task {
     return true;
   }
   void rest(std::chrono::microseconds at_most) override {
-    if (!engaged_ || work_->over()) return;
-    ground_->rest(*work_, at_most);
-    work_->rested();
+    if (engaged_ && !work_->over()) ground_->rest(*work_, at_most);
   }
 
  private:
