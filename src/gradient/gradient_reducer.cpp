@@ -78,6 +78,7 @@ std::size_t default_bucket_bytes(const Communicator& comm) {
 GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)
     : comm_(std::move(comm)),
       means_(options.means),
+      layout_(layout),
       plan_(divisible(plan_buckets(layout, options.bucket_bytes.value_or(default_bucket_bytes(comm_))))),
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
       wire_(std::make_shared<Wire>(comm_, options.wire, plan_.buckets().size())),

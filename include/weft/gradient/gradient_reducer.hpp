@@ -68,7 +68,7 @@ class GradientReducer {
   /// Collective. @throws Error (mismatch) naming two ranks whose layouts or plans differ
   GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
 
-  const ParamLayout& layout() const { return plan_.layout(); }
+  const ParamLayout& layout() const { return layout_; }
   /// May change at a begin_step; its buckets stay valid as long as the reducer.
   const BucketPlan& plan() const { return plan_; }
   /// What the plan was made from, once it was.
@@ -117,6 +117,7 @@ class GradientReducer {
 
   Communicator comm_;
   Means means_;
+  ParamLayout layout_;  // work on streams reads it while a plan changes
   BucketPlan plan_;
   std::optional<BucketPlan> first_plan_;  // consumers may still hold its buckets
   std::optional<BackwardProfile> profile_;
