@@ -26,17 +26,18 @@ float gradient_value(int step, int rank, int parameter, std::size_t i) {
          static_cast<float>(parameter) * 0.31F + static_cast<float>(i) * 0.0113F;
 }
 
-void produce(GradientReducer& reducer, int step, int rank, int parameter) {
+/// @param adds what accumulating() says when the work is submitted
+void produce(GradientReducer& reducer, bool adds, int step, int rank, int parameter) {
   const auto out = reducer.gradient(ParamId{parameter}).as<float>();
   for (std::size_t i = 0; i < out.size(); ++i) {
     const float value = gradient_value(step, rank, parameter, i);
-    out[i] = reducer.accumulating() ? out[i] + value : value;
+    out[i] = adds ? out[i] + value : value;
   }
 }
 
 void backward(GradientReducer& reducer, const Stream& stream, int step, int rank) {
   for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
-    produce(reducer, step, rank, parameter);
+    produce(reducer, reducer.accumulating(), step, rank, parameter);
     reducer.mark_ready(ParamId{parameter}, stream);
   }
 }
@@ -206,7 +207,7 @@ TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
       for (int step = 0; step < 10; ++step) {
         reducer.begin_step();
         for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
-          compute.run([&, step, parameter] { produce(reducer, step, comm.rank(), parameter); });
+          compute.run([&, step, parameter] { produce(reducer, false, step, comm.rank(), parameter); });
           reducer.mark_ready(ParamId{parameter}, compute);
         }
         reducer.finish_step(compute, [&, step](const Bucket& bucket) {
@@ -241,7 +242,7 @@ TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
     for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
       compute.run([&reducer, &comm, parameter] {
         std::this_thread::sleep_for(5ms);
-        produce(reducer, 0, comm.rank(), parameter);
+        produce(reducer, reducer.accumulating(), 0, comm.rank(), parameter);
       });
       reducer.mark_ready(ParamId{parameter}, compute);
     }
@@ -259,7 +260,7 @@ TEST(GradientReducer, ReadyOrderDoesNotMatter) {
     if (comm.rank() == 1) std::ranges::reverse(order);
     reducer.begin_step();
     for (const int parameter : order) {
-      produce(reducer, 0, comm.rank(), parameter);
+      produce(reducer, reducer.accumulating(), 0, comm.rank(), parameter);
       reducer.mark_ready(ParamId{parameter}, compute);
     }
     reducer.finish_step(compute);
