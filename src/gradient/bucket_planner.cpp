@@ -34,8 +34,10 @@ void check(const ParamLayout& layout, std::span<const double> ready_seconds, con
 /// vectors are by place.
 class Search {
  public:
-  Search(const ParamLayout& layout, std::span<const double> ready_seconds, const LinkModel& link)
-      : latency_(link.latency_seconds) {
+  Search(const ParamLayout& layout, std::span<const double> ready_seconds, const LinkModel& link,
+         std::size_t most_bytes)
+      : latency_(link.latency_seconds),
+        most_seconds_(static_cast<double>(most_bytes) / link.bytes_per_second) {
     const auto n = static_cast<std::size_t>(layout.parameters());
     const double bytes_of_element = static_cast<double>(size_of(layout.dtype()));
     ready_.reserve(n + 1);
@@ -51,21 +53,11 @@ class Search {
     find_ends();
   }
 
-  /// Where buckets end, from the last to leave to the first: each as long as the end of all allows, which
-  /// makes them as few as can be: what a shorter one would leave to the ones before it takes them no less
-  /// time.
+  /// Where buckets end, from the last to leave to the first: each has then arrived as early as can be, so
+  /// that a step that goes otherwise finds slack.
   std::vector<std::size_t> cuts() const {
     std::vector<std::size_t> result;
-    std::size_t end = ready_.size() - 1;
-    double due = end_[end] * (1 + 1e-12);
-    while (end > 0) {
-      result.push_back(end);
-      const double latest = due - latency_ - sent_[end];  // the bucket's beginning, but for what it sends
-      std::size_t begin = 0;
-      while (end_[begin] - sent_[begin] > latest || ready_[end] - sent_[begin] > latest) ++begin;
-      due = latest + sent_[begin];
-      end = begin;
-    }
+    for (std::size_t end = ready_.size() - 1; end > 0; end = begin_[end]) result.push_back(end);
     return result;
   }
 
@@ -73,27 +65,40 @@ class Search {
   // The earliest end of place j is the least, over the beginning i of its bucket, of
   //   max(ready[j], end[i]) + latency + sent[j] - sent[i].
   // Ends grow with places. So of those i whose end is not after ready[j] the last is best, and of the others
-  // that with the least end[i] - sent[i], which a window over them keeps at its front.
+  // that with the least end[i] - sent[i], which a window over them keeps at its front. Of equals the first is
+  // taken: fewer buckets.
   void find_ends() {
     end_.assign(ready_.size(), 0);
+    begin_.assign(ready_.size(), 0);
     std::deque<std::size_t> later;  // places that end after ready[j], by growing end - sent
     std::size_t next = 0;           // the first place not known to end before
+    std::size_t first = 0;          // the first place from which a bucket to j is not too large
     for (std::size_t j = 1; j < ready_.size(); ++j) {
-      while (!later.empty() && cost(later.back()) >= cost(j - 1)) later.pop_back();
+      while (!later.empty() && cost(later.back()) > cost(j - 1)) later.pop_back();
       later.push_back(j - 1);
       while (next < j && end_[next] <= ready_[j]) ++next;
-      while (!later.empty() && later.front() < next) later.pop_front();
-      double least = later.empty() ? HUGE_VAL : cost(later.front());
-      if (next > 0) least = std::min(least, ready_[j] - sent_[next - 1]);
+      while (first + 1 < j && sent_[j] - sent_[first] > most_seconds_) ++first;
+      while (!later.empty() && later.front() < std::max(next, first)) later.pop_front();
+      double least = HUGE_VAL;
+      if (next > first) {
+        begin_[j] = next - 1;
+        least = ready_[j] - sent_[next - 1];
+      }
+      if (!later.empty() && cost(later.front()) < least) {
+        begin_[j] = later.front();
+        least = cost(later.front());
+      }
       end_[j] = least + latency_ + sent_[j];
     }
   }
   double cost(std::size_t place) const { return end_[place] - sent_[place]; }
 
   double latency_;
-  std::vector<double> ready_;  // the last of the gradients before it
-  std::vector<double> sent_;   // seconds that sending them takes, without latencies
-  std::vector<double> end_;    // the earliest at which they can have arrived
+  double most_seconds_;             // that a bucket of several parameters may take, without its latency
+  std::vector<double> ready_;       // the last of the gradients before it
+  std::vector<double> sent_;        // seconds that sending them takes, without latencies
+  std::vector<double> end_;         // the earliest at which they can have arrived
+  std::vector<std::size_t> begin_;  // where the last bucket of that begins
 };
 
 }  // namespace
@@ -143,9 +148,10 @@ LinkModel LinkModel::fit(std::span<const Sample> samples) {
 }
 
 BucketPlan plan_buckets(const ParamLayout& layout, std::span<const double> ready_seconds,
-                        const LinkModel& link) {
+                        const LinkModel& link, std::size_t most_bytes) {
   check(layout, ready_seconds, link);
-  std::vector<std::size_t> cuts = Search(layout, ready_seconds, link).cuts();
+  if (most_bytes == 0) throw Error(ErrorKind::usage, "buckets of at most 0 bytes", "allow at least 1");
+  std::vector<std::size_t> cuts = Search(layout, ready_seconds, link, most_bytes).cuts();
   std::ranges::reverse(cuts);
   std::vector<Bucket> buckets;
   std::int64_t end = layout.size();

@@ -21,9 +21,11 @@ class GradientReducer::Wire {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Wire(const Communicator& comm, const std::optional<Stream>& given, std::size_t buckets) {
+  Wire(const Communicator& comm, const std::optional<Stream>& given) : is_given_(given.has_value()) {
     lanes_.push_back(given ? *given : comm.progress_stream());
-    if (given || !lanes_.front().is_inline()) return;
+  }
+  void serve(std::size_t buckets) {
+    if (is_given_ || !is_inline()) return;
     while (lanes_.size() < std::min(buckets, most_lanes)) lanes_.emplace_back();
   }
 
@@ -42,6 +44,7 @@ class GradientReducer::Wire {
  private:
   static constexpr std::size_t most_lanes = 32;
 
+  bool is_given_;
   std::vector<Stream> lanes_;
   std::atomic<std::int64_t> lost_nanoseconds_{0};  // written by the stream's thread, read by the host
   detail::cuda::Stopwatch on_device_;              // the same of compute streams of a device
@@ -69,8 +72,11 @@ class GradientReducer::Join final : public Task {
 
 namespace {
 
-std::size_t default_bucket_bytes(const Communicator& comm) {
-  return std::size_t{comm.topology().nodes() == 1 ? 1U : 25U} << 20;
+BucketPlan first_plan(const ParamLayout& layout, const Communicator& comm,
+                      const std::optional<std::size_t>& bucket_bytes, bool is_planned) {
+  if (is_planned) return detail::probing_plan(layout);
+  return plan_buckets(layout,
+                      bucket_bytes.value_or(std::size_t{comm.topology().nodes() == 1 ? 1U : 25U} << 20));
 }
 
 }  // namespace
@@ -79,16 +85,18 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
     : comm_(std::move(comm)),
       means_(options.means),
       layout_(layout),
-      plan_(divisible(plan_buckets(layout, options.bucket_bytes.value_or(default_bucket_bytes(comm_))))),
+      wire_(std::make_shared<Wire>(comm_, options.wire)),
+      is_planned_(!options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1 &&
+                  comm_.device().is_host()),
+      plan_(divisible(first_plan(layout, comm_, options.bucket_bytes, is_planned_))),
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
-      wire_(std::make_shared<Wire>(comm_, options.wire, plan_.buckets().size())),
       buckets_of_(static_cast<std::size_t>(layout.parameters())),
       marked_in_(buckets_of_.size()) {
   if (!is_floating(layout.dtype())) {
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   }
-  const bool is_planned = !options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1;
-  if (is_planned && comm_.device().is_host()) observed_ = std::make_shared<detail::ObservedSteps>(plan_);
+  wire_->serve(plan_.buckets().size());
+  if (is_planned_) observed_ = std::make_shared<detail::ObservedSteps>(plan_);
   adopt(plan_);
   arena_ = comm_.allocate(layout.dtype(), std::max(layout.size(), plan_.buckets().front().end));
 }
@@ -123,12 +131,15 @@ void GradientReducer::adopt(BucketPlan plan) {
 
 void GradientReducer::plan_from_what_was_seen() {
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) Stream(wire_->lane(bucket)).synchronize();
-  profile_ = observed_->agree(comm_, plan_);
+  profile_ = observed_->agree(comm_, plan_, wire_->lane(0));
   const auto& [ready_seconds, link] = *profile_;
   observed_.reset();
-  // For a link a fifth slower: steps differ, and to be late costs more than one more bucket.
-  const LinkModel cautious{link.latency_seconds, 0.8 * link.bytes_per_second};
-  BucketPlan planned = divisible(plan_buckets(layout(), ready_seconds, cautious));
+  // Steps differ, and a bucket waits for the last of its gradients: none is so large that smaller ones would
+  // cost more than a fiftieth of its time.
+  constexpr double worth_a_latency = 50;
+  const double most_bytes = std::max(1.0, worth_a_latency * link.latency_seconds * link.bytes_per_second);
+  BucketPlan planned = divisible(
+      plan_buckets(layout(), ready_seconds, link, static_cast<std::size_t>(std::min(most_bytes, 1e15))));
   log::info(text("rank ", comm_.rank(), ": buckets of ", link.latency_seconds * 1e6, " us and ",
                  link.bytes_per_second * 1e-9, " GB/s; exposed ",
                  forecast(plan_, ready_seconds, link).exposed_seconds * 1e3, " ms in ",
@@ -204,14 +215,16 @@ void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
   for (const Stream& producer : producers_[bucket]) lane.wait(producer.record());
   const Bucket& range = plan_.buckets()[bucket];
   const View gradient = arena_.view().slice(range.begin, range.count());
-  const bool observes = observed_ && observed_->counts();
-  if (observes) lane.run([seen = observed_] { seen->begins(); });
   if (means_ == Means::sharded) {
     hook_->reduce_scatter(range, gradient, means(range), comm_, stream, lane);
   } else {
     hook_->reduce(range, gradient, comm_, stream, lane);
   }
-  if (observes) lane.run([seen = observed_, bucket] { seen->ended(bucket); });
+  if (observed_ && observed_->counts()) {
+    lane.run([seen = observed_, place = observed_->place_of(bucket), closed = Wire::Clock::now()] {
+      seen->ended(place, closed);
+    });
+  }
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
   if (micro_steps_ > 1) detail::divide(means(range), micro_steps_, lane);
   reduced_[bucket] = lane.record();

@@ -1,16 +1,17 @@
 #include "gradient/observed_steps.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <array>
 
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 
 ObservedSteps::ObservedSteps(const BucketPlan& plan)
-    : ready_at_(static_cast<std::size_t>(plan.layout().parameters())),
+    : buckets_(plan.buckets().size()),
+      ready_at_(static_cast<std::size_t>(plan.layout().parameters())),
       ready_sum_(ready_at_.size()),
-      shortest_(plan.buckets().size(), std::numeric_limits<double>::max()) {}
+      took_(static_cast<std::size_t>(counted) * buckets_) {}
 
 void ObservedSteps::begin_step() {
   if (counts()) {
@@ -20,38 +21,60 @@ void ObservedSteps::begin_step() {
   step_begin_ = Clock::now();
 }
 
-BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan) const {
+BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan, const Stream& wire) const {
   Stream stream;
   BackwardProfile agreed{ready_sum_, {}};
-  for (double& ready : agreed.ready_seconds) ready /= std::max(1, steps_ - 2);
+  for (std::size_t i = 0; i < ready_at_.size(); ++i)
+    agreed.ready_seconds[i] = (ready_sum_[i] + ready_at_[i]) / counted;
   comm.all_reduce(View(std::span(agreed.ready_seconds)), ReduceOp::max, stream).wait();
-  std::vector<double> shortest = shortest_;
-  comm.all_reduce(View(std::span(shortest)), ReduceOp::min, stream).wait();
+  std::vector<double> took = took_;
+  comm.all_reduce(View(std::span(took)), ReduceOp::avg, stream).wait();
 
-  constexpr double few_bytes = 64;
-  std::vector<LinkModel::Sample> samples{{few_bytes, measure_latency(comm)}};
-  for (std::size_t i = 0; i < shortest.size(); ++i) {
-    const auto bytes =
-        static_cast<double>(plan.buckets()[i].count()) * static_cast<double>(size_of(plan.layout().dtype()));
-    if (bytes > few_bytes) samples.push_back({bytes, std::max(shortest[i], 1e-9)});
+  std::vector<LinkModel::Sample> samples;
+  for (std::size_t bucket = 0; bucket < buckets_; ++bucket) {
+    const auto bytes = static_cast<double>(plan.buckets()[bucket].count()) *
+                       static_cast<double>(size_of(plan.layout().dtype()));
+    double seconds = 0;
+    for (std::size_t step = 0; step < counted; ++step) seconds += took[step * buckets_ + bucket] / counted;
+    samples.push_back({bytes, std::max(seconds, 1e-9)});
   }
-  if (samples.size() == 1) samples.push_back({2 * few_bytes, samples.front().seconds});
+  const auto differs = [&](const LinkModel::Sample& one) { return one.bytes != samples.front().bytes; };
+  if (std::ranges::none_of(samples, differs)) samples.push_back({0, measure_latency(comm, wire)});
   agreed.link = LinkModel::fit(samples);
   return agreed;
 }
 
-double measure_latency(Communicator& comm) {
-  constexpr int tries = 5;
-  Stream stream;
-  float few[16] = {};
-  double least = std::numeric_limits<double>::max();
-  for (int i = 0; i < tries; ++i) {
-    const auto begin = ObservedSteps::Clock::now();
-    comm.all_reduce(View(std::span(few)), ReduceOp::sum, stream).wait();
-    least = std::min(least, std::chrono::duration<double>(ObservedSteps::Clock::now() - begin).count());
+BucketPlan probing_plan(const ParamLayout& layout) {
+  constexpr std::size_t large = std::size_t{1} << 20;
+  std::vector<Bucket> buckets;
+  Bucket bucket{layout.size(), layout.size(), {}};
+  for (int i = layout.parameters() - 1; i >= 0; --i) {
+    bucket.begin = layout.offset(ParamId{i});
+    bucket.params.push_back(ParamId{i});
+    const bool is_full = static_cast<std::size_t>(bucket.count()) * size_of(layout.dtype()) >= large;
+    const bool is_small_ones_turn = buckets.size() % 2 == 0;
+    if (i > 0 && !is_full && !is_small_ones_turn) continue;
+    const std::int64_t begin = bucket.begin;
+    buckets.push_back(std::move(bucket));
+    bucket = {begin, begin, {}};
   }
-  comm.all_reduce(View(std::span(&least, 1)), ReduceOp::max, stream).wait();
-  return least;
+  return {layout, std::move(buckets)};
+}
+
+double measure_latency(Communicator& comm, const Stream& wire) {
+  constexpr std::size_t tries = 9;
+  float few[16] = {};
+  std::array<double, tries> seconds{};
+  for (double& one : seconds) {
+    const auto begin = ObservedSteps::Clock::now();
+    comm.all_reduce(View(std::span(few)), ReduceOp::sum, wire).wait();
+    one = std::chrono::duration<double>(ObservedSteps::Clock::now() - begin).count();
+  }
+  std::ranges::sort(seconds);
+  double median = seconds[tries / 2];
+  Stream stream;
+  comm.all_reduce(View(std::span(&median, 1)), ReduceOp::max, stream).wait();
+  return median;
 }
 
 }  // namespace weft::detail

@@ -4,8 +4,8 @@
 // The model: gradient i is ready at a known time after backward began; a bucket can leave when all of its
 // gradients are ready and the one before it has arrived; it takes latency + bytes / bandwidth. Few buckets
 // wait for their last gradient, many pay the latency often; between them lies the plan whose last bucket
-// arrives first. It is found exactly, in time linear in the number of parameters, and of all such plans the
-// one with the fewest buckets is taken.
+// arrives first. It is found exactly, in time linear in the number of parameters; and every other bucket has
+// arrived as early as it can, too, for steps are not all alike.
 //
 //   const LinkModel link{.latency_seconds = 30e-6, .bytes_per_second = 12e9};
 //   BucketPlan plan = plan_buckets(layout, ready_seconds, link);
@@ -17,6 +17,7 @@
 //
 // WRONG: different times or links on different ranks: plan from what all have agreed on.
 
+#include <limits>
 #include <ostream>
 #include <span>
 #include <vector>
@@ -51,9 +52,12 @@ struct BackwardProfile {
 };
 
 /// @param ready_seconds by parameter: when its gradient is complete, from the beginning of backward
+/// @param most_bytes of a bucket of several parameters. A smaller limit costs latencies, and loses less when
+/// a gradient comes later than expected
 /// @throws Error (usage) when there is not one time for each parameter, a time or the link makes no sense
 BucketPlan plan_buckets(const ParamLayout& layout, std::span<const double> ready_seconds,
-                        const LinkModel& link);
+                        const LinkModel& link,
+                        std::size_t most_bytes = std::numeric_limits<std::size_t>::max());
 
 /// When a bucket is there, leaves and has arrived.
 struct BucketTimes {

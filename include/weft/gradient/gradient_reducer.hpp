@@ -43,11 +43,11 @@ enum class Exchange { now, later };
 enum class Means { everywhere, sharded };
 
 struct ReducerOptions {
-  /// Not given: planned. The first steps use 1 MiB within a node and 25 MiB between nodes; when they have
-  /// shown when gradients are ready and how long buckets take, all ranks change to the plan that exposes
-  /// least (once, at a begin_step; see bucket_planner.hpp). Where the compute thread carries the wire itself
-  /// the first size stays: there a bucket costs time whenever it goes, least while it is in the cache. On a
-  /// device it stays too.
+  /// Not given: planned. The first steps try small and large ones; when they have shown when gradients are
+  /// ready and how long buckets take, all ranks change to the plan that exposes least (once, at a begin_step;
+  /// see bucket_planner.hpp). Where the compute thread carries the wire itself, and on a device, nothing is
+  /// planned: 1 MiB within a node, where a bucket that is reduced at once is still in the cache, 25 MiB
+  /// between nodes.
   std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   Means means = Means::everywhere;
@@ -118,12 +118,13 @@ class GradientReducer {
   Communicator comm_;
   Means means_;
   ParamLayout layout_;  // work on streams reads it while a plan changes
+  std::shared_ptr<Wire> wire_;
+  bool is_planned_;  // from what the first steps show
   BucketPlan plan_;
   std::optional<BucketPlan> first_plan_;  // consumers may still hold its buckets
   std::optional<BackwardProfile> profile_;
   std::shared_ptr<detail::ObservedSteps> observed_;  // until there is a plan
   std::shared_ptr<CommHook> hook_;
-  std::shared_ptr<Wire> wire_;
   Buffer arena_;
 
   struct Buckets {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "gradient/observed_steps.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft {
@@ -56,30 +57,22 @@ Instance random_instance(std::mt19937_64& random, int parameters, bool in_order)
   return {layout_of(counts), ready, {between(1e-7, 1e-2), between(1e8, 1e12)}};
 }
 
-// The exact optimum of small instances, by trying every plan; and no plan that is as good has fewer buckets.
+// The exact optimum of small instances, by trying every plan.
 TEST(BucketPlanner, FindsThePlanThatTryingAllOfThemFinds) {
   std::mt19937_64 random(1);
   for (int trial = 0; trial < 2000; ++trial) {
     const int parameters = 1 + static_cast<int>(random() % 9);
     const Instance one = random_instance(random, parameters, trial % 2 == 0);
     double best = HUGE_VAL;
-    std::size_t fewest = 0;
-    for (std::uint64_t bits = 0; bits < std::uint64_t{1} << parameters; bits += 2) {
-      const BucketPlan plan = one.cut(bits);
-      const double end = one.forecast_of(plan).buckets.back().end;
-      const bool better = end < best * (1 - 1e-11);
-      if (better || (end < best * (1 + 1e-11) && plan.buckets().size() < fewest))
-        fewest = plan.buckets().size();
-      best = std::min(best, end);
-    }
+    for (std::uint64_t bits = 0; bits < std::uint64_t{1} << parameters; bits += 2)
+      best = std::min(best, one.forecast_of(one.cut(bits)).buckets.back().end);
     const BucketPlan plan = plan_buckets(one.layout, one.ready, one.link);
     ASSERT_NEAR(one.forecast_of(plan).buckets.back().end / best, 1, 1e-9) << "trial " << trial;
-    ASSERT_EQ(plan.buckets().size(), fewest) << "trial " << trial;
   }
 }
 
-/// The obvious dynamic program over all beginnings of the last bucket.
-double earliest_end(const Instance& one) {
+/// The obvious dynamic program over all beginnings of the last bucket; by how many parameters have left.
+std::vector<double> earliest_ends(const Instance& one, double most_bytes) {
   const int n = one.layout.parameters();
   std::vector<double> end(static_cast<std::size_t>(n) + 1, HUGE_VAL);
   end[0] = 0;
@@ -89,21 +82,31 @@ double earliest_end(const Instance& one) {
       for (int k = i; k < j; ++k) ready = std::max(ready, one.ready[static_cast<std::size_t>(n - 1 - k)]);
       const std::int64_t from = one.layout.offset(ParamId{n - j});
       const std::int64_t to = i == 0 ? one.layout.size() : one.layout.offset(ParamId{n - i});
+      if (i < j - 1 && 4.0 * static_cast<double>(to - from) > most_bytes) continue;
       const double took = one.link.seconds(4.0 * static_cast<double>(to - from));
       end[static_cast<std::size_t>(j)] = std::min(end[static_cast<std::size_t>(j)],
                                                   std::max(ready, end[static_cast<std::size_t>(i)]) + took);
     }
   }
-  return end.back();
+  return end;
 }
 
 TEST(BucketPlanner, IsAsGoodAsTheObviousDynamicProgramOnTenThousandInstances) {
   std::mt19937_64 random(2);
   for (int trial = 0; trial < 10'000; ++trial) {
     const Instance one = random_instance(random, 1 + static_cast<int>(random() % 40), trial % 4 != 0);
-    const BucketPlan plan = plan_buckets(one.layout, one.ready, one.link);
-    const double end = one.forecast_of(plan).buckets.back().end;
-    ASSERT_LE(end, earliest_end(one) * (1 + 1e-9)) << "trial " << trial;
+    const std::size_t most_bytes = trial % 3 == 0 ? 1 + random() % 20'000'000 : std::size_t{1} << 60;
+    const BucketPlan plan = plan_buckets(one.layout, one.ready, one.link, most_bytes);
+    const Forecast seen = one.forecast_of(plan);
+    const std::vector<double> earliest = earliest_ends(one, static_cast<double>(most_bytes));
+    std::size_t parameters = 0;
+    for (std::size_t i = 0; i < seen.buckets.size(); ++i) {  // every bucket, not only the last
+      const Bucket& bucket = plan.buckets()[i];
+      parameters += bucket.params.size();
+      ASSERT_TRUE(bucket.params.size() == 1 || static_cast<std::size_t>(bucket.count()) * 4 <= most_bytes);
+      ASSERT_NEAR(seen.buckets[i].end / earliest[parameters], 1, 1e-9)
+          << "bucket " << i << ", trial " << trial;
+    }
   }
 }
 
@@ -124,6 +127,17 @@ TEST(BucketPlanner, PlansCoverTheLayoutFromItsEndToItsBeginning) {
     ASSERT_EQ(end, 0);
     ASSERT_EQ(next, 0);
   }
+}
+
+TEST(BucketPlanner, ObservesSmallAndLargeBuckets) {
+  const std::int64_t mib = (1 << 20) / 4;
+  const auto layout = layout_of({mib, 4, 4, mib / 2, mib / 2, 4, 2 * mib, 4, 4});
+  const BucketPlan plan = detail::probing_plan(layout);
+  std::vector<std::size_t> parameters;
+  for (const Bucket& bucket : plan.buckets()) parameters.push_back(bucket.params.size());
+  EXPECT_EQ(parameters, (std::vector<std::size_t>{1, 2, 1, 2, 1, 2}));
+  EXPECT_EQ(plan.buckets().front().end, layout.size());
+  EXPECT_EQ(plan.buckets().back().begin, 0);
 }
 
 TEST(BucketPlanner, FollowsTheLink) {
@@ -152,6 +166,9 @@ TEST(BucketPlanner, RefusesWhatMakesNoSense) {
   refused({NAN, 1}, link, "gradient of p0 is ready after nan s");
   refused({1, 1}, {1e-5, 0}, "a link of 1e-05 s and 0 bytes/s");
   refused({1, 1}, {-1, 1e9}, "a link of -1 s");
+  test::expect_error(ErrorKind::usage, {"at most 0 bytes"}, [&] {
+    plan_buckets(layout, std::vector<double>{1, 1}, link, 0);
+  });
 }
 
 TEST(LinkModel, IsTheLineThroughItsSamples) {
