@@ -117,6 +117,7 @@ View GradientReducer::means(const Bucket& bucket) {
 void GradientReducer::adopt(BucketPlan plan) {
   detail::agree_on(comm_, plan);
   plan_ = std::move(plan);
+  hook_->planned(plan_);
   const std::size_t buckets = plan_.buckets().size();
   unmarked_.assign(buckets, 0);
   producers_.assign(buckets, {});

@@ -27,6 +27,9 @@ class CommHook {
   virtual ~CommHook() = default;
 
   virtual std::string name() const = 0;
+  /// The plan whose buckets come from now on: before the first step, and again when the reducer changes to
+  /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire.
+  virtual void planned(const BucketPlan& /*plan*/) {}
   /// @param compute the stream that finished the bucket; coding may use it, at the price of delaying backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                       const Stream& wire) = 0;

@@ -186,6 +186,22 @@ TEST(GradientReducer, ShardedMeansAreEachRanksPartOfTheSame) {
   }
 }
 
+/// Reduces as ever, and sees to it that buckets are those of the plan that it was told last.
+struct PlanWatcher final : CommHook {
+  std::string name() const override { return "watcher"; }
+  void planned(const BucketPlan& plan) override {
+    ++plans;
+    buckets = plan.buckets();
+  }
+  void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream&,
+              const Stream& wire) override {
+    EXPECT_NE(std::ranges::find(buckets, bucket), buckets.end());
+    comm.all_reduce(gradient, ReduceOp::avg, wire);
+  }
+  int plans = 0;
+  std::vector<Bucket> buckets;
+};
+
 // Where nothing is said of buckets, the first steps say what they should be; and changing them changes no
 // bit, whether or not the host runs ahead of the compute stream.
 TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
@@ -200,7 +216,8 @@ TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
     told.clear();
     std::array<std::uint64_t, 3> hashes{};
     run_as_threads(3, [&](Communicator comm) {
-      GradientReducer reducer(comm, layout, {.wire = Stream::queued()});
+      const auto watcher = std::make_shared<PlanWatcher>();
+      GradientReducer reducer(comm, layout, {.hook = watcher, .wire = Stream::queued()});
       Stream compute = runs_ahead ? Stream::queued() : Stream();
       std::vector<const Bucket*> first;
       for (const Bucket& bucket : reducer.plan().buckets()) first.push_back(&bucket);
@@ -224,6 +241,7 @@ TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
       }
       compute.synchronize();
       EXPECT_EQ(first.front()->end, layout.size());  // still there for who holds it
+      EXPECT_EQ(watcher->plans, 2);
       hashes[static_cast<std::size_t>(comm.rank())] = reducer.plan().hash();
     });
     EXPECT_EQ(told.size(), 3U);
