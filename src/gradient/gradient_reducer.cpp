@@ -72,6 +72,14 @@ class GradientReducer::Join final : public Task {
 
 namespace {
 
+/// Nodes differ, and some may have a core for a thread where others have none.
+bool on_all_ranks(Communicator& comm, bool here) {
+  std::int32_t all = here ? 1 : 0;
+  Stream stream;
+  comm.all_reduce(View(std::span(&all, 1)), ReduceOp::min, stream).wait();
+  return all == 1;
+}
+
 BucketPlan first_plan(const ParamLayout& layout, const Communicator& comm,
                       const std::optional<std::size_t>& bucket_bytes, bool is_planned) {
   if (is_planned) return detail::probing_plan(layout);
@@ -86,8 +94,8 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
       means_(options.means),
       layout_(layout),
       wire_(std::make_shared<Wire>(comm_, options.wire)),
-      is_planned_(!options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1 &&
-                  comm_.device().is_host()),
+      is_planned_(on_all_ranks(comm_, !options.bucket_bytes && !wire_->is_inline() && comm_.size() > 1 &&
+                                          comm_.device().is_host())),
       plan_(divisible(first_plan(layout, comm_, options.bucket_bytes, is_planned_))),
       hook_(options.hook ? std::move(options.hook) : all_reduce_hook()),
       buckets_of_(static_cast<std::size_t>(layout.parameters())),

@@ -12,8 +12,8 @@ namespace {
 /// Builds the plan of one rank. `owner` is whose slice it is, and places are ranks counted from it.
 class Planner {
  public:
-  Planner(const Operation& operation, Algorithm algorithm, int rank, int size)
-      : op_(operation), algorithm_(algorithm), rank_(rank), size_(size) {}
+  Planner(const Operation& operation, Algorithm algorithm, int rank, int size, ScratchPool& pool)
+      : op_(operation), algorithm_(algorithm), rank_(rank), size_(size), pool_(pool) {}
 
   ExchangePlan plan() {
     plan_.dtype = op_.dtype;
@@ -261,7 +261,8 @@ class Planner {
   }
 
   std::byte* scratch(std::size_t size) {
-    plan_.scratch.push_back(Buffer::on_host(DataType::u8, static_cast<std::int64_t>(size)));
+    if (size == 0) return nullptr;
+    plan_.scratch.push_back(pool_.take(size));
     return plan_.scratch.back().view().bytes();
   }
 
@@ -269,13 +270,15 @@ class Planner {
   Algorithm algorithm_;
   int rank_;
   int size_;
+  ScratchPool& pool_;
   ExchangePlan plan_;
 };
 
 }  // namespace
 
-ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size) {
-  return Planner(operation, algorithm, rank, size).plan();
+ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size,
+                           ScratchPool& pool) {
+  return Planner(operation, algorithm, rank, size, pool).plan();
 }
 
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers) {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/algorithms/scratch_pool.hpp"
 #include "collectives/backend.hpp"
 
 namespace weft::detail {
@@ -52,7 +53,9 @@ struct ExchangePlan {
 inline constexpr int exchange_stages = 2;
 
 /// @param algorithm that carries the operation out, and is not MPI's own
-ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size);
+/// @param pool where its scratch comes from, and may go back to
+ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size,
+                           ScratchPool& pool);
 ExchangePlan plan_exchange(const std::vector<Transfer>& transfers);
 
 }  // namespace weft::detail

@@ -28,7 +28,8 @@ class MpiBackend final : public Backend {
     const Algorithm algorithm = choose(choices_, operation, rendezvous_->size());
     if (algorithm == Algorithm::mpi) return make_mpi_library_collective(rendezvous_, operation, timeout_);
     return std::make_unique<MpiExchange>(
-        peers_, plan_exchange(operation, algorithm, rendezvous_->rank(), rendezvous_->size()),
+        peers_,
+        plan_exchange(operation, algorithm, rendezvous_->rank(), rendezvous_->size(), peers_->scratch),
         static_cast<int>(operation.number % (collective_tags - 1)) * exchange_stages, timeout_);
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {

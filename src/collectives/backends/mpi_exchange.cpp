@@ -41,7 +41,10 @@ MpiExchange::MpiExchange(std::shared_ptr<MpiPeers> peers, ExchangePlan plan, int
 }
 
 MpiExchange::~MpiExchange() {
-  if (handles_.empty()) return;
+  if (handles_.empty()) {
+    peers_->scratch.give_back(std::move(plan_.scratch));
+    return;
+  }
   // Given up: MPI may still write to the scratch, and can no longer be finalized in peace.
   rendezvous_->runtime()->mark_broken();
   MpiRuntime::keep_for_ever(std::make_shared<ExchangePlan>(std::move(plan_)));

@@ -17,6 +17,7 @@ struct MpiPeers {
   std::vector<int> names;      ///< what messages call them
   std::vector<bool> are_near;  ///< whether they are on this rank's node
   std::atomic<std::uint64_t> network_bytes = 0;
+  ScratchPool scratch;
 };
 
 class MpiExchange final : public Task {

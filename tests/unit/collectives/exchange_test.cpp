@@ -177,7 +177,7 @@ class Trial {
                                      .dtype = DataType::f32,
                                      .op = op_,
                                      .root = root_},
-                                    algorithm_, rank, ranks_));
+                                    algorithm_, rank, ranks_, pool_));
     }
     memory_ = {std::move(ins), std::move(outs)};
     return Wire(std::move(plans), seed).run(piece);
@@ -225,6 +225,7 @@ class Trial {
   bool in_place_;
   ReduceOp op_ = ReduceOp::sum;
   int root_ = 0;
+  ScratchPool pool_;
   std::pair<std::vector<std::vector<float>>, std::vector<std::vector<float>>> memory_;
   std::vector<View> results_;
 };
@@ -297,11 +298,24 @@ TEST(Exchange, SlicesSendWhatARingSends) {
   }
 }
 
+TEST(ScratchPool, GivesTheSmallestThatFitsAndKeepsWhatComesBack) {
+  ScratchPool pool;
+  std::vector<Buffer> taken;
+  for (const std::size_t bytes : {100, 3000, 1000}) taken.push_back(pool.take(bytes));
+  const void* const large = taken[1].view().data();
+  const void* const middle = taken[2].view().data();
+  pool.give_back(std::move(taken));
+  EXPECT_EQ(pool.take(500).view().data(), middle);  // and it is gone, for it does not come back
+  EXPECT_EQ(pool.take(500).view().data(), large);
+  EXPECT_GE(pool.take(5000).size_bytes(), 5000U);
+}
+
 // Nobody is through before everybody has begun: what a rank hears last depends on every other's first word.
 TEST(Exchange, RoundsOfABarrierWaitForEachOther) {
+  ScratchPool pool;
   for (int ranks = 2; ranks <= 9; ++ranks) {
     const ExchangePlan plan =
-        plan_exchange({.kind = Collective::barrier}, Algorithm::dissemination, 0, ranks);
+        plan_exchange({.kind = Collective::barrier}, Algorithm::dissemination, 0, ranks, pool);
     std::optional<std::size_t> heard;
     for (std::size_t i = 0; i < plan.flows.size(); ++i) {
       EXPECT_EQ(plan.flows[i].after, heard) << i << " of " << ranks;

@@ -252,6 +252,22 @@ TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
   log::set_sink({});
 }
 
+// Ranks of small and large nodes: where one has no thread for its wire, nobody plans.
+TEST(GradientReducer, RanksWithAndWithoutAThreadUseTheSameBuckets) {
+  run_as_threads(2, [&](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.wire = comm.rank() == 0 ? Stream::queued() : Stream()});
+    Stream compute;
+    for (int step = 0; step < 8; ++step) {
+      reducer.begin_step();
+      backward(reducer, compute, step, comm.rank());
+      reducer.finish_step(compute);
+      compute.synchronize();
+      expect_means(reducer, comm.size(), step);
+    }
+    EXPECT_FALSE(reducer.profile());
+  });
+}
+
 TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
   run_as_threads(2, [](Communicator comm) {
     GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = Stream::queued()});
