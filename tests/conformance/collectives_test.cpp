@@ -90,7 +90,8 @@ std::vector<std::vector<int>> groups_of(const Communicator& comm, bool in_blocks
            nodes.back().back() - nodes.back().front() + 1 == static_cast<int>(nodes.back().size());
     all.insert(all.end(), nodes.back().begin(), nodes.back().end());
   }
-  if (topology.nodes() > 1 && (even || !in_blocks)) return nodes;
+  const bool alone = nodes.size() == all.size();  // then there is nothing to add up within nodes
+  if (topology.nodes() > 1 && !alone && (even || !in_blocks)) return nodes;
   std::ranges::sort(all);
   return {all};
 }
