@@ -434,6 +434,26 @@ TEST(Collectives, HostAndDeviceMemoryMayBeMixed) {
   });
 }
 
+// Only where a table has chosen MPI's own: the program for that is one of its own.
+TEST(Collectives, MorePartsThanMpiCountsAreRefusedAtTheCall) {
+  on_ranks([](Communicator comm) {
+    constexpr std::int64_t many = std::int64_t{1} << 31;
+    if (!comm.explain(Collective::broadcast, DataType::u8, many).starts_with("mpi")) return;
+    std::byte one{};
+    Stream stream;
+    expect_error(ErrorKind::usage, {"carries at most 2147483647 elements, not 2147483648"},
+                 [&] { comm.broadcast(View(&one, many, DataType::u8), 0, stream); });
+  });
+}
+
+TEST(Collectives, OnlyWhatIsIssuedCanBeExplained) {
+  on_ranks([](Communicator comm) {
+    expect_error(ErrorKind::usage, {"a step of other operations"},
+                 [&] { comm.explain(Collective::gather_slices, DataType::u8, 1); });
+    EXPECT_FALSE(comm.explain(Collective::barrier, DataType::u8, 0).empty());
+  });
+}
+
 TEST(Collectives, WrongArgumentsAreRefusedAtTheCallBeforeAnybodyWaits) {
   on_ranks([](Communicator comm) {
     Stream stream;

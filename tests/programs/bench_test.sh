@@ -24,6 +24,11 @@ refused "unknown layout" "--format 'xml' is unknown" "$bench" all_reduce --forma
 refused "unknown option" "unrecognised option '--bogus'" "$bench" all_reduce --bogus
 refused "a table of itself and others" "use one of them" "$bench" all --tune=table --against mpi
 refused "measuring and not measuring" "use one of them" "$bench" all --tune=table --explain
+refused "a table of several types" "--tune measures one type and one operation" "$bench" all -d all --tune=table
+refused "a table of means" "which avg is not" "$bench" all -o avg --tune=table
+refused "figures of nothing" "--json and --format are for measured rows" "$bench" all --explain --json figures
+refused "a table in a layout" "--json and --format are for measured rows" "$bench" all --tune=table --format csv
+refused "explaining others" "--explain measures nothing" "$bench" all --explain --against mpi
 check "nothing to choose from on one node" 42 "2 ranks on 1 nodes: there is a choice between nodes only" "$launch" -n 2 "$bench" all --tune="$work/table"
 check "what would be done" 0 "^broadcast 65536 B f32: direct, spread" "$launch" -n 2 "$bench" all --explain -b 64K -e 64K
 check "zero ranks" 42 "-n 0 is not a number of ranks" "$launch" -n 0 "$bench" all_reduce

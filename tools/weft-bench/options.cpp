@@ -99,6 +99,14 @@ void check(const Options& options) {
                 "--expect needs --against, which it is a ratio to");
   refuse_unless(!options.tune || options.against.empty(),
                 "--tune measures algorithms against each other, and --against others: use one of them");
+  refuse_unless(
+      !options.tune || (options.dtypes.size() == 1 && options.redops.size() == 1 &&
+                        options.redops.front() != ReduceOp::avg),
+      "--tune measures one type and one operation that can be taken in any order, which avg is not");
+  refuse_unless(!(options.tune || options.explain) || (!options.json && options.format == Format::nccl),
+                "--json and --format are for measured rows, which --tune and --explain do not print");
+  refuse_unless(!options.explain || options.against.empty(),
+                "--explain measures nothing, and --against others: use one of them");
   refuse_unless(!options.tune || !options.explain, "--tune measures and --explain does not: use one of them");
 }
 

@@ -53,7 +53,7 @@ Options parse(const std::vector<std::string>& arguments) {
   const auto number = [&](const char* name, double least) -> std::optional<double> {
     if (values.count(name) == 0) return std::nullopt;
     const double value = values[name].as<double>();
-    if (!std::isfinite(value) || value < least || (least > 0 && value == 0))
+    if (!std::isfinite(value) || value < least)
       throw Error(ErrorKind::usage, text("--", name, " ", value, " is not a number of ", least, " or more"));
     return value;
   };

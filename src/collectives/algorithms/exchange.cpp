@@ -108,31 +108,36 @@ class Planner {
   }
 
   /// This rank's part in bringing a sum to its owner: adds what it is handed to its own, and hands it on.
-  /// @param result where to; for the owner and whoever sums on the way
+  /// @param result where to, for whoever sums; null: to scratch
   Held sum_towards(int owner, const std::byte* own, std::byte* result, std::size_t size) {
     const int here = place(owner);
+    const std::vector<int> handed = summands(tree(), here, size_);
+    Held held{.data = own};
+    if (!handed.empty() || here == 0) held = sum(owner, handed, own, result, size);
+    if (here != 0) held.sent = send(rank_at(summed_by(tree(), here, size_), owner), 0, held, size);
+    return held;
+  }
+
+  Held sum(int owner, const std::vector<int>& handed, const std::byte* own, std::byte* result,
+           std::size_t size) {
+    if (result == nullptr) result = scratch(size);
     Reduction reduction{.result = result, .bytes = size, .op = op_.op};
     if (op_.op == ReduceOp::avg) {  // is taken of the whole sum
-      reduction.op = here == 0 ? ReduceOp::avg : ReduceOp::sum;
+      reduction.op = owner == rank_ ? ReduceOp::avg : ReduceOp::sum;
       reduction.averaged = size_;
     }
     std::vector<const std::byte*> by_rank(static_cast<std::size_t>(size_));
     by_rank[static_cast<std::size_t>(rank_)] = own;
-    for (const int from : summands(tree(), here, size_)) {
+    for (const int from : handed) {
       std::byte* const arrival = scratch(size);
       const int peer = rank_at(from, owner);
       by_rank[static_cast<std::size_t>(peer)] = arrival;
       reduction.from.push_back(receive(peer, 0, arrival, size));
     }
-    Held held{.data = own};
-    if (!reduction.from.empty() || here == 0) {
-      std::erase(by_rank, nullptr);
-      reduction.sources = std::move(by_rank);
-      plan_.reductions.push_back(std::move(reduction));
-      held = {.data = result, .made_by = plan_.reductions.size() - 1};
-    }
-    if (here != 0) held.sent = send(rank_at(summed_by(tree(), here, size_), owner), 0, held, size);
-    return held;
+    std::erase(by_rank, nullptr);
+    reduction.sources = std::move(by_rank);
+    plan_.reductions.push_back(std::move(reduction));
+    return {.data = result, .made_by = plan_.reductions.size() - 1};
   }
 
   /// This rank's part in bringing the owner's slice to everybody. @param held what this rank had there
@@ -186,16 +191,13 @@ class Planner {
   void reduce_to_root() {
     const bool is_root = rank_ == op_.root;
     if (algorithm_ != Algorithm::pairwise) {
-      const bool sums = !summands(tree(), place(op_.root), size_).empty();
-      std::byte* const result = is_root ? out(0) : sums ? scratch(bytes(op_.count)) : nullptr;
-      sum_towards(op_.root, in(0), result, bytes(op_.count));
+      sum_towards(op_.root, in(0), is_root ? out(0) : nullptr, bytes(op_.count));
       return;
     }
     // Every rank sums its slice, and hands it to the root.
     for_owners([&](int owner) {
       const auto [begin, count] = slice(owner);
-      std::byte* const result = is_root ? out(begin) : owner == rank_ ? scratch(bytes(count)) : nullptr;
-      const Held held = sum_towards(owner, in(begin), result, bytes(count));
+      const Held held = sum_towards(owner, in(begin), is_root ? out(begin) : nullptr, bytes(count));
       if (owner == rank_ && !is_root) send(op_.root, 1, held, bytes(count));
       if (owner != rank_ && is_root)
         plan_.flows[receive(owner, 1, out(begin), bytes(count))].after = held.sent;
@@ -204,9 +206,7 @@ class Planner {
 
   void reduce_scatter() {
     for_owners_to_sum([&](int owner) {
-      const bool sums = !summands(tree(), place(owner), size_).empty();
-      std::byte* const result = owner == rank_ ? out(0) : sums ? scratch(bytes(op_.count)) : nullptr;
-      sum_towards(owner, in(op_.count * owner), result, bytes(op_.count));
+      sum_towards(owner, in(op_.count * owner), owner == rank_ ? out(0) : nullptr, bytes(op_.count));
     });
   }
 

@@ -159,9 +159,10 @@ void MpiLibraryCollective::post() {
                          op_.root, comm, &request_);
       break;
     case Collective::reduce_scatter:
-      room_ = Buffer::on_host(op_.dtype, op_.count);
-      code = MPI_Ireduce_scatter_block(in, room_.view().data(), count, type, op_of(op_.op, op_.dtype), comm,
-                                       &request_);
+      if (out == op_.in.bytes() + op_.out.size_bytes() * static_cast<std::size_t>(rendezvous_->rank()))
+        room_ = Buffer::on_host(op_.dtype, op_.count);
+      code = MPI_Ireduce_scatter_block(in, room_.view().empty() ? out : room_.view().data(), count, type,
+                                       op_of(op_.op, op_.dtype), comm, &request_);
       break;
     case Collective::all_gather:
       code = MPI_Iallgather(in == own ? MPI_IN_PLACE : in, count, type, out, count, type, comm, &request_);

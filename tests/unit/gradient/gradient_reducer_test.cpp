@@ -252,6 +252,40 @@ TEST(GradientReducer, AllRanksChangeToOnePlanOnceTheyHaveSeenEnough) {
   log::set_sink({});
 }
 
+TEST(GradientReducer, AHookWithoutAReduceScatterReducesAllOfABucket) {
+  run_as_threads(3, [](Communicator comm) {
+    GradientReducer reducer(
+        comm, layout,
+        {.bucket_bytes = 2000, .hook = std::make_shared<PlanWatcher>(), .means = Means::sharded});
+    Stream compute;
+    reducer.begin_step();
+    backward(reducer, compute, 0, comm.rank());
+    reducer.finish_step(compute);
+    compute.synchronize();
+    expect_means(reducer, comm.size(), 0);
+  });
+}
+
+// Sizes of one kind say nothing of latency, which is then measured apart.
+TEST(GradientReducer, AModelOfOneParameterIsPlannedToo) {
+  run_as_threads(2, [](Communicator comm) {
+    const ParamLayout one(DataType::f32, {{"weight", 1000}});
+    GradientReducer reducer(comm, one, {.wire = Stream::queued()});
+    Stream compute;
+    for (int step = 0; step < 8; ++step) {
+      reducer.begin_step();
+      std::ranges::fill(reducer.gradient(ParamId{0}).as<float>(), static_cast<float>(comm.rank() + step));
+      reducer.mark_ready(ParamId{0}, compute);
+      reducer.finish_step(compute);
+      compute.synchronize();
+      EXPECT_EQ(reducer.gradients().as<float>()[999], 0.5F + static_cast<float>(step));
+    }
+    ASSERT_TRUE(reducer.profile());
+    EXPECT_GT(reducer.profile()->link.latency_seconds, 0);
+    EXPECT_EQ(reducer.plan().buckets().size(), 1U);
+  });
+}
+
 // Ranks of small and large nodes: where one has no thread for its wire, nobody plans.
 TEST(GradientReducer, RanksWithAndWithoutAThreadUseTheSameBuckets) {
   run_as_threads(2, [&](Communicator comm) {
