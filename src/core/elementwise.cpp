@@ -1,5 +1,8 @@
 #include "core/elementwise.hpp"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -38,6 +41,37 @@ void scale(View data, double factor, Stream stream) {
   run(
       stream, data.device(), "scale", [=] { on_host::scale(data, factor); },
       [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.scale(data, factor, native); });
+}
+
+void add(View to, ConstView from, Stream stream) {
+  if (to.dtype() != from.dtype() || to.count() != from.count() || to.device() != from.device()) {
+    throw Error(ErrorKind::usage, text("sum of ", to.count(), " ", to.dtype(), " on ", to.device(), " and ",
+                                       from.count(), " ", from.dtype(), " on ", from.device()));
+  }
+  run(
+      stream, to.device(), "add", [=] { on_host::add(to, from); },
+      [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.add(to, from, native); });
+}
+
+void square_sums(View sums, ConstView data, std::int64_t block, Stream stream) {
+  if (sums.dtype() != DataType::f64 || !is_floating(data.dtype()) || block < 1 ||
+      sums.count() != (data.count() + block - 1) / block) {
+    throw Error(ErrorKind::usage, text("squares of ", data.count(), " ", data.dtype(), " in blocks of ",
+                                       block, " into ", sums.count(), " ", sums.dtype()));
+  }
+  run(
+      stream, data.device(), "squares", [=] { on_host::square_sums(sums, data, block); },
+      [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.square_sums(sums, data, block, native); });
+}
+
+void count_bad(View counts, ConstView data, Stream stream) {
+  if (counts.dtype() != DataType::i64 || counts.count() != 2 || !is_floating(data.dtype())) {
+    throw Error(ErrorKind::usage,
+                text("count of bad values of ", data.dtype(), " into ", counts.count(), " ", counts.dtype()));
+  }
+  run(
+      stream, data.device(), "count", [=] { on_host::count_bad(counts, data); },
+      [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.count_bad(counts, data, native); });
 }
 
 void cast(View to, ConstView from, Stream stream) {
@@ -104,6 +138,96 @@ void scale(View data, double factor) {
 
 void fill(View data, double value) {
   for_each_element(data, [value](auto old) { return static_cast<decltype(old)>(value); });
+}
+
+void add(View to, ConstView from) {
+  dispatch(to.dtype(), [&]<class T>(std::type_identity<T>) {
+    auto* sum = static_cast<T*>(to.data());
+    const auto* other = static_cast<const T*>(from.data());
+    for (std::int64_t i = 0; i < to.count(); ++i)
+      sum[i] = static_cast<T>(static_cast<Accumulate<T>>(sum[i]) + static_cast<Accumulate<T>>(other[i]));
+  });
+}
+
+void square_sums(View sums, ConstView data, std::int64_t block) {
+  constexpr std::int64_t partials = 256;
+  dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_integral_v<T>) {
+      const auto* in = static_cast<const T*>(data.data());
+      std::int64_t begin = 0;
+      for (double& sum : sums.as<double>()) {
+        double partial[partials] = {};
+        const std::int64_t end = std::min(begin + block, data.count());
+        for (; begin < end; begin += partials) {
+          const std::int64_t some = std::min(partials, end - begin);
+          for (std::int64_t i = 0; i < some; ++i) {
+            const auto value = widened<double>(in[begin + i]);
+            partial[i] += value * value;
+          }
+        }
+        begin = end;
+        for (std::int64_t half = partials / 2; half > 0; half /= 2) {
+          for (std::int64_t i = 0; i < half; ++i) partial[i] += partial[i + half];
+        }
+        sum = partial[0];
+      }
+    }
+  });
+}
+
+namespace {
+
+/// What stands for infinity, without its sign; what is greater is NaN. As integers, comparing is vectorized.
+template <class T>
+struct Infinity;
+template <>
+struct Infinity<Half> {
+  static constexpr std::uint16_t bits = 0x7c00;
+};
+template <>
+struct Infinity<BFloat16> {
+  static constexpr std::uint16_t bits = 0x7f80;
+};
+template <>
+struct Infinity<float> {
+  static constexpr std::uint32_t bits = 0x7f800000;
+};
+template <>
+struct Infinity<double> {
+  static constexpr std::uint64_t bits = 0x7ff0000000000000;
+};
+
+/// NaN and infinite values of so few that the counts fit the elements' own width.
+template <class T>
+std::array<std::int64_t, 2> count_bad_of_few(std::span<const T> few) {
+  using Bits = std::remove_const_t<decltype(Infinity<T>::bits)>;
+  Bits nans = 0;
+  Bits infinities = 0;
+  for (const T& element : few) {
+    const auto bits = static_cast<Bits>(std::bit_cast<Bits>(element) & (static_cast<Bits>(~Bits{0}) >> 1U));
+    nans = static_cast<Bits>(nans + (bits > Infinity<T>::bits ? 1 : 0));
+    infinities = static_cast<Bits>(infinities + (bits == Infinity<T>::bits ? 1 : 0));
+  }
+  return {static_cast<std::int64_t>(nans), static_cast<std::int64_t>(infinities)};
+}
+
+}  // namespace
+
+void count_bad(View counts, ConstView data) {
+  constexpr std::size_t few = 1 << 14;
+  std::array<std::int64_t, 2> total{};
+  dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_integral_v<T>) {
+      std::span all(static_cast<const T*>(data.data()), static_cast<std::size_t>(data.count()));
+      for (; !all.empty(); all = all.subspan(std::min(few, all.size()))) {
+        const auto [nans, infinities] = count_bad_of_few(all.first(std::min(few, all.size())));
+        total[0] += nans;
+        total[1] += infinities;
+      }
+    }
+  });
+  for (std::size_t i = 0; i < 2; ++i)  // parts of one tensor may be counted by two threads
+    std::atomic_ref(counts.as<std::int64_t>()[i]).fetch_add(total[i], std::memory_order_relaxed);
 }
 
 void cast(View to, ConstView from) {

@@ -28,6 +28,7 @@ std::span<const Variable* const> variables() {
                                   &device,
                                   &share_device,
                                   &nccl_library,
+                                  &flight_dir,
                                   &log,
                                   &nccl_debug,
                                   &torch_rank,

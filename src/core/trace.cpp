@@ -68,26 +68,32 @@ std::size_t Trace::lost() const {
   return recorded_ - ring_.size();
 }
 
-std::string Trace::json() const {
+std::string Trace::heading() const {
+  const std::lock_guard lock(mutex_);
+  std::ostringstream out;
+  out << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost_spans\":" << recorded_ - ring_.size();
+  for (const auto& [name, json] : attached_) out << ',' << json_string(name) << ':' << json;
+  out << "},\"traceEvents\":[\n";
+  return std::move(out).str();
+}
+
+std::string Trace::events(int rank, Clock::duration offset) const {
   const std::lock_guard lock(mutex_);
   std::ostringstream out;
   out << std::fixed << std::setprecision(3);
-  out << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost_spans\":" << recorded_ - ring_.size();
-  for (const auto& [name, json] : attached_) out << ',' << json_string(name) << ':' << json;
-  out << "},\"traceEvents\":[\n"
-      << R"({"ph":"M","name":"process_name","pid":)" << rank_ << R"(,"args":{"name":"rank )" << rank_
-      << "\"}}";
+  out << R"({"ph":"M","name":"process_name","pid":)" << rank << R"(,"args":{"name":"rank )" << rank << "\"}}";
   std::map<std::string, std::size_t> tracks;
   for (const Span& span : ring_) {
     const auto [track, fresh] = tracks.try_emplace(span.track, tracks.size());
     if (fresh) {
       out << ",\n"
-          << R"({"ph":"M","name":"thread_name","pid":)" << rank_ << ",\"tid\":" << track->second
+          << R"({"ph":"M","name":"thread_name","pid":)" << rank << ",\"tid\":" << track->second
           << ",\"args\":{\"name\":" << json_string(span.track) << "}}";
     }
     out << ",\n"
-        << R"({"ph":"X","pid":)" << rank_ << ",\"tid\":" << track->second
-        << ",\"name\":" << json_string(span.name) << ",\"ts\":" << microseconds(span.begin.time_since_epoch())
+        << R"({"ph":"X","pid":)" << rank << ",\"tid\":" << track->second
+        << ",\"name\":" << json_string(span.name)
+        << ",\"ts\":" << microseconds(span.begin.time_since_epoch() + offset)
         << ",\"dur\":" << microseconds(span.end - span.begin);
     for (std::size_t i = 0; i < span.figures.size(); ++i) {
       out << (i == 0 ? ",\"args\":{" : ",") << json_string(span.figures[i].name) << ':'
@@ -95,8 +101,11 @@ std::string Trace::json() const {
     }
     out << (span.figures.empty() ? "}" : "}}");
   }
-  out << "\n]}\n";
   return std::move(out).str();
+}
+
+std::string Trace::json() const {
+  return heading() + events(rank_, {}) + "\n]}\n";
 }
 
 void Trace::write(const std::string& path) const {

@@ -132,6 +132,18 @@ class FakeCuda final : public detail::cuda::Runtime {
   void scale(View data, double factor, NativeStream stream) override {
     enqueue(stream, [=] { detail::on_host::scale(data, factor); });
   }
+  void add(View to, ConstView from, NativeStream stream) override {
+    enqueue(stream, [=] { detail::on_host::add(to, from); });
+  }
+  void square_sums(View sums, ConstView data, std::int64_t block, NativeStream stream) override {
+    enqueue(stream, [=] {
+      detail::on_host::square_sums(View(sums.data(), sums.count(), sums.dtype()), data, block);
+    });
+  }
+  void count_bad(View counts, ConstView data, NativeStream stream) override {
+    enqueue(stream,
+            [=] { detail::on_host::count_bad(View(counts.data(), counts.count(), counts.dtype()), data); });
+  }
   void cast(View to, ConstView from, NativeStream stream) override {
     enqueue(stream, [=] { detail::on_host::cast(to, from); });
   }

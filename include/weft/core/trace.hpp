@@ -49,6 +49,10 @@ class Trace {
   /// Trace Event Format (JSON). @throws Error (system) when the file cannot be written
   void write(const std::string& path) const;
   std::string json() const;
+  /// What json() consists of: `{... "traceEvents":[`, the events by commas, `]}`. For files of several ranks.
+  /// @param rank under whose name they stand @param offset added to every time
+  std::string heading() const;
+  std::string events(int rank, Clock::duration offset) const;
 
  private:
   struct Span {

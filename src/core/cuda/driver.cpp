@@ -144,6 +144,18 @@ class Driver final : public Runtime {
     const Current current(*this, data.device().index());
     launched(kernels::scale(data, factor, stream), "scale", data.device());
   }
+  void add(View to, ConstView from, NativeStream stream) override {
+    const Current current(*this, to.device().index());
+    launched(kernels::add(to, from, stream), "add", to.device());
+  }
+  void square_sums(View sums, ConstView data, std::int64_t block, NativeStream stream) override {
+    const Current current(*this, data.device().index());
+    launched(kernels::square_sums(sums, data, block, stream), "squares", data.device());
+  }
+  void count_bad(View counts, ConstView data, NativeStream stream) override {
+    const Current current(*this, data.device().index());
+    launched(kernels::count_bad(counts, data, stream), "count", data.device());
+  }
   void cast(View to, ConstView from, NativeStream stream) override {
     const Current current(*this, to.device().index());
     launched(kernels::cast(to, from, stream), "cast", to.device());

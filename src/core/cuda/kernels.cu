@@ -139,6 +139,54 @@ __global__ void fill_kernel(T* data, std::int64_t vectors, std::int64_t count, T
     data[i] = value;
 }
 
+template <class Sum, class T>
+__global__ void add_kernel(T* to, const T* from, std::int64_t count) {
+  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+    to[i] = narrow<T>(widen<Sum>(to[i]) + widen<Sum>(from[i]));
+}
+
+/// A thread block a block of elements; the order of the host's twin, so no multiplication is fused.
+template <class T>
+__global__ void square_sums_kernel(double* sums, const T* data, std::int64_t count, std::int64_t block) {
+  __shared__ double partial[threads_per_block];
+  const std::int64_t blocks = (count + block - 1) / block;
+  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x) {
+    const std::int64_t begin = b * block;
+    const std::int64_t end = begin + block < count ? begin + block : count;
+    double sum = 0;
+    for (std::int64_t i = begin + threadIdx.x; i < end; i += threads_per_block) {
+      const auto value =
+          static_cast<double>(widen<std::conditional_t<std::is_same_v<T, double>, double, float>>(data[i]));
+      sum = __dadd_rn(sum, __dmul_rn(value, value));
+    }
+    partial[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = threads_per_block / 2; half > 0; half /= 2) {
+      if (threadIdx.x < half)
+        partial[threadIdx.x] = __dadd_rn(partial[threadIdx.x], partial[threadIdx.x + half]);
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) sums[b] = partial[0];
+    __syncthreads();
+  }
+}
+
+template <class T>
+__global__ void count_bad_kernel(unsigned long long* counts, const T* data, std::int64_t count) {
+  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
+  unsigned long long nans = 0;
+  unsigned long long infinities = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const Sum value = widen<Sum>(data[i]);
+    nans += isnan(value) ? 1 : 0;
+    infinities += isinf(value) ? 1 : 0;
+  }
+  if (nans > 0) atomicAdd(counts, nans);
+  if (infinities > 0) atomicAdd(counts + 1, infinities);
+}
+
 // As many pieces as fit the 4 KiB of a kernel's arguments travel with one launch.
 constexpr int pieces_a_launch = 128;
 struct Pieces {
@@ -181,6 +229,46 @@ cudaError_t scale(View data, double factor, cudaStream_t stream) {
     using Type = typename On<T>::Type;
     return transform<Sum, Type, Type>(data.data(), data.data(), data.count(),
                                       MultiplyBy<Sum>{static_cast<Sum>(factor)}, stream);
+  });
+}
+
+cudaError_t add(View to, ConstView from, cudaStream_t stream) {
+  if (to.empty()) return cudaSuccess;
+  return dispatch(to.dtype(), [&]<class T>(std::type_identity<T>) {
+    using Type = typename On<T>::Type;
+    add_kernel<typename On<T>::Sum><<<blocks_for(to.count()), threads_per_block, 0, stream>>>(
+        static_cast<Type*>(to.data()), static_cast<const Type*>(from.data()), to.count());
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t square_sums(View sums, ConstView data, std::int64_t block, cudaStream_t stream) {
+  if (data.empty()) return cudaSuccess;
+  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_integral_v<T>) {
+      return cudaErrorInvalidValue;  // refused before, by core/elementwise
+    } else {
+      using Type = typename On<T>::Type;
+      const auto grid = static_cast<unsigned>(std::min(sums.count(), most_blocks));
+      square_sums_kernel<<<grid, threads_per_block, 0, stream>>>(
+          static_cast<double*>(sums.data()), static_cast<const Type*>(data.data()), data.count(), block);
+      return cudaGetLastError();
+    }
+  });
+}
+
+cudaError_t count_bad(View counts, ConstView data, cudaStream_t stream) {
+  if (data.empty()) return cudaSuccess;
+  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_integral_v<T>) {
+      return cudaErrorInvalidValue;  // refused before, by core/elementwise
+    } else {
+      using Type = typename On<T>::Type;
+      count_bad_kernel<<<blocks_for(data.count()), threads_per_block, 0, stream>>>(
+          static_cast<unsigned long long*>(counts.data()), static_cast<const Type*>(data.data()),
+          data.count());
+      return cudaGetLastError();
+    }
   });
 }
 

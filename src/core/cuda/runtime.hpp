@@ -58,6 +58,9 @@ class Runtime {
   virtual void fill_zero(void* memory, std::size_t bytes, NativeStream stream) = 0;
   virtual void divide(View data, std::int64_t divisor, NativeStream stream) = 0;
   virtual void scale(View data, double factor, NativeStream stream) = 0;
+  virtual void add(View to, ConstView from, NativeStream stream) = 0;
+  virtual void square_sums(View sums, ConstView data, std::int64_t block, NativeStream stream) = 0;
+  virtual void count_bad(View counts, ConstView data, NativeStream stream) = 0;
   virtual void cast(View to, ConstView from, NativeStream stream) = 0;
   virtual void fill(View data, double value, NativeStream stream) = 0;
   virtual void pack(View flat, std::span<const ConstView> pieces, NativeStream stream) = 0;
