@@ -75,6 +75,20 @@ class Bulletin {
   virtual std::optional<std::string> lost(std::uint64_t number) const = 0;
 };
 
+/// Where the ranks of several nodes leave each other word beside the data's path. Any thread may call.
+class Board {
+ public:
+  virtual ~Board() = default;
+  /// To all other ranks; does not wait for them.
+  virtual void post(const std::string& word) = 0;
+  struct Word {
+    int rank;
+    std::string word;
+  };
+  /// What has come since the last time, in the order of each rank.
+  virtual std::vector<Word> collect() = 0;
+};
+
 /// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
 /// calls it with checked arguments, from one thread at a time. Its tasks may run on any threads, one after
 /// the other; where it overlaps() collectives, only groups of transfers do that.
@@ -101,6 +115,11 @@ class Backend {
   virtual Device device() const { return {}; }
   /// Where ranks tell each other how far they are beside the data's path; null where there is no such place.
   virtual Bulletin* bulletin() { return nullptr; }
+  /// "rank 1 (its last collective is #3)": who has not come to the collective with this number, where that
+  /// can be seen; for messages.
+  virtual std::string late(std::uint64_t /*number*/) const { return {}; }
+  /// Null where ranks see each other without one.
+  virtual Board* board() { return nullptr; }
   /// Whether collectives of several streams may be under way at once. Then whoever waits for one operation
   /// must carry on all that have begun, or two ranks that wait in opposite orders wait for ever.
   virtual bool overlaps() const { return false; }

@@ -182,6 +182,18 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   return state_->split(color, key);
 }
 
+void Communicator::give_up(const Error& error) noexcept {
+  state_->fail(error);
+}
+
+void Communicator::slow_after(std::chrono::nanoseconds duration) {
+  state_->slow_after(duration);
+}
+
+std::shared_ptr<FlightRecorder> Communicator::flight_recorder() const {
+  return state_->recorder();
+}
+
 Buffer Communicator::allocate(DataType dtype, std::int64_t count) {
   return state_->backend().allocate(dtype, count);
 }

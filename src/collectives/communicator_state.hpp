@@ -6,11 +6,20 @@
 #include <mutex>
 #include <string_view>
 
-#include "collectives/backend.hpp"
+#include "collectives/operation_log.hpp"
+#include "collectives/watchdog.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/core/stream_trace.hpp"
 
 namespace weft::detail {
+
+/// An operation that does not end within its call.
+struct Issued {
+  std::string_view label;  ///< one of the names that last for ever
+  std::uint64_t number = 0;
+  std::uint64_t place = 0;             ///< in the log
+  std::optional<Operation> watched{};  ///< where a watchdog compares it
+};
 
 /// What a rank sends to others by an operation's own count, in bytes.
 struct Payload {
@@ -18,10 +27,19 @@ struct Payload {
   std::uint64_t shared = 0;  ///< of which all but this rank's part, (N-1)/N, goes to others
 };
 
+/// What a communicator is called in the flight record, and where that is.
+struct Identity {
+  std::string name = "world";
+  std::vector<int> ranks{};  ///< of the world, by rank; empty: the same
+  std::shared_ptr<FlightRecorder> recorder{};
+};
+
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
   CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
-                    Topology topology, std::chrono::nanoseconds timeout, std::shared_ptr<Trace> trace);
+                    Topology topology, std::chrono::nanoseconds timeout, std::shared_ptr<Trace> trace,
+                    Identity identity);
+  ~CommunicatorState();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -44,13 +62,22 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void expect_intact() const;
   Error in_context(const Error& error, std::string_view operation, std::uint64_t number) const;
   const std::shared_ptr<Trace>& trace() const { return trace_; }
+  const std::shared_ptr<FlightRecorder>& recorder() const { return identity_.recorder; }
+  OperationLog& log() { return *log_; }
+  /// Somebody who makes others wait longer is worth a word.
+  std::chrono::nanoseconds slow_after() const { return std::chrono::nanoseconds(slow_after_.load()); }
+  void slow_after(std::chrono::nanoseconds duration) { slow_after_ = duration.count(); }
+  /// Says who makes `issued` wait since then, if that can be told yet.
+  bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
+  /// Null where ranks see each other without one.
+  Watchdog* watchdog() { return watchdog_ ? &*watchdog_ : nullptr; }
 
  private:
   /// Carries out at once what can be; null when that is all.
   std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream);
-  Event submit(std::unique_ptr<Task> task, std::string_view operation, std::uint64_t number, Stream stream);
-  Event submit_to_device(std::unique_ptr<Task> task, std::string_view operation, std::uint64_t number,
-                         Stream stream);
+  Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
+  Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
+  Work in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
 
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;
@@ -59,6 +86,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Topology topology_;
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<Trace> trace_;
+  Identity identity_;
+  int splits_ = 0;
+  std::shared_ptr<OperationLog> log_;
+  std::optional<Watchdog> watchdog_;
   std::optional<StreamTrace> device_trace_;  // of operations on the device's streams; made with the first
   void check_stream(std::string_view operation, Device memory, const Stream& stream) const;
 
@@ -71,6 +102,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
   // this state, and the two would keep each other alive.
   Event last_;
+  std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;
   std::atomic<bool> is_broken_ = false;
@@ -78,6 +110,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
 Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
                                Topology topology, std::chrono::nanoseconds timeout,
-                               std::shared_ptr<Trace> trace);
+                               std::shared_ptr<Trace> trace, Identity identity = {});
 
 }  // namespace weft::detail

@@ -1,3 +1,8 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
 #include "collectives/backends/host.hpp"
 #include "collectives/backends/nccl.hpp"
 #include "collectives/backends/threads.hpp"
@@ -55,6 +60,22 @@ std::shared_ptr<detail::Backend> with_device(std::shared_ptr<detail::Backend> ho
       world.connect_timeout());
 }
 
+/// One folder for the ranks of a job, on each of its nodes.
+std::shared_ptr<FlightRecorder> make_recorder(const World& world) {
+  const std::string wish = world.environment().value(env::flight_dir);
+  std::string folder = wish == "off" ? "" : wish;
+  if (wish == "auto") {
+    const auto jobs =
+        world.rendezvous()->all_gather(text(world.host_id(), '-', getpid()), "connect: flight record",
+                                       Deadline::in(world.connect_timeout()));
+    std::string job = jobs.front();
+    std::ranges::replace_if(
+        job, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.'; }, '-');
+    folder = text("/tmp/weft-flight-", getuid(), '/', job);
+  }
+  return std::make_shared<FlightRecorder>(world.rank(), world.size(), folder);
+}
+
 }  // namespace
 
 Communicator connect(const World& world, const ConnectOptions& options) {
@@ -70,8 +91,9 @@ Communicator connect(const World& world, const ConnectOptions& options) {
   const Topology topology(hosts);
   auto backend = make_backend(world, topology, options);
   if (!world.device().is_host()) backend = with_device(std::move(backend), world, options, shared_devices);
-  auto communicator = detail::make_communicator(std::move(backend), world.rendezvous(), topology,
-                                                world.timeout(), options.trace);
+  auto communicator =
+      detail::make_communicator(std::move(backend), world.rendezvous(), topology, world.timeout(),
+                                options.trace, {.recorder = make_recorder(world)});
   log::info(text("rank ", world.rank(), " of ", world.size(), " on ", topology.nodes(),
                  " node(s) connected: ", communicator.backend()));
   return communicator;

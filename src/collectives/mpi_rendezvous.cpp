@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "collectives/backends/mpi_tags.hpp"
 #include "gathering.hpp"
 #include "store_detail.hpp"
 #include "weft/core/backoff.hpp"
@@ -16,8 +17,6 @@ namespace weft {
 namespace detail {
 namespace {
 
-constexpr int arrival_tag = 1;
-constexpr int verdict_tag = 2;
 constexpr std::chrono::seconds grace{5};  // for a verdict on its way
 
 /// Asks `done` under the runtime's lock until it holds or the deadline has passed.
@@ -81,6 +80,11 @@ void MpiRendezvous::set_up() {
   MpiRuntime::check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   MpiRuntime::check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
   MpiRuntime::check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
+  void* most = nullptr;
+  int is_set = 0;
+  MpiRuntime::check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&most), &is_set),
+                    "MPI_Comm_get_attr");
+  if (is_set != 0) largest_tag_ = *static_cast<int*>(most);
 }
 
 MpiRendezvous::~MpiRendezvous() {
@@ -153,7 +157,7 @@ std::string MpiRendezvous::lead(const std::string& arrival, const std::string& p
   int missing = size_ - 1;
   std::vector<Ptr> arriving;
   until(*runtime_, deadline, [&] {
-    if (Ptr next = receive(MPI_ANY_SOURCE, arrival_tag)) arriving.push_back(std::move(next));
+    if (Ptr next = receive(MPI_ANY_SOURCE, mpi_tags::arrival)) arriving.push_back(std::move(next));
     std::erase_if(arriving, [&](const Ptr& transfer) {
       if (!ended(transfer)) return false;
       arrivals[static_cast<std::size_t>(transfer->peer)] = std::move(transfer->bytes);
@@ -165,7 +169,7 @@ std::string MpiRendezvous::lead(const std::string& arrival, const std::string& p
   std::string verdict = conclude(arrivals, purpose, deadline);
 
   std::vector<Ptr> leaving;
-  for (int rank = 1; rank < size_; ++rank) leaving.push_back(send(verdict, rank, verdict_tag));
+  for (int rank = 1; rank < size_; ++rank) leaving.push_back(send(verdict, rank, mpi_tags::verdict));
   const bool told = until(*runtime_, Deadline::in(grace), [&] {
     std::erase_if(leaving, [&](const Ptr& transfer) { return ended(transfer); });
     return leaving.empty();
@@ -178,10 +182,10 @@ std::string MpiRendezvous::lead(const std::string& arrival, const std::string& p
 }
 
 std::string MpiRendezvous::follow(const std::string& arrival, const std::string& purpose, Deadline deadline) {
-  const Ptr sent = send(arrival, 0, arrival_tag);
+  const Ptr sent = send(arrival, 0, mpi_tags::arrival);
   Ptr answer;
   const bool told = until(*runtime_, later(deadline, grace), [&] {
-    if (answer == nullptr) answer = receive(0, verdict_tag);
+    if (answer == nullptr) answer = receive(0, mpi_tags::verdict);
     return answer != nullptr && ended(answer) && ended(sent);
   });
   if (told) return std::move(answer->bytes);

@@ -27,6 +27,7 @@ class MpiRendezvous final : public Rendezvous {
   /// Lives as long as this object. Use it while holding runtime()->enter(); errors are returned, not fatal.
   MPI_Comm communicator() const { return communicator_; }
   const std::shared_ptr<MpiRuntime>& runtime() const { return runtime_; }
+  int largest_tag() const { return largest_tag_; }
 
  private:
   struct Adopt {};
@@ -49,6 +50,7 @@ class MpiRendezvous final : public Rendezvous {
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  int largest_tag_ = 32767;  // what MPI promises at least
   bool failed_ = false;
 };
 

@@ -35,11 +35,13 @@
 #include <vector>
 
 #include "weft/collectives/algorithm.hpp"
+#include "weft/collectives/flight_recorder.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/topology.hpp"
 #include "weft/collectives/work.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/core/buffer.hpp"
+#include "weft/core/error.hpp"
 #include "weft/core/stream.hpp"
 #include "weft/core/trace.hpp"
 
@@ -98,6 +100,16 @@ class Communicator {
   /// The ranks that name the same color, ordered by key and then rank; nobody for no color. Collective over
   /// all ranks, blocks the host. @throws Error (timeout) naming the ranks that do not take part
   std::optional<Communicator> split(std::optional<int> color, int key = 0);
+
+  /// For whoever cannot go on: later operations fail with `error`, and so do the others' as soon as they wait
+  /// for this rank, instead of at their deadline. @param error what ended it, for everybody to read
+  void give_up(const Error& error) noexcept;
+  /// From then on, waiting so long for another rank is logged, once an operation, with who it is for: a rank
+  /// that is slow is no error before the timeout. 1 s where nobody says; a GradientReducer says twice the
+  /// median step, and at least 0.25 s. Of operations on host memory.
+  void slow_after(std::chrono::nanoseconds duration);
+  /// Null where there is none: of ranks that are threads.
+  std::shared_ptr<FlightRecorder> flight_recorder() const;
 
   /// Zeroed memory that this communicator's operations reach without a copy. On a CUDA device it is
   /// registered with NCCL, which makes it collective: all ranks ask for the same, in the same order. On the

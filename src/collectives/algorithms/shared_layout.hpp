@@ -78,7 +78,7 @@ struct alignas(128) Line {
   std::atomic<std::uint64_t> operation{0};  ///< number of the latest collective it has come to
   std::atomic<std::uint64_t> completed{0};  ///< it is through with every collective up to this one
   std::atomic<Presence> presence{Presence::expected};
-  char reason[160] = {};  ///< why it failed; written before `presence` says so
+  char reason[480] = {};  ///< why it failed; written before `presence` says so
   Card cards[slots];
   std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued
   Posted posted[slots];

@@ -2,16 +2,13 @@
 
 #include <numeric>
 
+#include "collectives/backends/mpi_board.hpp"
 #include "collectives/backends/mpi_exchange.hpp"
 #include "collectives/backends/mpi_library.hpp"
+#include "collectives/backends/mpi_tags.hpp"
 
 namespace weft::detail {
 namespace {
-
-// Collectives of one communicator follow each other and MPI keeps the order of a pair, so tags only tell the
-// stages of one apart and guard against programs that go astray; the smallest limit MPI promises is 32767.
-constexpr int collective_tags = 16384;
-constexpr int transfer_tag = collective_tags * exchange_stages - 1;
 
 class MpiBackend final : public Backend {
  public:
@@ -22,6 +19,10 @@ class MpiBackend final : public Backend {
         timeout_(timeout) {}
 
   std::string name() const override { return "host (MPI)"; }
+  Board* board() override {
+    if (!board_) board_.emplace(rendezvous_);
+    return &*board_;
+  }
   bool any_thread() const override { return rendezvous_->runtime()->any_thread(); }
 
   std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
@@ -30,10 +31,10 @@ class MpiBackend final : public Backend {
     return std::make_unique<MpiExchange>(
         peers_,
         plan_exchange(operation, algorithm, rendezvous_->rank(), rendezvous_->size(), peers_->scratch),
-        static_cast<int>(operation.number % (collective_tags - 1)) * exchange_stages, timeout_);
+        mpi_tags::of(operation, rendezvous_->largest_tag()), timeout_);
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
-    return std::make_unique<MpiExchange>(peers_, plan_exchange(transfers), transfer_tag, timeout_);
+    return std::make_unique<MpiExchange>(peers_, plan_exchange(transfers), mpi_tags::transfers, timeout_);
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
 
@@ -55,6 +56,7 @@ class MpiBackend final : public Backend {
   std::shared_ptr<MpiRendezvous> rendezvous_;
   Choices choices_;
   std::chrono::nanoseconds timeout_;
+  std::optional<MpiBoard> board_;  // of a backend that a communicator stands on
 };
 
 }  // namespace

@@ -48,6 +48,7 @@ class NodesBackend final : public Backend {
                               choices_, heap_, timeout_, timeout_);
   }
   std::string explain(const Operation& operation) const override;
+  Board* board() override { return flat_->board(); }
   std::uint64_t network_bytes() const override { return rail_->network_bytes() + flat_->network_bytes(); }
   void give_up(const std::string& reason) noexcept override {
     local_->give_up(reason);

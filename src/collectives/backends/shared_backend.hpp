@@ -59,6 +59,11 @@ class SharedBackend : public Backend {
     return explain_shared(operation, ground_->size());
   }
   bool overlaps() const override { return true; }
+  std::string late(std::uint64_t number) const override {
+    return ground_->missing([&](int other) {
+      return ground_->line(other).operation.load(std::memory_order_relaxed) >= number;
+    });
+  }
   Bulletin* bulletin() override { return &bulletin_; }
   void give_up(const std::string& reason) noexcept override { ground_->give_up(reason); }
 

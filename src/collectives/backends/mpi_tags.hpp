@@ -1,0 +1,33 @@
+#pragma once
+// Who uses which tags of weft's MPI communicators.
+//
+// The tag of a collective is made of all that ranks must agree on. So operations that differ never take each
+// other's data: both sides wait, say on the board what they wait in, and hear that they disagree.
+
+#include "collectives/algorithms/exchange.hpp"
+#include "collectives/backend.hpp"
+
+namespace weft::detail::mpi_tags {
+
+inline constexpr int board = 0;
+inline constexpr int arrival = 1;  ///< of a rendezvous
+inline constexpr int verdict = 2;
+inline constexpr int transfers = 3;
+inline constexpr int first_collective = 4;
+
+/// Of the first stage; those of the others follow. @param most the largest tag that MPI allows
+inline int of(const Operation& operation, int most) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, a word at a time
+  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
+  add(operation.number);
+  add(static_cast<std::uint64_t>(operation.kind));
+  add(static_cast<std::uint64_t>(operation.count));
+  add(static_cast<std::uint64_t>(operation.dtype));
+  add(static_cast<std::uint64_t>(operation.op));
+  add(static_cast<std::uint64_t>(operation.root));
+  hash ^= hash >> 32;  // a product's low bits depend on low bits only
+  const int operations = (most - first_collective) / exchange_stages;
+  return first_collective + static_cast<int>(hash % static_cast<std::uint64_t>(operations)) * exchange_stages;
+}
+
+}  // namespace weft::detail::mpi_tags

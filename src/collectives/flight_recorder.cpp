@@ -1,0 +1,141 @@
+#include "weft/collectives/flight_recorder.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/json_string.hpp"
+#include "weft/core/log.hpp"
+
+namespace weft {
+namespace {
+
+using detail::json_string;
+
+template <class Clock>
+std::int64_t now() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string list(const std::vector<std::weak_ptr<const FlightNote>>& notes) {
+  std::string result = "[";
+  for (const auto& one : notes) {
+    if (const auto note = one.lock()) result += (result.size() > 1 ? ",\n" : "") + note->json();
+  }
+  return result + "]";
+}
+
+// A signal is the process's, and so is the list of who hears it.
+std::mutex all_mutex;
+std::vector<FlightRecorder*> all;
+int signalled = -1;
+
+void write_all() {
+  const std::lock_guard lock(all_mutex);
+  for (FlightRecorder* one : all) one->dump("signal");
+}
+
+void on_signal(int) {
+  const int saved = errno;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(signalled, &one, sizeof(one));
+  errno = saved;
+}
+
+}  // namespace
+
+FlightRecorder::FlightRecorder(int rank, int size, std::string folder)
+    : rank_(rank), size_(size), folder_(std::move(folder)) {
+  const std::lock_guard lock(all_mutex);
+  all.push_back(this);
+}
+
+FlightRecorder::~FlightRecorder() {
+  const std::lock_guard lock(all_mutex);
+  std::erase(all, this);
+}
+
+void FlightRecorder::raised(const Error& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!raised_) raised_.emplace(error, now<std::chrono::steady_clock>());
+}
+
+void FlightRecorder::add(std::weak_ptr<const FlightNote> note) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(notes_, [](const auto& one) { return one.expired(); });
+  notes_.push_back(std::move(note));
+}
+
+void FlightRecorder::add_communicator(std::weak_ptr<const FlightNote> operations) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(communicators_, [](const auto& one) { return one.expired(); });
+  communicators_.push_back(std::move(operations));
+}
+
+std::string FlightRecorder::json(std::string_view reason) const {
+  const std::lock_guard lock(mutex_);
+  std::ostringstream out;
+  out << R"({"weft_flight":1,"rank":)" << rank_ << ",\"size\":" << size_
+      << ",\"host\":" << json_string(host_name()) << ",\"pid\":" << getpid()
+      << ",\"reason\":" << json_string(reason)
+      << ",\n\"clock\":{\"steady_ns\":" << now<std::chrono::steady_clock>()
+      << ",\"wall_ns\":" << now<std::chrono::system_clock>() << "},\n";
+  if (raised_) {
+    const ErrorContext& context = raised_->error.context();
+    out << "\"error\":{\"kind\":" << json_string(name(raised_->error.kind()))
+        << ",\"message\":" << json_string(raised_->error.problem())
+        << ",\"operation\":" << json_string(context.operation) << ",\"number\":" << context.number
+        << ",\"at_ns\":" << raised_->at << "},\n";
+  }
+  out << "\"progress\":" << list(notes_) << ",\n\"communicators\":" << list(communicators_) << "}\n";
+  return std::move(out).str();
+}
+
+void FlightRecorder::dump(std::string_view reason) noexcept {
+  if (folder_.empty()) return;
+  try {
+    const std::lock_guard lock(writing_);
+    std::filesystem::create_directories(folder_);
+    const std::string path = text(folder_, "/rank-", rank_, ".json");
+    std::ofstream file(path + ".part");
+    file << json(reason);
+    file.close();
+    if (!file) throw system_error(text("cannot write ", path, ".part"));
+    std::filesystem::rename(path + ".part", path);
+    log::warn(text("rank ", rank_, ": flight record in ", path, "; weft-report flight ", folder_,
+                   " says which rank held the others up"));
+  } catch (const std::exception& error) {
+    log::warn(text("rank ", rank_, ": no flight record: ", error.what()));
+  }
+}
+
+void FlightRecorder::dump_on_sigusr2() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    signalled = eventfd(0, EFD_CLOEXEC);
+    if (signalled < 0) throw system_error("cannot make an event for SIGUSR2");
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    if (sigaction(SIGUSR2, &action, nullptr) != 0) throw system_error("cannot handle SIGUSR2");
+    // For as long as the process lives; a handler itself may hardly do anything.
+    std::thread([] {
+      std::uint64_t count = 0;
+      while (read(signalled, &count, sizeof(count)) == sizeof(count) || errno == EINTR) write_all();
+    }).detach();
+  });
+}
+
+}  // namespace weft

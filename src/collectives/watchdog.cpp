@@ -1,0 +1,105 @@
+#include "collectives/watchdog.hpp"
+
+#include <sstream>
+
+namespace weft::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_every = 5ms;
+// An operation that waits longer is worth a message to everybody. Well below what a person notices.
+constexpr auto say_after = 250ms;
+
+constexpr std::string_view waits = "waits";
+constexpr std::string_view gave_up = "gave up";
+
+std::string said(const Operation& operation) {
+  return text(waits, '\n', operation.number, ' ', static_cast<int>(operation.kind), ' ', operation.count, ' ',
+              static_cast<int>(operation.dtype), ' ', static_cast<int>(operation.op), ' ', operation.root);
+}
+
+Operation heard(std::istringstream& in) {
+  Operation operation;
+  int kind = 0;
+  int dtype = 0;
+  int op = 0;
+  if (!(in >> operation.number >> kind >> operation.count >> dtype >> op >> operation.root))
+    throw Error(ErrorKind::internal, text("a rank says it waits in '", in.str(), "'"));
+  operation.kind = static_cast<Collective>(kind);
+  operation.dtype = static_cast<DataType>(dtype);
+  operation.op = static_cast<ReduceOp>(op);
+  return operation;
+}
+
+}  // namespace
+
+void Watchdog::look(const std::optional<Operation>& mine, Clock::time_point since) {
+  const auto now = Clock::now();
+  auto next = next_look_.load(std::memory_order_relaxed);
+  if (now.time_since_epoch().count() < next ||
+      !next_look_.compare_exchange_strong(next, (now + look_every).time_since_epoch().count()))
+    return;
+  const std::lock_guard lock(mutex_);
+  for (const Board::Word& word : board_.collect()) read(word);
+  for (const auto& [rank, theirs] : waiting_) compare(rank, theirs);
+  if (!mine || now - since < say_after || mine->number <= posted_) return;
+  posted_ = mine->number;
+  board_.post(said(*mine));
+}
+
+void Watchdog::read(const Board::Word& word) {
+  std::istringstream in(word.word);
+  std::string what;
+  std::getline(in, what);
+  if (what == waits) {
+    waiting_[word.rank] = heard(in);
+    return;
+  }
+  int kind = 0;
+  std::string problem;
+  in >> kind;
+  in.ignore();
+  std::getline(in, problem);
+  // A mismatch has two sides, and says so itself; with anything else, that rank began.
+  const bool is_mutual = static_cast<ErrorKind>(kind) == ErrorKind::mismatch;
+  throw Error(is_mutual ? ErrorKind::mismatch : ErrorKind::peer_lost,
+              is_mutual ? problem : text("rank ", word.rank, " failed: ", problem),
+              "its own message says more");
+}
+
+void Watchdog::compare(int rank, const Operation& theirs) const {
+  const auto mine = log_.find(theirs.number);
+  if (!mine || mine->agrees_with(theirs)) return;
+  const bool they_first = rank < rank_;
+  const auto described = [](int one, const Operation& operation) {
+    return text("rank ", one, " issued ", operation.text());
+  };
+  const std::string first = they_first ? described(rank, theirs) : described(rank_, *mine);
+  const std::string second = they_first ? described(rank_, *mine) : described(rank, theirs);
+  throw Error(ErrorKind::mismatch, text("ranks disagree: ", first, ", ", second),
+              "issue the same operations in the same order on every rank");
+}
+
+std::string Watchdog::late(std::uint64_t number, int ranks, Clock::time_point since) {
+  std::string names;
+  if (Clock::now() - since < 2 * say_after) return names;
+  const std::lock_guard lock(mutex_);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto said = waiting_.find(rank);
+    if (rank == rank_ || (said != waiting_.end() && said->second.number >= number)) continue;
+    names += text(names.empty() ? "rank " : ", rank ", rank);
+  }
+  return names;
+}
+
+void Watchdog::give_up(const Error& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(has_given_up_, true)) return;
+  try {
+    board_.post(text(gave_up, '\n', static_cast<int>(error.kind()), ' ', error.problem()));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the others hear at their deadline
+  }
+}
+
+}  // namespace weft::detail
