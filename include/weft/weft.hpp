@@ -1,6 +1,7 @@
 #pragma once
 // Everything a trainer includes.
 
+#include "weft/collectives/clock.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/core/buffer.hpp"

@@ -1,9 +1,10 @@
 #include "gradient/agreement.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <sstream>
+
+#include "gradient/fnv.hpp"
 
 namespace weft::detail {
 namespace {
@@ -56,25 +57,40 @@ std::string difference(const std::vector<std::string>& first, const std::vector<
               "build the same model on every rank", {comm.rank(), "GradientReducer", 0});
 }
 
+std::vector<std::int64_t> hashes(Communicator& comm, std::int64_t mine) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
+  Stream stream;
+  comm.all_gather(ConstView(std::span<const std::int64_t>(&mine, 1)), View(std::span(all)), stream).wait();
+  return all;
+}
+
+std::optional<int> first_that_differs(const std::vector<std::int64_t>& all) {
+  const auto other = std::ranges::find_if(all, [&](std::int64_t one) { return one != all.front(); });
+  if (other == all.end()) return std::nullopt;
+  return static_cast<int>(other - all.begin());
+}
+
 }  // namespace
 
-void agree_on(Communicator& comm, const BucketPlan& plan) {
-  constexpr std::int64_t words = 2;
-  const std::array<std::int64_t, words> mine{static_cast<std::int64_t>(plan.layout().hash()),
-                                             static_cast<std::int64_t>(plan.hash())};
-  std::vector<std::int64_t> all(static_cast<std::size_t>(words * comm.size()));
-  Stream stream;
-  comm.all_gather(ConstView(std::span(mine)), View(std::span(all)), stream).wait();
-  std::optional<int> other_plan;
-  for (int rank = comm.size() - 1; rank > 0; --rank) {
-    if (all[static_cast<std::size_t>(words * rank + 1)] != all[1]) other_plan = rank;
-  }
-  for (int rank = 1; rank < comm.size(); ++rank) {
-    if (all[static_cast<std::size_t>(words * rank)] != all[0]) tell_difference(comm, plan.layout(), rank);
-  }
-  if (!other_plan) return;
+void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options) {
+  const auto options_hash = static_cast<std::int64_t>(Fnv().add(options).value());
+  const auto layouts = hashes(comm, static_cast<std::int64_t>(layout.hash()));
+  const auto all_options = hashes(comm, options_hash);
+  if (const auto other = first_that_differs(layouts)) tell_difference(comm, layout, *other);
+  const auto other = first_that_differs(all_options);
+  if (!other) return;
+  const std::string first = broadcast(comm, comm.rank() == 0 ? options : "", 0);
+  const std::string second = broadcast(comm, comm.rank() == *other ? options : "", *other);
   throw Error(ErrorKind::mismatch,
-              text("ranks 0 and ", *other_plan, " plan different buckets for the same parameters"),
+              text("ranks have different ReducerOptions: rank 0 ", first, "; rank ", *other, " ", second),
+              "use the same options on every rank", {comm.rank(), "GradientReducer", 0});
+}
+
+void agree_on(Communicator& comm, const BucketPlan& plan) {
+  const auto other = first_that_differs(hashes(comm, static_cast<std::int64_t>(plan.hash())));
+  if (!other) return;
+  throw Error(ErrorKind::mismatch,
+              text("ranks 0 and ", *other, " plan different buckets for the same parameters"),
               "use the same bucket_bytes on every rank", {comm.rank(), "GradientReducer", 0});
 }
 

@@ -1,13 +1,17 @@
 #pragma once
 // Whether all ranks train the same model in the same buckets.
 
+#include <string>
+
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bucket_plan.hpp"
 
 namespace weft::detail {
 
-/// Costs one small all_gather; what differs would hang or mix gradients later. Collective. @throws Error
-/// (mismatch), with the same words on every rank, naming two ranks and the first parameter that differs
+/// Both cost one small all_gather; what differs would hang or mix gradients later. Collective. @throws Error
+/// (mismatch), with the same words on every rank, naming two ranks and what differs: the first parameter,
+/// or the options, which `options` describes
+void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options);
 void agree_on(Communicator& comm, const BucketPlan& plan);
 
 }  // namespace weft::detail

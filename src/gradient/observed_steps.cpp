@@ -8,10 +8,7 @@
 namespace weft::detail {
 
 ObservedSteps::ObservedSteps(const BucketPlan& plan)
-    : buckets_(plan.buckets().size()),
-      ready_at_(static_cast<std::size_t>(plan.layout().parameters())),
-      ready_sum_(ready_at_.size()),
-      took_(static_cast<std::size_t>(counted) * buckets_) {}
+    : ready_at_(static_cast<std::size_t>(plan.layout().parameters())), ready_sum_(ready_at_.size()) {}
 
 void ObservedSteps::begin_step() {
   if (counts()) {
@@ -21,22 +18,30 @@ void ObservedSteps::begin_step() {
   step_begin_ = Clock::now();
 }
 
-BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan, const Stream& wire) const {
+BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan, const StepClock& clock,
+                                     const Stream& wire) const {
   Stream stream;
   BackwardProfile agreed{ready_sum_, {}};
   for (std::size_t i = 0; i < ready_at_.size(); ++i)
     agreed.ready_seconds[i] = (ready_sum_[i] + ready_at_[i]) / counted;
   comm.all_reduce(View(std::span(agreed.ready_seconds)), ReduceOp::max, stream).wait();
-  std::vector<double> took = took_;
+  std::vector<double> took(plan.buckets().size());
+  for (std::size_t back = 0; back < counted; ++back) {
+    const StepClock::Step& step = clock.before(back);
+    Clock::time_point before_ended{};
+    for (std::size_t bucket = 0; bucket < took.size(); ++bucket) {
+      const auto& [ready, ended, wait_begin, wait_end] = step.buckets[bucket];
+      took[bucket] += std::chrono::duration<double>(ended - std::max(ready, before_ended)).count() / counted;
+      before_ended = ended;
+    }
+  }
   comm.all_reduce(View(std::span(took)), ReduceOp::avg, stream).wait();
 
   std::vector<LinkModel::Sample> samples;
-  for (std::size_t bucket = 0; bucket < buckets_; ++bucket) {
+  for (std::size_t bucket = 0; bucket < took.size(); ++bucket) {
     const auto bytes = static_cast<double>(plan.buckets()[bucket].count()) *
                        static_cast<double>(size_of(plan.layout().dtype()));
-    double seconds = 0;
-    for (std::size_t step = 0; step < counted; ++step) seconds += took[step * buckets_ + bucket] / counted;
-    samples.push_back({bytes, std::max(seconds, 1e-9)});
+    samples.push_back({bytes, std::max(took[bucket], 1e-9)});
   }
   const auto differs = [&](const LinkModel::Sample& one) { return one.bytes != samples.front().bytes; };
   if (std::ranges::none_of(samples, differs)) samples.push_back({0, measure_latency(comm, wire)});

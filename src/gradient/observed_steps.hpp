@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "gradient/step_clock.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bucket_planner.hpp"
 
@@ -22,40 +23,28 @@ class ObservedSteps {
   void ready(ParamId id) {
     ready_at_[index(id)] = std::chrono::duration<double>(Clock::now() - step_begin_).count();
   }
-  /// Whether the step under way counts. The first does not: nothing is warm then.
-  bool counts() const { return steps_ > 1; }
-  /// A place for the time that a bucket takes in the step under way, if that counts.
-  std::size_t place_of(std::size_t bucket) const {
-    return static_cast<std::size_t>(steps_ - 2) * buckets_ + bucket;
-  }
-  /// From the wire's thread, one bucket after the other. @param closed when the bucket could have left: what
-  /// it waits for after that and after the one before it, a turn on a core too, is the link's doing
-  void ended(std::size_t place, Clock::time_point closed) {
-    const auto now = Clock::now();
-    took_[place] = std::chrono::duration<double>(now - std::max(closed, last_end_)).count();
-    last_end_ = now;
-  }
-
   /// Whether the steps so far say enough.
-  bool enough() const { return steps_ > counted; }
+  bool enough() const { return steps_ > static_cast<int>(counted); }
 
   /// Ready times and the link as all ranks have seen them: a gradient is ready when the last rank has it, and
   /// a bucket takes what it takes a rank in the mean, over the steps that count. So waiting for ranks that
   /// are late, or for a core, is a part of every bucket's latency: with the shortest times instead, plans had
   /// three times the buckets and exposed more (bench/results). Collective; nothing is on the wire.
-  /// @param wire that carries buckets
-  BackwardProfile agree(Communicator& comm, const BucketPlan& plan, const Stream& wire) const;
+  /// What a bucket waits for after it could have left and after the one before it, a turn on a core too, is
+  /// the link's doing. @param clock when they were ready and there @param wire that carries buckets
+  BackwardProfile agree(Communicator& comm, const BucketPlan& plan, const StepClock& clock,
+                        const Stream& wire) const;
 
  private:
-  static constexpr int counted = 4;
+  static constexpr std::size_t counted = 4;
+
+  /// Whether the step under way counts. The first does not: nothing is warm then.
+  bool counts() const { return steps_ > 1; }
 
   Clock::time_point step_begin_{};
-  int steps_ = 0;  // begun
-  std::size_t buckets_;
+  int steps_ = 0;                  // begun
   std::vector<double> ready_at_;   // by parameter, in the step under way
   std::vector<double> ready_sum_;  // over the steps before it that count
-  Clock::time_point last_end_{};
-  std::vector<double> took_;  // by step and bucket
 };
 
 /// For the steps that are observed: small and large buckets in turn, so that both ends of the link's line are

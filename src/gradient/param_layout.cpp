@@ -1,5 +1,6 @@
 #include "weft/gradient/param_layout.hpp"
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "gradient/fnv.hpp"
@@ -12,11 +13,18 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
   if (specs_.empty()) throw Error(ErrorKind::usage, "a layout without parameters", "give at least one");
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
   std::unordered_set<std::string> names;
+  std::unordered_map<const void*, std::string> owners;
   for (const ParamSpec& spec : specs_) {
     if (spec.count <= 0)
       throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count, " elements"));
     if (!names.insert(spec.name).second)
       throw Error(ErrorKind::usage, text("two parameters are named ", spec.name));
+    const auto [owner, is_first] = owners.try_emplace(spec.storage, spec.name);
+    if (spec.storage != nullptr && !is_first) {
+      throw Error(ErrorKind::usage,
+                  text("parameters ", owner->second, " and ", spec.name, " share their storage"),
+                  "register a shared parameter once, and mark it when all its gradients are summed");
+    }
     offsets_.push_back(size_);
     size_ += (spec.count + line - 1) / line * line;
   }

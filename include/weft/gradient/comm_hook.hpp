@@ -28,8 +28,9 @@ class CommHook {
 
   virtual std::string name() const = 0;
   /// The plan whose buckets come from now on: before the first step, and again when the reducer changes to
-  /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire.
-  virtual void planned(const BucketPlan& /*plan*/) {}
+  /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire. Called on all
+  /// ranks together, so that memory of `comm` may be allocated here.
+  virtual void planned(const BucketPlan& /*plan*/, Communicator& /*comm*/) {}
   /// @param compute the stream that finished the bucket; coding may use it, at the price of delaying backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                       const Stream& wire) = 0;
@@ -42,5 +43,18 @@ class CommHook {
 
 /// One all_reduce(avg) in place, or one reduce_scatter(avg): exact.
 std::shared_ptr<CommHook> all_reduce_hook();
+
+/// `inner` on gradients in another data type, which are cast there and back on the wire's stream: hooks
+/// chain. To f32 from 16 bits, sums are exact to f32 whoever takes them, for twice the bytes; to 16 bits they
+/// are half the bytes, and between ranks of the host summed in f32 and rounded once (docs/algorithms.md; NCCL
+/// rounds at every hop). Keeps a second copy of the gradients, in `dtype`. A cast changes scales of nothing:
+/// what lies below a 16-bit type's smallest number is lost.
+std::shared_ptr<CommHook> cast_hook(DataType dtype, std::shared_ptr<CommHook> inner = all_reduce_hook());
+
+/// The mean by one binary tree over the ranks, a power of two of them, each in its place: ((0 + 1) + (2 + 3))
+/// and so on, so that two ranks sum as two pairs of four would. An all_to_all of slices, the sums, and an
+/// all_gather: the bytes of an all_reduce, and a second copy of the gradients. Buckets are multiples of the
+/// number of ranks (aligned()).
+std::shared_ptr<CommHook> tree_hook();
 
 }  // namespace weft

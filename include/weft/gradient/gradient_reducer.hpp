@@ -23,54 +23,48 @@
 //   compute.run([&] { optimizer.update(bucket.begin, bucket.end); }); });
 //
 // WRONG: reading gradient(id) right after mark_ready(id): its bucket may be on the wire. Every parameter is
-// marked once per step; twice, or never, is an Error that names it.
+// marked once per step; twice, or never, is an Error that names it, and all ranks get it: the communicator is
+// then broken.
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "weft/gradient/bad_values.hpp"
 #include "weft/gradient/bucket_planner.hpp"
-#include "weft/gradient/comm_hook.hpp"
+#include "weft/gradient/reducer_options.hpp"
+#include "weft/gradient/step_account.hpp"
 
 namespace weft {
-
-enum class Exchange { now, later };
-
-/// Where the means are after a step: on every rank, or on each rank its part of every bucket, which costs
-/// half the bytes. What follows then works on parts, and gathers what it makes of them.
-enum class Means { everywhere, sharded };
-
-struct ReducerOptions {
-  /// Not given: planned. The first steps try small and large ones; when they have shown when gradients are
-  /// ready and how long buckets take, all ranks change to the plan that exposes least (once, at a begin_step;
-  /// see bucket_planner.hpp). Where the compute thread carries the wire itself, and on a device, nothing is
-  /// planned: 1 MiB within a node, where a bucket that is reduced at once is still in the cache, 25 MiB
-  /// between nodes.
-  std::optional<std::size_t> bucket_bytes{};
-  std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
-  Means means = Means::everywhere;
-  /// Default: comm.progress_stream(), or a lane for every bucket where that stream is an inline one.
-  std::optional<Stream> wire{};
-};
 
 /// Submits work on one reduced bucket to the stream that finish_step was given. Not called for
 /// Exchange::later.
 using BucketConsumer = std::function<void(const Bucket&)>;
 
 namespace detail {
+class BadValueWatch;
+class BlockSquares;
+class FixedParts;
 class ObservedSteps;
-}
+class ReadyNote;
+class ReadyTracker;
+class RestOfRanks;
+class StepClock;
+class UsedParameters;
+class Wire;
+}  // namespace detail
 
 class GradientReducer {
  public:
-  /// Collective. @throws Error (mismatch) naming two ranks whose layouts or plans differ
+  /// Collective. @throws Error (mismatch) naming two ranks whose layouts, options or plans differ
   GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
+  ~GradientReducer();
+  GradientReducer(GradientReducer&&) noexcept;
 
-  const ParamLayout& layout() const { return layout_; }
+  const ParamLayout& layout() const { return *layout_; }
   /// May change at a begin_step; its buckets stay valid as long as the reducer.
-  const BucketPlan& plan() const { return plan_; }
+  const BucketPlan& plan() const { return *plan_; }
   /// What the plan was made from, once it was.
   const std::optional<BackwardProfile>& profile() const { return profile_; }
   /// The arena, of the layout.
@@ -82,63 +76,89 @@ class GradientReducer {
 
   /// @throws Error (usage) when the step before was not finished, naming parameters that were not marked
   void begin_step(Exchange exchange = Exchange::now);
-  /// Whether this micro-step adds to gradients of earlier ones.
-  bool accumulating() const { return micro_steps_ > 1; }
+  /// Whether this micro-step adds to gradients of earlier ones. Not with fixed_parts: the reducer adds.
+  bool accumulating() const { return micro_steps_ > 1 && !parts_; }
   /// The gradient is complete once `stream` gets here. @throws Error (usage) outside a step, or when marked
   /// before
   void mark_ready(ParamId id, const Stream& stream);
+  /// The same of a gradient that lies elsewhere, which `stream` copies into the arena, or adds while
+  /// accumulating(). @throws Error (usage), on every rank, when it has another shape or data type than the
+  /// layout says
+  void mark_ready(ParamId id, ConstView gradient, const Stream& stream);
   /// Progresses communication on an inline wire; mark_ready does so too. Worth a call between two kernels of
   /// a backward pass: the sooner a bucket is reduced, the more of it is still in the cache.
   void poll();
   /// Later work of `stream` sees the means. @throws Error (usage) naming the parameters that were never
-  /// marked
+  /// marked, unless options say what that means
   void finish_step(Stream stream) { finish_step(std::move(stream), nullptr); }
   /// As above, and as soon as `stream` has waited for one bucket it goes on with what `consume` submits for
   /// it, in plan order: an optimizer then works on the first buckets while the last are under way, and a rank
   /// that is early waits only for what it needs next.
   void finish_step(Stream stream, const BucketConsumer& consume);
+  /// For a rank that has no more batches: takes part in the others' steps, with gradients of zero, until no
+  /// rank has any. `each` is called after each of these steps, when `stream` has the means: an optimizer that
+  /// takes the same step keeps parameters equal. Collective at the end: every rank calls it. Blocks.
+  void join(Stream stream, const std::function<void()>& each = nullptr);
+
+  /// Whether any rank had a gradient of it in the last step that was exchanged. Blocks until that is known.
+  bool used(ParamId id);
+  /// With count_bad_values, of the last step that was exchanged: the ranks that brought NaN or infinite
+  /// values. Waits for all ranks to finish it; the next begin_step does so, too, and logs what is this
+  /// rank's.
+  const std::vector<BadValues>& bad_values();
+  /// With norm_block, once finish_step's stream has the means: sums of squares, f64, by block of the flat
+  /// space, where the gradients are. Sharded, zero for blocks of other ranks: an all_reduce(sum) is exact.
+  ConstView squares() const;
 
   /// Seconds that compute streams have waited for communication so far: waiting in finish_step, and on an
   /// inline wire the communication carried out within mark_ready. Of a device, what it has passed so far.
   double exposed_seconds() const;
+  /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127. Of
+  /// compute streams of the host. Collective, between steps; blocks.
+  std::vector<StepAccount> account();
 
  private:
-  class Wire;
-  class Join;
-
-  /// So that every rank's part of a bucket is whole cache lines.
   BucketPlan divisible(BucketPlan plan) const;
+  BucketPlan first_plan(const std::optional<std::size_t>& bucket_bytes) const;
   void adopt(BucketPlan plan);
   void plan_from_what_was_seen();
+  void open_step(Exchange exchange, bool has_batch);
+  void watch_for_slow_ranks();
+  void expect_known(ParamId id) const;
+  void expect_unmarked(ParamId id, const Stream& stream);
+  void mark(ParamId id, const Stream& stream);
+  void mark_unused(ParamId id, const Stream& stream);
   void launch_closed_buckets(const Stream& stream);
   void launch(std::size_t bucket, const Stream& stream);
-  void join(Stream& stream, Event reduced);
-  [[noreturn]] void refuse_unmarked(const char* call) const;
+  void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
+  void join(Stream& stream, std::size_t bucket, Event reduced);
+  void settle_unmarked(const Stream& stream);
+  [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
+  void expect_finished(const char* call);
 
   Communicator comm_;
-  Means means_;
-  ParamLayout layout_;  // work on streams reads it while a plan changes
-  std::shared_ptr<Wire> wire_;
+  ReducerOptions options_;
+  std::unique_ptr<const ParamLayout> layout_;  // stays where it is: work on streams reads it
+  std::shared_ptr<detail::Wire> wire_;
   bool is_planned_;  // from what the first steps show
-  BucketPlan plan_;
-  std::optional<BucketPlan> first_plan_;  // consumers may still hold its buckets
+  std::unique_ptr<BucketPlan> plan_;
+  std::unique_ptr<BucketPlan> first_plan_;  // consumers may still hold its buckets
   std::optional<BackwardProfile> profile_;
-  std::shared_ptr<detail::ObservedSteps> observed_;  // until there is a plan
   std::shared_ptr<CommHook> hook_;
   Buffer arena_;
+  std::shared_ptr<detail::ReadyTracker> ready_;
+  std::shared_ptr<detail::ReadyNote> note_;  // of the flight record
+  std::unique_ptr<detail::StepClock> clock_;
+  std::unique_ptr<detail::ObservedSteps> observed_;  // until there is a plan
+  std::unique_ptr<detail::UsedParameters> used_;
+  // Null where the options ask for none.
+  std::unique_ptr<detail::FixedParts> parts_;
+  std::unique_ptr<detail::RestOfRanks> rest_;
+  std::unique_ptr<detail::BadValueWatch> bad_values_;
+  std::unique_ptr<detail::BlockSquares> squares_;
 
-  struct Buckets {
-    std::size_t first = 0;
-    std::size_t last = 0;  // the same, but for a parameter that is divided
-  };
-  std::vector<Buckets> buckets_of_;             // by parameter
-  std::vector<std::uint64_t> marked_in_;        // by parameter: the last micro-step it was marked in
-  std::vector<std::size_t> unmarked_;           // by bucket: parameters still to come
-  std::vector<std::vector<Stream>> producers_;  // by bucket: streams that wrote into it this step
-  std::vector<Event> reduced_;                  // by bucket
-  std::uint64_t step_ = 0;                      // micro-steps begun
-  int micro_steps_ = 0;                         // of the gradients in the arena
-  int marked_ = 0;
+  std::vector<Event> reduced_;  // by bucket
+  int micro_steps_ = 0;         // of the gradients in the arena
   std::size_t next_bucket_ = 0;
   bool open_ = false;
   Exchange exchange_ = Exchange::now;

@@ -27,18 +27,23 @@ constexpr std::size_t index(ParamId id) {
 struct ParamSpec {
   std::string name;
   std::int64_t count = 0;  ///< elements
+  /// Where its values are, if that is to be checked; not a part of the layout.
+  const void* storage = nullptr;
 };
 
 class ParamLayout {
  public:
-  /// @throws Error (usage) when there are no parameters, one is empty, or two have the same name
+  /// @throws Error (usage) when there are no parameters, one is empty, or two have the same name or storage
   ParamLayout(DataType dtype, std::vector<ParamSpec> parameters);
 
-  /// From any range of things with a `name` and a `count`.
+  /// From any range of things with a `name` and a `count`, and perhaps a pointer `data`.
   template <class Range>
   static ParamLayout of(const Range& parameters, DataType dtype = DataType::f32) {
     std::vector<ParamSpec> specs;
-    for (const auto& one : parameters) specs.push_back({one.name, static_cast<std::int64_t>(one.count)});
+    for (const auto& one : parameters) {
+      specs.push_back({one.name, static_cast<std::int64_t>(one.count)});
+      if constexpr (requires { static_cast<const void*>(one.data); }) specs.back().storage = one.data;
+    }
     return ParamLayout(dtype, std::move(specs));
   }
 

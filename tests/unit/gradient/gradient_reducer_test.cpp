@@ -189,7 +189,7 @@ TEST(GradientReducer, ShardedMeansAreEachRanksPartOfTheSame) {
 /// Reduces as ever, and sees to it that buckets are those of the plan that it was told last.
 struct PlanWatcher final : CommHook {
   std::string name() const override { return "watcher"; }
-  void planned(const BucketPlan& plan) override {
+  void planned(const BucketPlan& plan, Communicator&) override {
     ++plans;
     buckets = plan.buckets();
   }
@@ -365,22 +365,33 @@ TEST(GradientReducer, TwoRanksAreBitwiseOneRankThatAccumulatesTheirParts) {
 }
 
 TEST(GradientReducer, NamesParametersMarkedTwiceNeverOrOutsideAStep) {
-  GradientReducer reducer(self(), layout);
   Stream compute;
+  const auto in_a_step = [&](const auto& body) {
+    GradientReducer reducer(self(), layout);
+    reducer.begin_step();
+    reducer.mark_ready(ParamId{2}, compute);
+    body(reducer);
+  };
   test::expect_error(ErrorKind::usage, {"bias", "outside a step"},
-                     [&] { reducer.mark_ready(ParamId{2}, compute); });
-  reducer.begin_step();
-  reducer.mark_ready(ParamId{2}, compute);
-  test::expect_error(ErrorKind::usage, {"bias", "twice"}, [&] { reducer.mark_ready(ParamId{2}, compute); });
-  test::expect_error(ErrorKind::usage, {"3 of 4", "embedding, weight, head"},
-                     [&] { reducer.finish_step(compute); });
-  test::expect_error(ErrorKind::usage, {"3 of 4", "begin_step before finish_step"},
-                     [&] { reducer.begin_step(); });
-  test::expect_error(ErrorKind::usage, {"parameter 9 of 4"},
-                     [&] { reducer.mark_ready(ParamId{9}, compute); });
-  for (const int parameter : {0, 1, 3}) reducer.mark_ready(ParamId{parameter}, compute);
-  reducer.finish_step(compute);
-  test::expect_error(ErrorKind::usage, {"no step is open"}, [&] { reducer.finish_step(compute); });
+                     [&] { GradientReducer(self(), layout).mark_ready(ParamId{2}, compute); });
+  in_a_step([&](GradientReducer& reducer) {
+    test::expect_error(ErrorKind::usage, {"bias", "twice"}, [&] { reducer.mark_ready(ParamId{2}, compute); });
+  });
+  in_a_step([&](GradientReducer& reducer) {
+    test::expect_error(ErrorKind::usage, {"3 of 4", "embedding, weight, head"},
+                       [&] { reducer.finish_step(compute); });
+  });
+  in_a_step([&](GradientReducer& reducer) {
+    test::expect_error(ErrorKind::usage, {"3 of 4", "begin_step before finish_step"},
+                       [&] { reducer.begin_step(); });
+  });
+  in_a_step([&](GradientReducer& reducer) {
+    test::expect_error(ErrorKind::usage, {"parameter 9 of 4"},
+                       [&] { reducer.mark_ready(ParamId{9}, compute); });
+    for (const int parameter : {0, 1, 3}) reducer.mark_ready(ParamId{parameter}, compute);
+    reducer.finish_step(compute);
+    test::expect_error(ErrorKind::usage, {"no step is open"}, [&] { reducer.finish_step(compute); });
+  });
 }
 
 TEST(GradientReducer, RanksWithDifferentModelsOrPlansAreNamedAtOnce) {

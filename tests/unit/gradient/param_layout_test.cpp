@@ -30,5 +30,22 @@ TEST(ParamLayout, RefusesWhatIsNoModel) {
   test::expect_error(ErrorKind::usage, {"named a"}, [] { ParamLayout(DataType::f32, {{"a", 1}, {"a", 2}}); });
 }
 
+TEST(ParamLayout, ParametersThatShareStorageAreRefused) {
+  struct Tensor {
+    std::string name;
+    std::int64_t count;
+    const float* data;
+  };
+  const std::vector<float> tied(10);
+  const std::vector<float> own(10);
+  using Tensors = std::vector<Tensor>;
+  EXPECT_EQ(ParamLayout::of(Tensors{{"embedding", 10, tied.data()}, {"norm", 10, own.data()}}).parameters(),
+            2);
+  test::expect_error(ErrorKind::usage, {"embedding and head share their storage", "once"}, [&] {
+    ParamLayout::of(
+        Tensors{{"embedding", 10, tied.data()}, {"norm", 10, own.data()}, {"head", 10, tied.data()}});
+  });
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,0 +1,42 @@
+#pragma once
+// Counts NaN and infinite values in gradients before they are summed, and tells all ranks.
+
+#include <vector>
+
+#include "weft/collectives/communicator.hpp"
+#include "weft/gradient/bad_values.hpp"
+#include "weft/gradient/bucket_plan.hpp"
+
+namespace weft::detail {
+
+class BadValueWatch {
+ public:
+  BadValueWatch(const ParamLayout& layout, Device device);
+
+  /// @param zero stream that goes before what count() submits
+  void begin_step(std::uint64_t step, const Stream& zero);
+  /// What `arena` holds of a bucket when `lane` gets here.
+  void count(const Bucket& bucket, ConstView arena, const Stream& lane);
+  /// All is counted when `counted` are done. Collective; does not block.
+  void tell(Communicator& comm, const std::vector<Event>& counted);
+  /// Of the last step that was told; waits for it. A rank's own are logged, once.
+  const std::vector<BadValues>& found();
+
+ private:
+  void summarize();
+
+  const ParamLayout& layout_;
+  Buffer counts_;  // i64: NaN and infinite values by parameter, where the gradients are
+  std::vector<std::int64_t> here_;
+  std::vector<std::int64_t> mine_;
+  std::vector<std::int64_t> all_;
+  Stream fetch_;  // of the device
+  Stream host_;
+  Work told_;
+  int rank_ = 0;
+  bool is_read_ = true;
+  std::uint64_t step_ = 0;
+  std::vector<BadValues> found_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,56 @@
+#pragma once
+// Which gradients of a step are there, and which buckets wait for which.
+//
+// One thread uses it; another may ask for missing() at any time, for the flight record.
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/core/stream.hpp"
+#include "weft/gradient/bucket_plan.hpp"
+
+namespace weft::detail {
+
+class ReadyTracker {
+ public:
+  /// The buckets that a parameter is in: one, but for a parameter that is divided.
+  struct Buckets {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+
+  explicit ReadyTracker(const ParamLayout& layout);
+
+  /// Between steps.
+  void adopt(const BucketPlan& plan);
+  void begin_step();
+  /// Steps begun.
+  std::uint64_t step() const { return step_.load(std::memory_order_relaxed); }
+
+  bool knows(ParamId id) const { return index(id) < buckets_of_.size(); }
+  bool is_marked(ParamId id) const { return marked_in_[index(id)].load(std::memory_order_relaxed) == step(); }
+  void mark(ParamId id, const Stream& stream);
+  bool all_marked() const { return marked_ == buckets_of_.size(); }
+  bool any_marked() const { return marked_ > 0; }
+  bool is_closed(std::size_t bucket) const { return unmarked_[bucket] == 0; }
+  /// The streams that wrote into a bucket in this step.
+  const std::vector<Stream>& producers(std::size_t bucket) const { return producers_[bucket]; }
+
+  /// In the order of registration; any thread.
+  std::vector<ParamId> missing() const;
+  /// "3 of 8 parameters were never marked ready: a, b, c"
+  static std::string list(const std::vector<ParamId>& some, const ParamLayout& layout);
+
+ private:
+  std::vector<Buckets> buckets_of_;                    // by parameter
+  std::vector<std::atomic<std::uint64_t>> marked_in_;  // by parameter: the last step it was marked in
+  std::vector<std::size_t> parameters_in_;             // by bucket
+  std::vector<std::size_t> unmarked_;                  // by bucket: parameters still to come
+  std::vector<std::vector<Stream>> producers_;         // by bucket
+  std::atomic<std::uint64_t> step_{0};
+  std::size_t marked_ = 0;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,41 @@
+#pragma once
+// Which parameters had a gradient, on this rank and on any.
+
+#include <vector>
+
+#include "gradient/ready_tracker.hpp"
+#include "weft/collectives/communicator.hpp"
+#include "weft/gradient/reducer_options.hpp"
+
+namespace weft::detail {
+
+class UsedParameters {
+ public:
+  UsedParameters(Unused unused, int parameters)
+      : unused_(unused), here_(static_cast<std::size_t>(parameters), 1), anywhere_(here_) {}
+
+  void begin_step() { here_.assign(here_.size(), 1); }
+  void is_unused(ParamId id) { here_[index(id)] = 0; }
+  /// Everything is marked. Collective; does not block.
+  void tell(Communicator& comm);
+  /// Waits for what was told.
+  bool anywhere(ParamId id) {
+    told_.wait();
+    return anywhere_[index(id)] != 0;
+  }
+  /// The parameters that are taken to be unused on this rank in the step that begins.
+  const std::vector<ParamId>& expected() const { return expected_; }
+  /// Whether expected() is what the first step showed.
+  bool is_known() const { return is_known_; }
+
+ private:
+  Unused unused_;
+  std::vector<std::uint8_t> here_;
+  std::vector<std::uint8_t> anywhere_;
+  std::vector<ParamId> expected_;
+  bool is_known_ = false;
+  Stream stream_;
+  Work told_;
+};
+
+}  // namespace weft::detail
