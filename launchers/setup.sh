@@ -2,6 +2,7 @@
 # Installs what weft needs and is missing, with apt (Debian 12); does nothing when all is there.
 #   launchers/setup.sh        what the quick start builds and runs
 #   launchers/setup.sh test   that, and what the tests need
+#   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
 set -euo pipefail
 
@@ -9,8 +10,9 @@ packages=(g++ cmake make openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev l
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev)
 case ${1:-run} in
   run) ;;
-  test) packages+=(libgtest-dev libbenchmark-dev procps iproute2) ;;  # iproute2: several hosts on one machine
-  *) echo "setup.sh: unknown argument '$1'; allowed are run and test" >&2; exit 42 ;;
+  test) packages+=(libgtest-dev libbenchmark-dev procps iproute2 python3) ;;  # iproute2: several hosts on one machine
+  peers) packages+=(python3-torch iproute2) ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, peers" >&2; exit 42 ;;
 esac
 
 missing=()
