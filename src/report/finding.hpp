@@ -1,0 +1,49 @@
+#pragma once
+// What a report comes to: findings, each with what shows it and what mends it. Plain values, most important
+// first.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::report {
+
+enum class Severity : std::uint8_t { notice, warning, critical };
+
+constexpr std::string_view name(Severity severity) {
+  switch (severity) {
+    case Severity::notice:
+      return "notice";
+    case Severity::warning:
+      return "warning";
+    case Severity::critical:
+      break;
+  }
+  return "critical";
+}
+
+struct Evidence {
+  std::string file;
+  int line = 0;  ///< in the file, from 1; 0 where that does not apply
+  std::string text;
+};
+
+struct Finding {
+  std::string cause;  ///< a key for machines: "rank-behind"
+  Severity severity = Severity::critical;
+  double confidence = 1;
+  std::string verdict{};  ///< for people, in one line
+  std::vector<Evidence> evidence{};
+  std::string fix{};
+};
+
+/// What a program ends with: 0 nothing wrong, 1 warnings only, 2 something critical.
+inline int exit_status(const std::vector<Finding>& findings) {
+  Severity worst = Severity::notice;
+  for (const Finding& finding : findings) worst = std::max(worst, finding.severity);
+  return static_cast<int>(worst);
+}
+
+}  // namespace weft::report

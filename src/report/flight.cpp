@@ -1,0 +1,197 @@
+#include "report/flight.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+
+#include "report/flight_lanes.hpp"
+
+namespace weft::report {
+namespace {
+
+constexpr std::int64_t second = 1'000'000'000;  // clocks of hosts are held to be no further apart
+
+std::string utc(std::int64_t wall_ns) {
+  const auto seconds = static_cast<std::time_t>(wall_ns / second);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char day[32];
+  char fraction[8];
+  std::strftime(day, sizeof(day), "%F %T", &parts);
+  std::snprintf(fraction, sizeof(fraction), ".%03d", static_cast<int>(wall_ns % second / 1'000'000));
+  return text(day, fraction, " UTC");
+}
+
+std::int64_t raised_at(const FlightRecord& record) {
+  return record.wall(record.error->at_ns);
+}
+
+Evidence told(const FlightRecord& record) {
+  if (!record.error) return {record.file, 0, text("rank ", record.rank, " failed and left no message")};
+  const FlightError& error = *record.error;
+  const std::string number = error.number == 0 ? "" : text(" #", error.number);
+  return {record.file, 0,
+          text("rank ", record.rank, ", ", utc(raised_at(record)), ", ", name(error.kind),
+               error.operation.empty() ? "" : text(" in ", error.operation, number), ": ", error.message)};
+}
+
+/// Those with an error for which `counts`, the earliest first.
+template <class Counts>
+std::vector<const FlightRecord*> errors_in_order(const std::vector<FlightRecord>& records, Counts&& counts) {
+  std::vector<const FlightRecord*> found;
+  for (const FlightRecord& record : records) {
+    if (record.error && counts(*record.error)) found.push_back(&record);
+  }
+  std::ranges::stable_sort(found, {}, [](const FlightRecord* one) { return raised_at(*one); });
+  return found;
+}
+
+struct Raised {
+  Finding finding;
+  std::int64_t at = 0;
+};
+
+std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
+  const auto raised = errors_in_order(records, [](const FlightError& error) { return error.own(); });
+  if (raised.empty()) return std::nullopt;
+  const FlightRecord& first = *raised.front();
+  Finding finding{.cause = "rank-raised-first", .confidence = 0.95};
+  finding.verdict = text(
+      "rank ", first.rank, " on ", first.host,
+      raised.size() == 1 ? " alone raised an error of its own: "
+                         : text(" raised first of ", raised.size(), " ranks with an error of their own: "),
+      name(first.error->kind));
+  bool close = false;
+  for (const FlightRecord* one : raised) {
+    if (finding.evidence.size() < most_lines) finding.evidence.push_back(told(*one));
+    if (one->host != first.host && raised_at(*one) - raised_at(first) < second) close = true;
+  }
+  if (close) {
+    finding.confidence = 0.6;
+    finding.verdict += " (a rank of another host within a second: clocks may turn the order round)";
+  }
+  if (first.reason == Reason::signal) {
+    finding.confidence = std::min(finding.confidence, 0.7);
+    finding.evidence.push_back({first.file, 0, "written on a signal: the rank went on after its error"});
+  }
+  finding.fix = text("mend what rank ", first.rank, " reports; the others only waited for it, or lost it");
+  return Raised{std::move(finding), raised_at(first)};
+}
+
+std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records) {
+  std::vector<int> missing;
+  auto record = records.begin();
+  for (int rank = 0; rank < records.front().size; ++rank) {
+    if (record != records.end() && record->rank == rank) {
+      ++record;
+    } else {
+      missing.push_back(rank);
+    }
+  }
+  if (missing.empty()) return std::nullopt;
+  const bool failed = std::ranges::any_of(records, &FlightRecord::failed);
+  const std::string who = ranks_text(missing);
+  Finding finding{.cause = "rank-left-no-record", .confidence = failed ? 0.9 : 0.5};
+  finding.verdict = text(who, " of ", records.front().size,
+                         " left no record: ended before writing one, or not copied here");
+  for (std::size_t i = 0; i < std::min(missing.size(), most_lines); ++i)
+    finding.evidence.push_back({text("rank-", missing[i], ".json"), 0, "is not in the folder"});
+  // Who lost a peer names it, and how it ended where that is known.
+  const auto lost =
+      errors_in_order(records, [](const FlightError& error) { return error.kind == ErrorKind::peer_lost; });
+  if (!lost.empty()) finding.evidence.push_back(told(*lost.front()));
+  finding.fix = text("see what ended ", who,
+                     ": its exit status, the kernel's log (out of memory), the machine; or copy its record "
+                     "into the folder");
+  return finding;
+}
+
+std::optional<Finding> failed_otherwise(const std::vector<FlightRecord>& records) {
+  auto errors = errors_in_order(records, [](const FlightError&) { return true; });
+  for (const FlightRecord& record : records) {
+    if (record.failed() && !record.error) errors.push_back(&record);
+  }
+  if (errors.empty()) return std::nullopt;
+  Finding finding{.cause = "operation-failed", .confidence = 0.5};
+  finding.verdict = text("rank ", errors.front()->rank,
+                         " failed first, and no rank is behind, diverged or without a record");
+  for (std::size_t i = 0; i < std::min(errors.size(), most_lines); ++i)
+    finding.evidence.push_back(told(*errors[i]));
+  finding.evidence.push_back({errors.front()->file, 0, whereabouts(records)});
+  finding.fix =
+      "see the messages; where all ranks wait in one operation, its data did not arrive: look at the network "
+      "and at the devices";
+  return finding;
+}
+
+/// "#12" or "#11 to #12"
+std::string range(std::uint64_t least, std::uint64_t most, const char* mark) {
+  return least == most ? text(mark, least) : text(mark, least, " to ", mark, most);
+}
+
+std::string last_of(const FlightLane& lane) {
+  std::map<State, std::vector<int>> by_state;
+  const auto [least, most] = std::ranges::minmax(lane.members, {}, &LaneMember::last);
+  std::int64_t longest = 0;
+  for (const LaneMember& member : lane.members) {
+    if (member.operations().empty()) continue;
+    const FlightOperation& last = member.operations().back();
+    by_state[last.state].push_back(member.record->rank);
+    if (!last.ended() && last.issued_ns > 0)
+      longest = std::max(longest, member.record->steady_ns - last.issued_ns);
+  }
+  std::string result = text(lane.text(), " at ", name(most.operations().back().kind), ' ',
+                            range(least.last(), most.last(), "#"));
+  for (const auto& [state, ranks] : by_state) result += text(", ", name(state), " on ", ranks_text(ranks));
+  if (longest > 0) result += text(", for up to ", seconds_text(longest));
+  return result;
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const std::vector<FlightRecord>& records) {
+  const std::vector<FlightLane> lanes = side_by_side(records);
+  std::vector<Divergence> diverged;
+  for (const FlightLane& lane : lanes) {
+    if (auto one = divergence_on(lane)) diverged.push_back(std::move(*one));
+  }
+  // Whose time nobody knows come last: nothing shows that they were first.
+  std::ranges::stable_sort(diverged, {}, [](const Divergence& one) {
+    return std::pair(!one.issued.has_value(), one.issued.value_or(0));
+  });
+  std::vector<Finding> findings;
+  auto raised = raised_first(records);
+  for (Divergence& one : diverged) {
+    if (raised && one.issued && raised->at < *one.issued) {
+      findings.push_back(std::move(raised->finding));
+      raised.reset();
+    }
+    findings.push_back(std::move(one.finding));
+  }
+  if (raised) findings.push_back(std::move(raised->finding));
+  if (auto missing = left_no_record(records)) findings.push_back(std::move(*missing));
+  std::ranges::move(ranks_behind(lanes, records, !findings.empty()), std::back_inserter(findings));
+  if (findings.empty()) {
+    if (auto failed = failed_otherwise(records)) findings.push_back(std::move(*failed));
+  }
+  return findings;
+}
+
+std::string whereabouts(const std::vector<FlightRecord>& records) {
+  std::string result = text(records.size(), records.size() == 1 ? " rank" : " ranks");
+  std::optional<std::uint64_t> least;
+  std::uint64_t most = 0;
+  for (const FlightRecord& record : records) {
+    for (const FlightProgress& one : record.progress) {
+      const auto step = static_cast<std::uint64_t>(one.step);
+      least = std::min(least.value_or(step), step);
+      most = std::max(most, step);
+    }
+  }
+  if (least) result += text(", step ", range(*least, most, ""));
+  const auto lanes = side_by_side(records);
+  for (const FlightLane& lane : lanes) result += "; " + last_of(lane);
+  return result + (lanes.empty() ? ", no collective issued yet" : "");
+}
+
+}  // namespace weft::report
