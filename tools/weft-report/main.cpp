@@ -1,0 +1,28 @@
+#include <iostream>
+
+#include "common/command_line.hpp"
+#include "flight_command.hpp"
+#include "options.hpp"
+#include "weft/core/error.hpp"
+
+namespace {
+
+int run(const std::vector<std::string>& arguments) {
+  using namespace weft::report;
+  const std::string word = arguments.empty() ? "" : arguments.front();
+  if (word == "flight") return flight_command({arguments.begin() + 1, arguments.end()});
+  if (word == "--help" || word == "-h") {
+    std::cout << help();
+    return 0;
+  }
+  throw weft::Error(
+      weft::ErrorKind::usage,
+      word.empty() ? "nothing to report on is named" : weft::text("'", word, "' is nothing to report on"),
+      "allowed is flight: weft-report flight DIR");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return weft::tool::run_program("weft-report", argc, argv, run);
+}

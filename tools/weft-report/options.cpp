@@ -1,0 +1,75 @@
+#include "options.hpp"
+
+#include <sstream>
+
+#include "common/command_line.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::report {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* exit_statuses =
+    "Exit status: 0 nothing wrong, 1 warnings only, 2 a critical finding, 42 wrong usage or input, 70 a "
+    "fault\n"
+    "of the system.\n";
+
+po::options_description flight_description() {
+  po::options_description result("Options", 110);
+  result.add_options()  //
+      ("json", po::value<std::string>()->value_name("FILE"),
+       "write findings and ranks to FILE, - for standard output")  //
+      ("help,h", "this text");
+  return result;
+}
+
+}  // namespace
+
+FlightOptions parse_flight_options(const std::vector<std::string>& arguments) {
+  FlightOptions options;
+  std::vector<std::string> rest = arguments;
+  const auto is_word = [&] { return !rest.empty() && !rest.front().starts_with('-'); };
+  if (is_word()) {
+    options.folder = rest.front();
+    rest.erase(rest.begin());
+  }
+  if (is_word())
+    throw Error(ErrorKind::usage, text("'", rest.front(), "' is a second folder"),
+                "allowed is one: weft-report flight DIR [--json FILE]");
+  const po::variables_map values = tool::parse(rest, flight_description(), "weft-report flight --help");
+  options.help = values.count("help") != 0;
+  if (options.help) return options;
+  if (options.folder.empty())
+    throw Error(ErrorKind::usage, "no folder of flight records is named",
+                "it comes first: weft-report flight DIR [--json FILE]");
+  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  return options;
+}
+
+std::string flight_help() {
+  std::ostringstream out;
+  out << "weft-report flight DIR [options]\n\n"
+         "Merges the flight records rank-R.json in DIR, which ranks write when an operation fails, a "
+         "deadline\n"
+         "passes or SIGUSR2 arrives, and names the culprit: the rank that issued something else, raised an\n"
+         "error first, left no record, or is behind.\n\n"
+      << flight_description()
+      << "\nExamples:\n"
+         "  weft-report flight dumps\n"
+         "  weft-report flight dumps --json - | jq '.findings[0].cause'\n\n"
+      << exit_statuses;
+  return std::move(out).str();
+}
+
+std::string help() {
+  return std::string(
+             "weft-report WHAT ...\n\n"
+             "Says what is wrong with a job, what shows it, and what mends it.\n\n"
+             "  flight DIR   which rank made the others wait or fail, from the records that they left\n\n"
+             "Example:\n"
+             "  weft-report flight dumps        weft-report flight --help tells more\n\n") +
+         exit_statuses;
+}
+
+}  // namespace weft::report

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::report {
+
+struct FlightOptions {
+  std::string folder;
+  std::optional<std::string> json;
+  bool help = false;
+};
+
+/// @param arguments after the word flight. @throws Error (usage) naming the argument, its value and what is
+/// allowed
+FlightOptions parse_flight_options(const std::vector<std::string>& arguments);
+std::string flight_help();
+/// What there is to report on.
+std::string help();
+
+}  // namespace weft::report

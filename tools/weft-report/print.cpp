@@ -1,0 +1,57 @@
+#include "print.hpp"
+
+#include <algorithm>
+#include <ostream>
+
+#include "weft/core/error.hpp"
+
+namespace weft::report {
+
+std::string one_line(std::string words) {
+  std::ranges::replace_if(
+      words, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return words;
+}
+
+void print(const std::vector<Finding>& findings, std::ostream& out) {
+  for (const Finding& finding : findings) {
+    out << name(finding.severity) << ": " << one_line(finding.verdict) << " [" << finding.cause
+        << ", confidence " << finding.confidence << "]\n";
+    for (const Evidence& one : finding.evidence) {
+      const std::string place = one.line == 0 ? one.file : text(one.file, ", line ", one.line);
+      out << "    " << one_line(text(place, ": ", one.text)) << '\n';
+    }
+    out << "    fix: " << one_line(finding.fix) << "\n\n";
+  }
+}
+
+boost::json::array as_json(const std::vector<Finding>& findings) {
+  boost::json::array all;
+  for (const Finding& finding : findings) {
+    boost::json::array evidence;
+    for (const Evidence& one : finding.evidence)
+      evidence.push_back({{"file", one.file}, {"line", one.line}, {"text", one.text}});
+    all.push_back({{"cause", finding.cause},
+                   {"severity", std::string(name(finding.severity))},
+                   {"confidence", finding.confidence},
+                   {"evidence", std::move(evidence)},
+                   {"fix", finding.fix}});
+  }
+  return all;
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += row[i] + std::string(i + 1 < row.size() ? widths[i] - row[i].size() + 2 : 0, ' ');
+    out << line << '\n';
+  }
+}
+
+}  // namespace weft::report
