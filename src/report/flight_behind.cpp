@@ -74,7 +74,7 @@ std::vector<Finding> ranks_behind(const std::vector<FlightLane>& lanes,
     for (const int rank : ranks_of(one.behind)) {
       const bool waits_there = std::ranges::any_of(all, [&](const Behind& other) {
         const auto waiting = ranks_of(other.waiting);
-        return other.lane != one.lane && std::ranges::find(waiting, rank) != waiting.end();
+        return std::ranges::find(waiting, rank) != waiting.end();
       });
       if (waits_there) one.waits_for_others.push_back(rank);
     }

@@ -114,6 +114,14 @@ TEST(Diverged, AnOperationLeftOutIsFound) {
       << words(findings[0]);
 }
 
+TEST(Diverged, TheRankThatCameFurthestShowsWhatFollows) {
+  const auto findings = examine(world({operations({8, 16}), operations({8, 32}), operations({8, 16, 32}),
+                                       operations({8, 32, 64}), operations({8, 16, 32, 64})}));
+  ASSERT_FALSE(findings.empty());
+  EXPECT_TRUE(says(findings[0], "ranks 1, 3 each issued one operation less than the others"))
+      << words(findings[0]);
+}
+
 TEST(Diverged, ALeftOutOneOfManyAlikeMayBeAnyOfThem) {
   const auto findings =
       examine(world({operations({8, 8, 8, 64}), operations({8, 8, 8, 64}), operations({8, 8, 64})}));
@@ -223,10 +231,36 @@ TEST(Raised, GoesBeforeADivergenceOnlyWhenItWasEarlier) {
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-raised-first", "rank-diverged"}));
   fails(records[1], ErrorKind::system, 2'100'000'000, "no card");
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-diverged", "rank-raised-first"}));
+  // Who has timed it tells when it was.
+  records[0].communicators[0].lanes[0][1].issued_ns = 0;
+  fails(records[1], ErrorKind::system, 1'900'000'000, "no card");
+  EXPECT_EQ(causes(examine(records)), (Causes{"rank-raised-first", "rank-diverged"}));
   // Nothing shows that it was earlier than what nobody has timed.
   for (FlightRecord& one : records) one.communicators[0].lanes[0][1].issued_ns = 0;
   fails(records[1], ErrorKind::system, 1, "no card");
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-diverged", "rank-raised-first"}));
+}
+
+TEST(Raised, OfSeveralDivergencesThoseThatNobodyTimedComeLast) {
+  const auto lane = [](std::int64_t count, std::int64_t issued_ns) {
+    auto own = operations({count});
+    own[0].issued_ns = issued_ns;
+    return own;
+  };
+  std::vector<FlightRecord> records;
+  for (const int rank : {0, 1, 2}) {
+    records.push_back(record(
+        rank, 3,
+        {communicator("a", {0, 1, 2}, lane(rank, 0)), communicator("b", {0, 1, 2}, lane(rank, 20 * second)),
+         communicator("c", {0, 1, 2}, lane(rank, 10 * second))}));
+  }
+  fails(records[2], ErrorKind::system, 15 * second, "no card");
+  const auto findings = examine(records);
+  ASSERT_EQ(causes(findings),
+            (Causes{"rank-diverged", "rank-raised-first", "rank-diverged", "rank-diverged"}));
+  EXPECT_TRUE(says(findings[0], "'c' (host)"));
+  EXPECT_TRUE(says(findings[2], "'b' (host)"));
+  EXPECT_TRUE(says(findings[3], "'a' (host)"));
 }
 
 // --- left no record
@@ -296,6 +330,8 @@ TEST(Behind, ARankWhoseLastOperationIsNotThroughIsHeldUpInIt) {
   const auto slow =
       examine(world({then(operations({8}), operation(2, 8, State::begun)), {operation(1, 8, State::begun)}}));
   ASSERT_EQ(causes(slow), Causes{"rank-behind"});
+  EXPECT_EQ(slow[0].verdict,
+            "rank 1 is behind on 'world' (host): rank 0 waits in all_reduce #2, for up to 98.000 s");
   EXPECT_NE(slow[0].fix.find("see what holds up all_reduce #1 on rank 1"), std::string::npos) << slow[0].fix;
   const auto away = examine(world({then(operations({8}), operation(2, 8, State::begun)), operations({8})}));
   EXPECT_NE(away.at(0).fix.find("see what rank 1 does instead"), std::string::npos) << away[0].fix;
@@ -331,6 +367,13 @@ TEST(Behind, WhoMadeNoCommunicatorYetIsBehindOnIt) {
   const auto findings = examine(records);
   ASSERT_EQ(causes(findings), Causes{"rank-behind"});
   EXPECT_TRUE(says(findings[0], "rank 1 has no such communicator")) << words(findings[0]);
+}
+
+TEST(Behind, AMomentIsLessSureThanMinutesWhileNobodyFailed) {
+  auto records = world({then(operations({8}), operation(2, 8, State::begun)), operations({8})});
+  const double long_ago = examine(records).at(0).confidence;
+  records[0].communicators[0].lanes[0][1].issued_ns = 100 * second - second / 1000;
+  EXPECT_LT(examine(records).at(0).confidence, long_ago);
 }
 
 TEST(Behind, TimesThatNobodyKnowsAreNotToldAndLowerTheConfidence) {
