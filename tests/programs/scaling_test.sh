@@ -57,7 +57,7 @@ same() {
 same "the same run twice" "$launch" -n 2 "${ddp[@]}"
 for bytes in 65536 1048576 26214400; do same "buckets of $bytes bytes" "$launch" -n 2 "${ddp[@]}" --bucket-bytes $bytes; done
 same "a progress thread" env WEFT_PROGRESS=thread "$launch" -n 2 "${ddp[@]}"
-check "figures on standard output, the rest on standard error" 0 '^\{"runs":' "$launch" -n 2 "$scaling" "${small[@]}" --json -
+check "figures on standard output, the rest on standard error" 0 '^\{"model":"gpt-tiny",.*"runs":' "$launch" -n 2 "$scaling" "${small[@]}" --json -
 [ "$(wc -l <"$work/out")" -eq 1 ] || fail "more than the figures on standard output"
 if [ -n "$mpirun" ]; then
   check "three ranks of mpirun" 0 "^ddp +3 " env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$scaling" "${small[@]}"
@@ -80,6 +80,63 @@ check "a sweep" 0 "^strong +2 " "$launch" -n 3 "$scaling" "${small[@]}" --sweep 
 lines "a sweep" 2 "^weak +[12] "
 [ "$(grep -o '"scaling":' "$work/run.json" | wc -l)" -eq 4 ] || fail "a sweep of four has other figures"
 check "a batch that cannot be shared" 42 "--sweep 3: 3 ranks cannot share the 2 sequences" "$launch" -n 3 "$scaling" "${small[@]}" --sweep 1,3
+
+# The page, and the comparison with an earlier run. Whatever is wrong with either is said before training starts.
+lasting=(--model gpt-tiny --steps 24 --text "$work/text.txt")
+page=$work/page.html
+check "an earlier run" 0 "^ddp +2 " "$launch" -n 2 "$scaling" "${lasting[@]}" --json "$work/earlier.json"
+grep -q '"model":"gpt-tiny","backend":"host (shared memory)"' "$work/earlier.json" || fail "no model and backend in the figures"
+[ "$(grep -oE '"samples":\[[^]]*' "$work/earlier.json" | head -1 | tr , '\n' | wc -l)" -eq 21 ] || fail "not 21 samples of 24 steps"
+check "a page that compares" 0 "^ddp: [0-9.]+ \([0-9.]+ to [0-9.]+\) of the earlier step: (improved|unchanged|worse)$" \
+  "$launch" -n 2 "$scaling" "${lasting[@]}" --report "$page" --compare "$work/earlier.json"
+for part in '<!doctype html>' 'gpt-tiny, 2 ranks, host (shared memory)' 'ddp reaches ' '<h2>Where a step goes</h2>' \
+  '<h2>Efficiency</h2>' '<h2>How steps vary</h2>' '<h2>Against the earlier run</h2>' 'shared memory (2 connections)' '</html>'; do
+  grep -q -- "$part" "$page" || fail "no $part in the page"
+done
+! grep -Eq '<script|https?://' "$page" || fail "the page is not self-contained"
+check "strategies of one run only" 0 "^nocomm: only in the earlier run$" "$launch" -n 2 "$scaling" "${lasting[@]}" --strategies ddp --compare "$work/earlier.json"
+check "a page of a sweep" 0 "^strong +2 " "$launch" -n 2 "$scaling" "${small[@]}" --sweep 1,2 --report "$page" --json "$work/sweep.json"
+grep -q '<h2>Scaling</h2>' "$page" || fail "no scaling in the page of a sweep"
+grep -q '<h2>Where a step goes</h2>' "$page" && fail "strategies in the page of a sweep"
+
+two=("$launch" -n 2 "$scaling" "${lasting[@]}")
+untrained() {
+  check "$1" 42 "$2" "${@:3}"
+  lines "$1" 0 "held out"
+}
+refused "a page on standard output" "--report - is no file" "$scaling" --report -
+refused "a sweep compared" "--compare with --sweep" "$scaling" --sweep 1 --compare "$work/earlier.json"
+untrained "a page in no folder" "--report /no/such/page.html: cannot write it: No such file" "${two[@]}" --report /no/such/page.html
+untrained "a page that is a folder" "--report $work/nothing: cannot write it: Is a directory" "${two[@]}" --report "$work/nothing"
+echo kept >"$work/kept.html"
+check "a page whose run is refused" 42 "has no 'runs'|holds a sweep" "${two[@]}" --report "$work/kept.html" --compare "$work/sweep.json"
+[ "$(cat "$work/kept.html")" = kept ] || fail "a refused run touched an earlier page"
+check "a full disk for the page" 70 "/dev/full" "$scaling" "${small[@]}" --report /dev/full
+refused "no earlier run" "--compare $work/missing: cannot read it" "$scaling" --compare "$work/missing"
+refused "an earlier run that is no file" "--compare $work/nothing: cannot read it" "$scaling" --compare "$work/nothing"
+refused "an earlier run that is no JSON" "text.txt: it is no JSON" "$scaling" --compare "$work/text.txt"
+refused "an earlier sweep" "sweep.json: the file holds a sweep" "$scaling" --compare "$work/sweep.json"
+# with SED PATTERN: the earlier run, changed
+with() {
+  sed -E "$1" "$work/earlier.json" >"$work/changed.json"
+  cmp -s "$work/earlier.json" "$work/changed.json" && fail "$1 changes nothing"
+  untrained "an earlier run with $1" "changed.json: $2" "${two[@]}" --compare "$work/changed.json"
+}
+with 's/.*/[1]/' "the file is no object"
+with 's/"model":"gpt-tiny",//' "the file has no 'model'"
+with 's/"backend":"[^"]*"/"backend":7/' "'backend' is no string"
+with 's/"runs":\[.*/"runs":[]}/' "'runs' is no list, or an empty one"
+with 's/"ranks":2/"ranks":"two"/' "'runs\[0\].ranks' is no number of 1 or more"
+with 's/"ranks":2/"ranks":4/' "'runs\[1\]' has 2 ranks and others 4"
+with 's/"samples":\[[^]]*\]/"samples":[0.1,0.1]/' "'runs\[0\].step_seconds.samples' has 2 steps; a verdict needs 15"
+with 's/,"samples":\[[^]]*\]//' "'runs\[0\].step_seconds' has no 'samples'"
+with 's/"samples":\[[^,]*/"samples":[-1/' "'runs\[0\].step_seconds.samples\[0\]' is no time: -1"
+with 's/"nocomm"/"ddp"/' "'runs\[1\]' is another of strategy 'ddp'"
+with 's/"model":"gpt-tiny"/"model":"gpt-ref"/' "the model is gpt-ref there, gpt-tiny in this run"
+with 's/"ranks":2/"ranks":3/g' "the number of ranks is 3 there, 2 in this run"
+with 's/"backend":"host/"backend":"nccl/' "the device is nccl there, host in this run"
+untrained "too few steps to compare" "--compare with --steps 12: 9 steps count, and a verdict needs 15" \
+  "$launch" -n 2 "$scaling" --model gpt-tiny --steps 12 --text "$work/text.txt" --compare "$work/earlier.json"
 
 # A rank that dies in training is named by the others, and the job ends with 75.
 cat >"$work/die.sh" <<'DIE'

@@ -36,6 +36,13 @@ std::vector<double> gather(Communicator comm, double mine) {
   return all;
 }
 
+std::vector<double> mean_of_ranks(Communicator comm, std::vector<double> mine) {
+  Stream stream;
+  comm.all_reduce(View(std::span(mine)), ReduceOp::sum, stream).wait();
+  for (double& value : mine) value /= comm.size();
+  return mine;
+}
+
 Communicator alone(Communicator comm) {
   return comm.device().is_host() ? self() : *comm.split(comm.rank());
 }
@@ -100,6 +107,7 @@ Run Contestant::result(double last_loss) {
       static_cast<std::int64_t>(std::ranges::max(gather(comm_, static_cast<double>(trainer_.held_bytes()))));
   run.first_loss = first_loss;
   run.last_loss = last_loss;
+  run.samples = mean_of_ranks(comm_, timed);
   return run;
 }
 

@@ -16,6 +16,8 @@ double quantile(std::vector<double> values, double share);
 double mean(const std::vector<double>& values);
 /// Every rank's number, by rank. Collective.
 std::vector<double> gather(Communicator comm, double mine);
+/// Number by number. Collective.
+std::vector<double> mean_of_ranks(Communicator comm, std::vector<double> mine);
 /// This rank's own communicator, on the same device. Collective.
 Communicator alone(Communicator comm);
 /// The first steps touch memory for the first time and are left out of the times.

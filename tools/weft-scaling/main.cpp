@@ -2,7 +2,9 @@
 #include <iostream>
 
 #include "common/command_line.hpp"
+#include "earlier.hpp"
 #include "measure.hpp"
+#include "page.hpp"
 #include "report.hpp"
 
 namespace {
@@ -39,6 +41,8 @@ int run(const std::vector<std::string>& arguments) {
   // Before anybody waits for anybody: wrong input is refused by every rank alike.
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
+  std::optional<scaling::EarlierRun> earlier;
+  if (options.compare) earlier = scaling::read_earlier(*options.compare);
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);
   const World world = World::from_environment({}, environment);
@@ -48,6 +52,8 @@ int run(const std::vector<std::string>& arguments) {
   const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
   const Communicator comm = connect(world, {.trace = trace});
+  if (earlier) scaling::check_comparable(*earlier, options, comm);
+  if (options.report) scaling::check_writable(*options.report, comm);
 
   // With the figures on standard output, the rest goes to standard error.
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
@@ -69,14 +75,24 @@ int run(const std::vector<std::string>& arguments) {
     say(scaling::sweep_heading());
     swept = scaling::sweep(comm, options, source, [&](const auto& one) { say(scaling::sweep_row(one)); });
   }
+  const scaling::Setting setting{options.model, comm.backend()};
+  std::optional<report::Comparison> comparison;
+  if (earlier && speaks) {
+    comparison = scaling::compare(*earlier, setting, runs);
+    say("\n" + report::to_text(*comparison));
+  }
   const std::vector<scaling::Connection> connections = scaling::connections(comm, nccl_log);
   const std::string lacks = scaling::shortfall(options.require, connections);
   const int status = lacks.empty() ? 0 : 1;
   if (!speaks) return status;
   if (!connections.empty()) say("\ntransport\n" + scaling::to_text(connections));
   if (options.json) {
-    tool::write(*options.json, options.sweep.empty() ? scaling::to_json(runs, connections)
-                                                     : scaling::to_json(swept, connections));
+    tool::write(*options.json, options.sweep.empty() ? scaling::to_json(setting, runs, connections)
+                                                     : scaling::to_json(setting, swept, connections));
+  }
+  if (options.report) {
+    tool::write(*options.report, report::to_html(scaling::page_of(options, arguments, comm, runs, swept,
+                                                                  connections, std::move(comparison))));
   }
   if (trace) trace->write(*options.trace);
   if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';

@@ -44,6 +44,10 @@ po::options_description description(Options& options, std::string& strategies) {
        "write the figures to FILE, - for standard output")  //
       ("trace", po::value<std::string>()->value_name("FILE"),
        "write what rank 0 computes and sends to FILE, for ui.perfetto.dev")  //
+      ("report", po::value<std::string>()->value_name("FILE"),
+       "draw the figures as one HTML page without scripts, to FILE")  //
+      ("compare", po::value<std::string>()->value_name("FILE"),
+       "say of each strategy whether its step became faster since an earlier run, whose --json wrote FILE")  //
       ("help,h", "this text");
   return result;
 }
@@ -87,6 +91,12 @@ void check(const Options& options) {
       throw Error(ErrorKind::usage, text("--strategies names '", strategy, "' twice"));
     }
   }
+  if (options.report == "-")
+    throw Error(ErrorKind::usage, "--report - is no file", "name one, such as --report scaling.html");
+  if (options.compare && !options.sweep.empty()) {
+    throw Error(ErrorKind::usage, "--compare with --sweep: a sweep trains no strategies to compare",
+                "leave out one of them");
+  }
   (void)examples::model_spec(options.model);
 }
 
@@ -107,6 +117,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("require") != 0) options.require = requirement_named(values["require"].as<std::string>());
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
+  if (values.count("report") != 0) options.report = values["report"].as<std::string>();
+  if (values.count("compare") != 0) options.compare = values["compare"].as<std::string>();
   check(options);
   return options;
 }
@@ -125,7 +137,8 @@ std::string help() {
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
          "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
-         "  mpirun -n 8 weft-scaling --device cuda --require gdr\n\n"
+         "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
+         "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"
          "Exit status: 0 done, 1 data did not travel as required, 42 wrong usage or input, 75 a rank was "
          "lost or did not come, 70 a fault of "
          "the system.\n";

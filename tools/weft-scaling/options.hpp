@@ -24,6 +24,8 @@ struct Options {
   Requirement require = Requirement::none;  ///< of the transport
   std::optional<std::string> json;          ///< file, or - for standard output
   std::optional<std::string> trace;         ///< file for rank 0's timeline
+  std::optional<std::string> report;        ///< file for the page
+  std::optional<std::string> compare;       ///< file that --json wrote in an earlier run
   bool help = false;
 };
 

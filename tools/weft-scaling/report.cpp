@@ -41,10 +41,16 @@ void print_table(std::ostream& out, const std::vector<Run>& runs) {
 
 namespace {
 
+boost::json::object step_seconds(const Run& run) {
+  boost::json::object result{{"median", run.median_seconds}, {"p99", run.p99_seconds}};
+  if (!run.samples.empty()) result["samples"] = boost::json::array(run.samples.begin(), run.samples.end());
+  return result;
+}
+
 boost::json::object row(const Run& run) {
   return {{"strategy", run.strategy},
           {"ranks", run.ranks},
-          {"step_seconds", {{"median", run.median_seconds}, {"p99", run.p99_seconds}}},
+          {"step_seconds", step_seconds(run)},
           {"tokens_per_second", run.tokens_per_second},
           {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
           {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
@@ -54,7 +60,8 @@ boost::json::object row(const Run& run) {
           {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}};
 }
 
-std::string document(const char* name, boost::json::array rows, const std::vector<Connection>& connections) {
+std::string document(const Setting& setting, const char* name, boost::json::array rows,
+                     const std::vector<Connection>& connections) {
   boost::json::array transports;
   for (const Connection& one : connections) {
     transports.push_back({{"from", one.from},
@@ -64,27 +71,31 @@ std::string document(const char* name, boost::json::array rows, const std::vecto
                           {"nvlink", one.nvlink},
                           {"channels", one.channels}});
   }
-  return boost::json::serialize(
-             boost::json::object{{name, std::move(rows)}, {"transports", std::move(transports)}}) +
+  return boost::json::serialize(boost::json::object{{"model", setting.model},
+                                                    {"backend", setting.backend},
+                                                    {name, std::move(rows)},
+                                                    {"transports", std::move(transports)}}) +
          "\n";
 }
 
 }  // namespace
 
-std::string to_json(const std::vector<Run>& runs, const std::vector<Connection>& connections) {
+std::string to_json(const Setting& setting, const std::vector<Run>& runs,
+                    const std::vector<Connection>& connections) {
   boost::json::array rows;
   for (const Run& run : runs) rows.push_back(row(run));
-  return document("runs", std::move(rows), connections);
+  return document(setting, "runs", std::move(rows), connections);
 }
 
-std::string to_json(const std::vector<SweepRun>& runs, const std::vector<Connection>& connections) {
+std::string to_json(const Setting& setting, const std::vector<SweepRun>& runs,
+                    const std::vector<Connection>& connections) {
   boost::json::array rows;
   for (const SweepRun& one : runs) {
     boost::json::object entry{{"scaling", one.strong ? "strong" : "weak"}, {"efficiency", one.efficiency}};
     for (auto& [key, value] : row(one.run)) entry.emplace(key, value);
     rows.push_back(std::move(entry));
   }
-  return document("sweep", std::move(rows), connections);
+  return document(setting, "sweep", std::move(rows), connections);
 }
 
 std::string sweep_heading() {

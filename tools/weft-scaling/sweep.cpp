@@ -16,6 +16,7 @@ SweepRun share(Communicator comm, SweepRun mine) {
                               mine.run.tokens_per_second,   mine.run.exposed_seconds,
                               mine.run.wire_bytes_per_step, static_cast<double>(mine.run.peak_bytes_per_rank),
                               mine.run.first_loss,          mine.run.last_loss};
+  mine.run.samples.clear();  // ranks that took no part have none
   Stream stream;
   comm.broadcast(View(std::span(numbers)), 0, stream).wait();
   mine.run.median_seconds = numbers[0];

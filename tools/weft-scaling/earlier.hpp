@@ -1,0 +1,29 @@
+#pragma once
+// What an earlier run measured, read before this one trains, so that a wrong file costs no time.
+
+#include <string>
+#include <vector>
+
+#include "measure.hpp"
+#include "report.hpp"
+#include "report/comparison.hpp"
+
+namespace weft::scaling {
+
+struct EarlierRun {
+  std::string file;
+  Setting setting;
+  int ranks = 1;
+  std::vector<report::Samples> strategies;
+};
+
+/// @throws Error (usage) naming the file and what is wrong with it
+EarlierRun read_earlier(const std::string& file);
+
+/// Whether the two runs may be compared. @throws Error (usage) naming both values where they differ: model,
+/// number of ranks, device; or when this run has too few steps for a verdict
+void check_comparable(const EarlierRun& earlier, const Options& options, const Communicator& comm);
+
+report::Comparison compare(const EarlierRun& earlier, const Setting& setting, const std::vector<Run>& runs);
+
+}  // namespace weft::scaling

@@ -1,0 +1,110 @@
+#include "page.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "contestant.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::scaling {
+namespace {
+
+/// The error number of opening the file for writing, 0 when it opens. Leaves a file as it was, or absent.
+int refusal(const std::string& file) {
+  std::error_code unknown;
+  const bool was_there = std::filesystem::exists(file, unknown);
+  errno = 0;
+  std::ofstream attempt(file, std::ios::app);
+  if (!attempt) return errno == 0 ? EIO : errno;
+  attempt.close();
+  if (!was_there) std::filesystem::remove(file, unknown);
+  return 0;
+}
+
+std::string date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char words[64];
+  const std::size_t length = std::strftime(words, sizeof(words), "%Y-%m-%d %H:%M UTC", &parts);
+  return {words, length};
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string result;
+  for (const std::string& word : words) result += text(result.empty() ? "" : between, word);
+  return result;
+}
+
+/// Every pair would fill the page: how many of each kind.
+std::string summary(const std::vector<Connection>& connections) {
+  std::map<std::string, int> kinds;
+  for (const Connection& one : connections)
+    ++kinds[text(one.via, one.gdr ? " with GPUDirect RDMA" : "", one.nvlink ? " (NVLink)" : "")];
+  std::string result;
+  for (const auto& [kind, count] : kinds)
+    result +=
+        text(result.empty() ? "" : ", ", kind, " (", count, count == 1 ? " connection)" : " connections)");
+  return result;
+}
+
+report::ScalingPage::Strategy strategy_of(const Run& run) {
+  return {.name = run.strategy,
+          .step_seconds = run.median_seconds,
+          .p99_seconds = run.p99_seconds,
+          .tokens_per_second = run.tokens_per_second,
+          .efficiency_vs_nocomm = run.efficiency_vs_nocomm,
+          .efficiency_vs_single = run.efficiency_vs_single,
+          .compute_seconds = std::max(0.0, run.median_seconds - run.exposed_seconds),
+          .exposed_seconds = run.exposed_seconds,
+          .slowest_rank = std::nullopt,
+          .wire_bytes = run.wire_bytes_per_step,
+          .peak_bytes = static_cast<double>(run.peak_bytes_per_rank),
+          .first_loss = run.first_loss,
+          .last_loss = run.last_loss,
+          .samples = run.samples};
+}
+
+}  // namespace
+
+void check_writable(const std::string& file, const Communicator& comm) {
+  const double refused = comm.rank() == 0 ? refusal(file) : 0;
+  const int error = static_cast<int>(gather(comm, refused)[0]);
+  if (error != 0)
+    throw Error(ErrorKind::usage, text("--report ", file, ": cannot write it: ", std::strerror(error)));
+}
+
+report::ScalingPage page_of(const Options& options, const std::vector<std::string>& command,
+                            const Communicator& comm, const std::vector<Run>& runs,
+                            const std::vector<SweepRun>& sweep, const std::vector<Connection>& connections,
+                            std::optional<report::Comparison> comparison) {
+  report::ScalingPage page;
+  const std::string ranks = text(comm.size(), comm.size() == 1 ? " rank" : " ranks");
+  page.title = text(options.model, ", ", ranks, ", ", comm.backend());
+  page.facts = {
+      {"model", options.model},
+      {"ranks",
+       text(comm.size(), " on ", comm.topology().nodes(), comm.topology().nodes() == 1 ? " node" : " nodes")},
+      {"backend", comm.backend()},
+      {"text", options.text},
+      {"steps", text(options.steps, ", of which the first ", warm_up(options.steps), " do not count")},
+      {"seed", text(options.seed)},
+      {"date", date()},
+      {"command", text("weft-scaling ", joined(command, " "))}};
+  if (!connections.empty()) page.facts.push_back({"transport", summary(connections)});
+  if (comparison) page.facts.push_back({"compared with", comparison->earlier});
+  for (const Run& run : runs) page.strategies.push_back(strategy_of(run));
+  for (const SweepRun& one : sweep) {
+    page.scaling.push_back({one.strong ? "strong" : "weak", one.run.ranks, one.efficiency,
+                            one.run.median_seconds, one.run.tokens_per_second});
+  }
+  page.comparison = std::move(comparison);
+  return page;
+}
+
+}  // namespace weft::scaling
