@@ -88,6 +88,7 @@ int run(const std::vector<std::string>& arguments) {
   const examples::ModelSpec spec = chosen(options);
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 
+  FlightRecorder::dump_on_sigusr2();
   Communicator comm = connect(World::from_environment());
   examples::Trainer<float> trainer(
       comm, spec, source,

@@ -164,6 +164,11 @@ const GradientReducer& Trainer<Real>::reducer() const {
 }
 
 template <class Real>
+StepHistory Trainer<Real>::account() {
+  return state_->reducer.account();
+}
+
+template <class Real>
 std::uint64_t Trainer<Real>::wire_bytes() const {
   return state_->comm.wire_bytes();
 }

@@ -56,6 +56,8 @@ class Trainer {
   /// A copy.
   std::vector<Real> parameters() const;
   const GradientReducer& reducer() const;
+  /// GradientReducer::account(). Collective.
+  StepHistory account();
   std::uint64_t wire_bytes() const;
   /// Parameters, gradients, optimizer state, activations and scratch.
   std::int64_t held_bytes() const;

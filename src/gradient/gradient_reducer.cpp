@@ -161,7 +161,7 @@ double GradientReducer::exposed_seconds() const {
   return wire_->lost_seconds();
 }
 
-std::vector<StepAccount> GradientReducer::account() {
+StepHistory GradientReducer::account() {
   if (!comm_.device().is_host())
     throw Error(ErrorKind::usage, "an account of steps on a device",
                 "trace them instead (ConnectOptions::trace)");

@@ -78,8 +78,9 @@ std::optional<StepClock::Clock::duration> StepClock::median_step() const {
   return *middle;
 }
 
-std::vector<StepAccount> account(StepClock& clock, const Communicator& comm, bool in_order) {
-  if (clock.kept() == 0) return {};
+StepHistory account(StepClock& clock, const Communicator& comm, bool in_order) {
+  StepHistory history{.in_order = in_order};
+  if (clock.kept() == 0) return history;
   Communicator all = comm;
   const std::size_t buckets = clock.step()->buckets.size();
   const auto offset = clock_offset(comm);
@@ -92,16 +93,15 @@ std::vector<StepAccount> account(StepClock& clock, const Communicator& comm, boo
   std::vector<double> words(own.all().size() * static_cast<std::size_t>(comm.size()));
   all.all_gather(ConstView(std::span(own.all())), View(std::span(words)), stream).wait();
 
-  std::vector<StepAccount> accounts;
   const std::size_t length = words_before + words_a_bucket * buckets;
   for (std::size_t step = 0; step < clock.kept(); ++step) {
-    std::vector<StepSeen> ranks;
+    history.last.clear();
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(comm.size()); ++rank)
-      ranks.push_back(read(words.data() + rank * own.all().size() + step * length, buckets));
-    accounts.push_back(account_of(comm.rank(), ranks, in_order));
+      history.last.push_back(read(words.data() + rank * own.all().size() + step * length, buckets));
+    history.steps.push_back(account_of(comm.rank(), history.last, in_order));
   }
   clock.forget();
-  return accounts;
+  return history;
 }
 
 }  // namespace weft::detail

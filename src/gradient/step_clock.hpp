@@ -54,7 +54,7 @@ class StepClock {
   std::size_t fresh_ = 0;  // steps since adopt() or forget(), the one under way included
 };
 
-/// This rank's accounts of the steps that all ranks have kept, oldest first. Collective; blocks.
-std::vector<StepAccount> account(StepClock& clock, const Communicator& comm, bool in_order);
+/// Of the steps that all ranks have kept. Collective; blocks.
+StepHistory account(StepClock& clock, const Communicator& comm, bool in_order);
 
 }  // namespace weft::detail

@@ -76,6 +76,8 @@ void Contestant::train(std::int64_t steps) {
     exposed_.push_back(trainer_.reducer().exposed_seconds() - exposed);
     wire_bytes_ = trainer_.wire_bytes() - sent;
   }
+  if (strategy_ != "nocomm" && comm_.device().is_host())
+    accounted_.add(trainer_.account(), trainer_.reducer().plan());
 }
 
 double Contestant::held_out_loss() {
@@ -107,6 +109,7 @@ Run Contestant::result(double last_loss) {
       static_cast<std::int64_t>(std::ranges::max(gather(comm_, static_cast<double>(trainer_.held_bytes()))));
   run.first_loss = first_loss;
   run.last_loss = last_loss;
+  run.parts = accounted_.median(comm_, warm_up(trainer_.steps_done()));
   run.samples = mean_of_ranks(comm_, timed);
   return run;
 }

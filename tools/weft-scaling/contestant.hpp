@@ -52,6 +52,7 @@ class Contestant {
   std::vector<double> seconds_;
   std::vector<double> exposed_;
   std::uint64_t wire_bytes_ = 0;
+  AccountedSteps accounted_;
   double training_loss_ = 0;
 };
 

@@ -45,6 +45,7 @@ int run(const std::vector<std::string>& arguments) {
   if (options.compare) earlier = scaling::read_earlier(*options.compare);
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);
+  FlightRecorder::dump_on_sigusr2();
   const World world = World::from_environment({}, environment);
   check_ranks(options, world);
   scaling::check_sweep(options, world.size());
@@ -71,6 +72,7 @@ int run(const std::vector<std::string>& arguments) {
     runs = scaling::measure(comm, options, source, {loss_curve(options, say)}, trace);
     if (speaks) people << '\n';
     if (speaks) scaling::print_table(people, runs);
+    for (const scaling::Run& run : runs) say(scaling::parts_text(run));
   } else {
     say(scaling::sweep_heading());
     swept = scaling::sweep(comm, options, source, [&](const auto& one) { say(scaling::sweep_row(one)); });
@@ -82,6 +84,7 @@ int run(const std::vector<std::string>& arguments) {
     say("\n" + report::to_text(*comparison));
   }
   const std::vector<scaling::Connection> connections = scaling::connections(comm, nccl_log);
+  if (trace) write_trace(*trace, comm, *options.trace);
   const std::string lacks = scaling::shortfall(options.require, connections);
   const int status = lacks.empty() ? 0 : 1;
   if (!speaks) return status;
@@ -94,7 +97,6 @@ int run(const std::vector<std::string>& arguments) {
     tool::write(*options.report, report::to_html(scaling::page_of(options, arguments, comm, runs, swept,
                                                                   connections, std::move(comparison))));
   }
-  if (trace) trace->write(*options.trace);
   if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';
   return status;
 }

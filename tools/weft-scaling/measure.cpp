@@ -67,6 +67,8 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
   const auto nocomm = std::ranges::find(runs, "nocomm", &Run::strategy);
   for (Run& run : runs) {
     if (nocomm != runs.end()) run.efficiency_vs_nocomm = run.tokens_per_second / nocomm->tokens_per_second;
+    if (nocomm != runs.end() && options.wire_rate && !run.parts.bytes.empty())
+      run.bound_seconds = run.parts.bound(nocomm->median_seconds, *options.wire_rate * 1e9);
     run.efficiency_vs_single = run.tokens_per_second / (single * run.ranks);
   }
   return runs;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "accounted_steps.hpp"
 #include "options.hpp"
 #include "text.hpp"
 #include "weft/weft.hpp"
@@ -22,6 +23,8 @@ struct Run {
   std::optional<double> efficiency_vs_nocomm;
   std::optional<double> efficiency_vs_single;  ///< per rank, of one rank that has the machine to itself
   double exposed_seconds = 0;                  ///< per step, mean over ranks
+  StepParts parts;                             ///< the account of a step; see weft/gradient/step_account.hpp
+  std::optional<double> bound_seconds;         ///< what no step can be shorter than, where a rate is given
   double wire_bytes_per_step = 0;              ///< one rank's payload
   std::int64_t peak_bytes_per_rank = 0;
   double first_loss = 0;  ///< held out, before the first step

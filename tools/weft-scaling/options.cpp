@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 #include <string_view>
 
@@ -43,7 +44,9 @@ po::options_description description(Options& options, std::string& strategies) {
       ("json", po::value<std::string>()->value_name("FILE"),
        "write the figures to FILE, - for standard output")  //
       ("trace", po::value<std::string>()->value_name("FILE"),
-       "write what rank 0 computes and sends to FILE, for ui.perfetto.dev")  //
+       "write what all ranks compute and send, on one clock, to FILE, for ui.perfetto.dev")  //
+      ("wire-rate", po::value<double>()->value_name("GB/S"),
+       "what weft-bench all_reduce reaches (its algbw): print beside a step what none can be shorter than")  //
       ("report", po::value<std::string>()->value_name("FILE"),
        "draw the figures as one HTML page without scripts, to FILE")  //
       ("compare", po::value<std::string>()->value_name("FILE"),
@@ -72,6 +75,8 @@ void check(const Options& options) {
   if (options.steps < 1 || options.steps > 1'000'000) {
     throw Error(ErrorKind::usage, text("--steps ", options.steps, " is not a number from 1 to 1000000"));
   }
+  if (options.wire_rate && !(*options.wire_rate > 0 && std::isfinite(*options.wire_rate)))
+    throw Error(ErrorKind::usage, text("--wire-rate ", *options.wire_rate, " is not a number above 0"));
   if (options.bucket_bytes == 0)
     throw Error(ErrorKind::usage, "--bucket-bytes 0 is not a number of 1 or more");
   if (options.ranks && *options.ranks < 1) {
@@ -116,6 +121,7 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("device") != 0) options.device = values["device"].as<std::string>();
   if (values.count("require") != 0) options.require = requirement_named(values["require"].as<std::string>());
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  if (values.count("wire-rate") != 0) options.wire_rate = values["wire-rate"].as<double>();
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
   if (values.count("report") != 0) options.report = values["report"].as<std::string>();
   if (values.count("compare") != 0) options.compare = values["compare"].as<std::string>();

@@ -23,7 +23,8 @@ struct Options {
   std::optional<std::string> device;        ///< host or cuda; default: WEFT_DEVICE
   Requirement require = Requirement::none;  ///< of the transport
   std::optional<std::string> json;          ///< file, or - for standard output
-  std::optional<std::string> trace;         ///< file for rank 0's timeline
+  std::optional<std::string> trace;         ///< file for all ranks' timelines
+  std::optional<double> wire_rate;          ///< GB/s of gradients, for the bound of a step
   std::optional<std::string> report;        ///< file for the page
   std::optional<std::string> compare;       ///< file that --json wrote in an earlier run
   bool help = false;

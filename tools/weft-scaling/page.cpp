@@ -60,9 +60,12 @@ report::ScalingPage::Strategy strategy_of(const Run& run) {
           .tokens_per_second = run.tokens_per_second,
           .efficiency_vs_nocomm = run.efficiency_vs_nocomm,
           .efficiency_vs_single = run.efficiency_vs_single,
-          .compute_seconds = std::max(0.0, run.median_seconds - run.exposed_seconds),
+          .compute_seconds = std::max(0.0, run.median_seconds - run.exposed_seconds - run.parts.overlap),
+          .overlapped_seconds = run.parts.overlap,
           .exposed_seconds = run.exposed_seconds,
-          .slowest_rank = std::nullopt,
+          .link_busy_seconds = run.parts.link_busy,
+          .slowest_seconds = run.parts.slowest,
+          .slowest_rank = run.parts.slowest_rank,
           .wire_bytes = run.wire_bytes_per_step,
           .peak_bytes = static_cast<double>(run.peak_bytes_per_rank),
           .first_loss = run.first_loss,
@@ -98,7 +101,12 @@ report::ScalingPage page_of(const Options& options, const std::vector<std::strin
       {"command", text("weft-scaling ", joined(command, " "))}};
   if (!connections.empty()) page.facts.push_back({"transport", summary(connections)});
   if (comparison) page.facts.push_back({"compared with", comparison->earlier});
-  for (const Run& run : runs) page.strategies.push_back(strategy_of(run));
+  for (const Run& run : runs) {
+    page.strategies.push_back(strategy_of(run));
+    if (!page.timeline.empty()) continue;  // of the first strategy that communicates
+    for (const StepSpan& span : run.parts.timeline)
+      page.timeline.push_back({span.rank, span.track, span.name, span.begin, span.end});
+  }
   for (const SweepRun& one : sweep) {
     page.scaling.push_back({one.strong ? "strong" : "weak", one.run.ranks, one.efficiency,
                             one.run.median_seconds, one.run.tokens_per_second});

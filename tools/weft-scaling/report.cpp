@@ -39,6 +39,23 @@ void print_table(std::ostream& out, const std::vector<Run>& runs) {
   out << std::move(table).str() << std::flush;
 }
 
+std::string parts_text(const Run& run) {
+  if (run.parts.link_busy == 0) return {};
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2) << run.strategy << ": the wire is busy "
+      << run.parts.link_busy * 1e3 << " ms of a step, " << run.parts.overlap * 1e3
+      << " ms of that while ranks compute; exposed " << run.exposed_seconds * 1e3 << " ms, of which "
+      << run.parts.slowest * 1e3 << " ms for buckets that another rank had not brought";
+  if (run.parts.slowest_rank) out << " (most for rank " << *run.parts.slowest_rank << ')';
+  out << '\n';
+  if (run.bound_seconds) {
+    out << run.strategy << ": no step can be shorter than " << *run.bound_seconds * 1e3
+        << " ms (nocomm's, or buckets that leave when they are ready, at the rate given); the median step is "
+        << std::setprecision(3) << run.median_seconds / *run.bound_seconds << " of that\n";
+  }
+  return std::move(out).str();
+}
+
 namespace {
 
 boost::json::object step_seconds(const Run& run) {
@@ -55,6 +72,11 @@ boost::json::object row(const Run& run) {
           {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
           {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
           {"exposed_seconds", run.exposed_seconds},
+          {"overlap_seconds", run.parts.overlap},
+          {"link_busy_seconds", run.parts.link_busy},
+          {"slowest_seconds", run.parts.slowest},
+          {"slowest_rank", run.parts.slowest_rank ? boost::json::value(*run.parts.slowest_rank) : nullptr},
+          {"bound_seconds", or_null(run.bound_seconds)},
           {"wire_bytes_per_step", run.wire_bytes_per_step},
           {"peak_bytes_per_rank", run.peak_bytes_per_rank},
           {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}};

@@ -115,7 +115,7 @@ class GradientReducer {
   double exposed_seconds() const;
   /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127. Of
   /// compute streams of the host. Collective, between steps; blocks.
-  std::vector<StepAccount> account();
+  StepHistory account();
 
  private:
   BucketPlan divisible(BucketPlan plan) const;

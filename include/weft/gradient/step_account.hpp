@@ -38,8 +38,13 @@ struct StepSeen {
   std::vector<BucketSeen> buckets{};  ///< in plan order
 };
 
+struct StepHistory {
+  std::vector<StepAccount> steps{};  ///< of this rank, oldest first
+  std::vector<StepSeen> last{};      ///< the newest of them as every rank saw it, by rank
+  bool in_order = true;  ///< whether one bucket leaves after the other; else each as soon as it is ready
+};
+
 /// A rank's account of one step. Pure. @param ranks the step as every rank saw it, by rank
-/// @param in_order whether one bucket leaves after the other; else each as soon as it is ready
 StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order);
 
 }  // namespace weft

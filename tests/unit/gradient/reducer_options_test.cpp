@@ -483,7 +483,7 @@ TEST_P(OnEveryWire, AnAccountNamesTheSlowestRank) {
   run_as_threads(3, [](Communicator comm) {
     GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = wire()});
     Stream compute;
-    EXPECT_TRUE(reducer.account().empty());
+    EXPECT_TRUE(reducer.account().steps.empty());
     for (int step = 0; step < 5; ++step) {
       reducer.begin_step();
       if (comm.rank() == 1 && step == 3) std::this_thread::sleep_for(60ms);
@@ -491,7 +491,11 @@ TEST_P(OnEveryWire, AnAccountNamesTheSlowestRank) {
       reducer.finish_step(compute);
       compute.synchronize();
     }
-    const std::vector<StepAccount> account = reducer.account();
+    const StepHistory history = reducer.account();
+    const std::vector<StepAccount>& account = history.steps;
+    ASSERT_EQ(history.last.size(), 3U);
+    EXPECT_EQ(history.last[2].step, 5U);
+    EXPECT_EQ(history.last[0].buckets.size(), reducer.plan().buckets().size());
     ASSERT_EQ(account.size(), 5U);
     for (std::size_t i = 0; i < 5; ++i) {
       const StepAccount& one = account[i];
@@ -507,7 +511,7 @@ TEST_P(OnEveryWire, AnAccountNamesTheSlowestRank) {
       EXPECT_GT(account[3].slowest_seconds, 0.03);
       EXPECT_LT(account[3].link_seconds, account[3].seconds - 0.03);  // waiting is not traffic
     }
-    EXPECT_TRUE(reducer.account().empty());
+    EXPECT_TRUE(reducer.account().steps.empty());
   });
 }
 
