@@ -3,6 +3,10 @@
 #   tests/soak.sh mixes [COUNT [BIN]]    random mixes of collectives against the sequential reference (1000)
 #   tests/soak.sh kills [COUNT [BIN]]    kill -9 of one rank at random moments (200): every survivor names it, within 5 s under
 #                                        weft-launch and 0.8 s under mpirun, and nothing stays in /dev/shm
+#   tests/soak.sh faults [COUNT [BIN]]   a rank leaves out a gradient, brings one twice, has its parameters in another order or one of
+#                                        another shape, dies, is slow, or issues what the others do not (200, kinds in turn): every
+#                                        rank names rank and parameter within 2 s, and weft-report flight names the rank
+#   tests/soak.sh steps [COUNT [BIN]]    steps of training without a fault (100000), inline and with a thread: no error, no report
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +20,7 @@ mixes() {
 
 kills() {
   local count=${1:-200} failed=0
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export WEFT_FLIGHT_DIR=off OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   local launchers=(launch)
@@ -56,7 +60,78 @@ kills() {
   [ $failed -eq 0 ]
 }
 
+# The first finding of the flight records is of the rank that did it.
+report_names() {
+  local causes=$1 culprit=$2
+  "$bin/weft-report" flight "$work/flight" --json "$work/report.json" > "$work/report" 2>&1
+  grep -qE "^\{\"findings\":\[\{\"cause\":\"($causes)\"" "$work/report.json" &&
+    grep -qE "rank $culprit\b" "$work/report"
+}
+
+faults() {
+  local count=${1:-200} failed=0 trials=0
+  local kinds=(missing extra reordered reshaped dead slow diverged)
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 WEFT_PROGRESS
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  export WEFT_FLIGHT_DIR=$work/flight
+  : > "$work/times"
+  for ((i = 0; i < count; ++i)); do
+    local kind=${kinds[i % 7]} turn=$((i / 7)) heard expected causes
+    local ranks=$((2 + (seed + turn) % 3)) run=("$bin/weft-launch")
+    WEFT_PROGRESS=$([ $((turn % 2)) = 0 ] && echo inline || echo thread)
+    # Every second time between nodes; there mpirun itself names a rank that died, and ends the others.
+    if [ $((turn % 2)) = 1 ] && [ "$kind" != dead ] && command -v mpirun >/dev/null; then
+      run=(env RANKS_PER_NODE=$((1 + turn / 2 % 2)) mpirun --bind-to none --oversubscribe)
+    fi
+    rm -rf "$work"/flight "$work"/trial
+    mkdir "$work/trial"
+    local program=("$bin/soak_fault" $((seed + i)) "$work/trial" "$kind")
+    [ "${run[0]}" = env ] && program=(tests/conformance/on_many_nodes.sh "${program[@]}")
+    timeout 60 "${run[@]}" -n $ranks "${program[@]}" > "$work/out" 2>&1
+    trials=$((trials + 1))
+    heard=$(grep -cE '^(\[[^]]*\] *)?rank [0-9]+ right ' "$work/out")
+    expected=$([ "$kind" = dead ] && echo $((ranks - 1)) || echo $ranks)
+    case $kind in
+      missing|extra|reshaped) causes=rank-raised-first ;;
+      diverged) causes=rank-diverged ;;
+      dead) causes=rank-left-no-record ;;
+      *) causes='' ;;
+    esac
+    local culprit
+    culprit=$(grep -oE ' (right|WRONG) [a-z]+ rank [0-9]+' "$work/out" | head -n 1 | awk '{print $4}')
+    if [ "$heard" -ne "$expected" ] || { [ -n "$causes" ] && ! report_names "$causes" "$culprit"; }; then
+      echo "FAILED: ${run[*]} -n $ranks, seed $((seed + i)), $kind: $heard of $expected ranks heard right"
+      sed 's/^/    | /' "$work/out"
+      if [ -n "$causes" ]; then sed 's/^/    report | /' "$work/report"; fi
+      failed=$((failed + 1))
+    fi
+    [ "$kind" = slow ] || grep -oE ' after [0-9.]+' "$work/out" | awk -v kind="$kind" '{print kind, $2}' >> "$work/times"
+  done
+  sort -g -k 2 "$work/times" | awk '{time[NR] = $2} $2 > 2 {late++}
+    END {printf "%d ranks heard; seconds: median %.3f, longest %.3f, %d above 2\n", NR, time[int((NR + 1) / 2)], time[NR], late
+         exit late > 0}' || failed=$((failed + 1))
+  echo "$trials trials, $failed failed"
+  [ $failed -eq 0 ]
+}
+
+steps() {
+  local count=${1:-100000} failed=0
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  for progress in inline thread; do
+    WEFT_PROGRESS=$progress WEFT_FLIGHT_DIR=$work/flight "$bin/weft-launch" -n 2 "$bin/soak_fault" $seed "$work" none "$count" \
+      > "$work/out" 2>&1 || failed=$((failed + 1))
+    if [ "$(grep -c ' right none ' "$work/out")" -ne 2 ] || [ -e "$work/flight" ]; then
+      failed=$((failed + 1))
+      sed 's/^/    | /' "$work/out"
+    fi
+    echo "$progress: $count steps, $([ -e "$work/flight" ] && echo a || echo no) flight record"
+  done
+  [ $failed -eq 0 ]
+}
+
 case $trial in
-  mixes|kills) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is neither mixes nor kills" >&2; exit 42 ;;
+  mixes|kills|faults|steps) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps" >&2; exit 42 ;;
 esac

@@ -89,12 +89,16 @@ BucketPlan GradientReducer::first_plan(const std::optional<std::size_t>& bucket_
   return divisible(plan_buckets(*layout_, bucket_bytes.value_or(usual)));
 }
 
-// Every rank's part of a bucket is whole cache lines, and of whole blocks where squares are summed by block.
+// Sharded, every rank's part of a bucket is whole cache lines, and whole blocks where squares are summed by
+// block. A tree of sums needs a part for every rank, which buckets of whole cache lines mostly have.
 BucketPlan GradientReducer::divisible(BucketPlan plan) const {
-  if (options_.means == Means::everywhere && !parts_) return plan;
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(plan.layout().dtype()));
-  const std::int64_t part = squares_ ? std::lcm(line, options_.norm_block) : line;
-  return aligned(plan, part * comm_.size());
+  if (options_.means == Means::sharded) {
+    const std::int64_t part = squares_ ? std::lcm(line, options_.norm_block) : line;
+    return aligned(plan, part * comm_.size());
+  }
+  return parts_ && line % comm_.size() != 0 ? aligned(plan, std::lcm<std::int64_t>(line, comm_.size()))
+                                            : plan;
 }
 
 View GradientReducer::means(const Bucket& bucket) {

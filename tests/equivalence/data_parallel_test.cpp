@@ -27,10 +27,20 @@ Text make_text(const ModelSpec& spec) {
 struct Job {
   int ranks = 1;
   int micro_steps = 1;
-  std::size_t bucket_bytes = 16 << 10;
-  bool overlap = false;  ///< communication on a thread of its own
+  std::optional<std::size_t> bucket_bytes = 16 << 10;  ///< none: planned where a thread carries the wire
+  bool overlap = false;                                ///< communication on a thread of its own
   bool shared_memory = true;
+  bool lanes = false;  ///< without a thread, a stream for every bucket
+  int fixed_parts = 0;
+
+  std::optional<Stream> wire() const {
+    if (lanes) return std::nullopt;
+    return overlap ? Stream::queued() : Stream();
+  }
 };
+
+// What a reducer without a wire of its own makes; before there are threads that might read it.
+[[maybe_unused]] const int progress_is_inline = setenv("WEFT_PROGRESS", "inline", 1);
 
 /// Parameters after training; all ranks must hold the same ones.
 template <class Real>
@@ -45,7 +55,8 @@ std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& jo
                                           .micro_steps = job.micro_steps,
                                           .steps = steps,
                                           .reducer = {.bucket_bytes = job.bucket_bytes,
-                                                      .wire = job.overlap ? Stream::queued() : Stream()}});
+                                                      .wire = job.wire(),
+                                                      .fixed_parts = job.fixed_parts}});
                    for (std::int64_t step = 0; step < steps; ++step) trainer.step();
                    const auto parameters = trainer.parameters();
                    const std::lock_guard lock(mutex);
@@ -103,6 +114,32 @@ TEST_P(DataParallel, BucketSizeOverlapAndMemoryDoNotChangeABit) {
     }
   }
   EXPECT_EQ(train<float>(spec, 20, {.ranks = 2, .shared_memory = false}), reference);
+}
+
+// 200 steps: a single bit that differs early would have grown to all parameters.
+TEST_P(DataParallel, TwoHundredStepsDependOnNeitherBucketsNorThreads) {
+  const ModelSpec spec = tiny(GetParam());
+  const std::vector<float> reference = train<float>(spec, 200, {.ranks = 2});
+  const std::vector<Job> jobs{{.ranks = 2, .bucket_bytes = 1},
+                              {.ranks = 2, .bucket_bytes = 1, .overlap = true},
+                              {.ranks = 2, .bucket_bytes = 25 << 20, .overlap = true},
+                              {.ranks = 2, .bucket_bytes = std::nullopt, .overlap = true},
+                              {.ranks = 2, .bucket_bytes = 4096, .lanes = true}};
+  for (std::size_t i = 0; i < jobs.size(); ++i) EXPECT_EQ(train<float>(spec, 200, jobs[i]), reference) << i;
+}
+
+TEST_P(DataParallel, TwoHundredStepsOfFixedPartsDependOnNoNumberOfRanks) {
+  const ModelSpec spec = tiny(GetParam());
+  const std::vector<float> reference =
+      train<float>(spec, 200, {.ranks = 1, .micro_steps = 8, .fixed_parts = 8});
+  for (const int ranks : {2, 4, 8}) {
+    for (const bool overlap : {false, true}) {
+      const Job job{.ranks = ranks, .micro_steps = 8 / ranks, .overlap = overlap, .fixed_parts = 8};
+      EXPECT_EQ(train<float>(spec, 200, job), reference) << ranks;
+    }
+  }
+  EXPECT_NE(train<float>(spec, 200, {.ranks = 2, .micro_steps = 4}), reference)
+      << "sums in rank order should round differently somewhere";
 }
 
 TEST_P(DataParallel, TheSameRunTwiceIsBitwiseTheSame) {
