@@ -1,5 +1,6 @@
 #include "weft/gradient/bucket_plan.hpp"
 
+#include <algorithm>
 #include <iomanip>
 
 #include "gradient/fnv.hpp"
@@ -28,15 +29,14 @@ BucketPlan aligned(const BucketPlan& plan, std::int64_t unit) {
   const ParamLayout& layout = plan.layout();
   const auto up = [unit](std::int64_t element) { return (element + unit - 1) / unit * unit; };
   std::vector<Bucket> buckets;
-  int last = layout.parameters() - 1;  // of those that may lie in the bucket
   for (const Bucket& bucket : plan.buckets()) {
     Bucket moved{up(bucket.begin), up(bucket.end), {}};
     if (moved.begin == moved.end) continue;
-    for (int i = last; i >= 0; --i) {
+    const auto after = std::ranges::lower_bound(layout.offsets(), moved.end);
+    for (auto i = static_cast<int>(after - layout.offsets().begin()) - 1; i >= 0; --i) {
       const ParamId id{i};
       if (layout.offset(id) + layout.count(id) <= moved.begin) break;
       moved.params.push_back(id);
-      if (layout.offset(id) >= moved.begin) last = i - 1;  // else the next bucket has its beginning
     }
     buckets.push_back(std::move(moved));
   }

@@ -30,29 +30,83 @@ void check(const ParamLayout& layout, std::span<const double> ready_seconds, con
   }
 }
 
-/// Places between parameters, from the end of the layout: place j has the last j of them before it. All
-/// vectors are by place.
+/// Parameters in the order in which their buckets are to leave. Those of a run follow each other downwards in
+/// the layout, so that any of them may share a bucket.
+struct Sequence {
+  struct Run {
+    int last = 0;  ///< the parameters from `last` down to `first`
+    int first = 0;
+    double ready_seconds = 0;  ///< the last of its gradients
+  };
+  std::vector<Run> runs;
+
+  static Sequence of_layout(const ParamLayout& layout) { return {{{layout.parameters() - 1, 0, 0}}}; }
+  /// As backward went. A run ends where the next gradient was there by so much earlier.
+  static Sequence as_seen(std::span<const double> ready_seconds, double by);
+};
+
+Sequence Sequence::as_seen(std::span<const double> ready_seconds, double by) {
+  Sequence result;
+  for (int i = static_cast<int>(ready_seconds.size()) - 1; i >= 0; --i) {
+    const double ready = ready_seconds[static_cast<std::size_t>(i)];
+    if (result.runs.empty() || ready < result.runs.back().ready_seconds - by) {
+      result.runs.push_back({i, i, ready});
+      continue;
+    }
+    result.runs.back().first = i;
+    result.runs.back().ready_seconds = std::max(result.runs.back().ready_seconds, ready);
+  }
+  std::ranges::stable_sort(result.runs, {}, &Run::ready_seconds);
+  return result;
+}
+
+std::int64_t end_of(const ParamLayout& layout, int param) {
+  return param + 1 < layout.parameters() ? layout.offset(ParamId{param + 1}) : layout.size();
+}
+
+/// Places between parameters of a sequence: place j has j of them before it. All vectors are by place.
 class Search {
  public:
-  Search(const ParamLayout& layout, std::span<const double> ready_seconds, const LinkModel& link,
-         std::size_t most_bytes)
-      : latency_(link.latency_seconds),
-        most_seconds_(static_cast<double>(most_bytes) / link.bytes_per_second) {
-    const auto n = static_cast<std::size_t>(layout.parameters());
-    const double bytes_of_element = static_cast<double>(size_of(layout.dtype()));
-    ready_.reserve(n + 1);
-    sent_.reserve(n + 1);
-    ready_.push_back(0);
-    sent_.push_back(0);
-    for (std::size_t i = n; i-- > 0;) {
-      const auto id = ParamId{static_cast<int>(i)};
-      ready_.push_back(std::max(ready_.back(), ready_seconds[i]));
-      sent_.push_back(static_cast<double>(layout.size() - layout.offset(id)) * bytes_of_element /
-                      link.bytes_per_second);
+  Search(const ParamLayout& layout, const Sequence& sequence, std::span<const double> ready_seconds,
+         const LinkModel& link, std::size_t most_bytes)
+      : layout_(layout),
+        latency_(link.latency_seconds),
+        most_seconds_(static_cast<double>(most_bytes) / link.bytes_per_second),
+        ready_{0},
+        sent_{0},
+        run_begin_{0},
+        param_{-1} {
+    const double seconds_of_element = static_cast<double>(size_of(layout.dtype())) / link.bytes_per_second;
+    for (const Sequence::Run& run : sequence.runs) {
+      const std::size_t begin = ready_.size() - 1;
+      for (int i = run.last; i >= run.first; --i) {
+        const auto elements = static_cast<double>(end_of(layout, i) - layout.offset(ParamId{i}));
+        ready_.push_back(std::max(ready_.back(), ready_seconds[static_cast<std::size_t>(i)]));
+        sent_.push_back(sent_.back() + elements * seconds_of_element);
+        run_begin_.push_back(begin);
+        param_.push_back(i);
+      }
     }
     find_ends();
   }
 
+  double end_seconds() const { return end_.back(); }
+
+  BucketPlan plan() const {
+    std::vector<std::size_t> places = cuts();
+    std::ranges::reverse(places);
+    std::vector<Bucket> buckets;
+    std::size_t place = 0;
+    for (const std::size_t cut : places) {
+      Bucket bucket{0, end_of(layout_, param_[place + 1]), {}};
+      while (place < cut) bucket.params.push_back(ParamId{param_[++place]});
+      bucket.begin = layout_.offset(bucket.params.back());
+      buckets.push_back(std::move(bucket));
+    }
+    return {layout_, std::move(buckets)};
+  }
+
+ private:
   /// Where buckets end, from the last to leave to the first: each has then arrived as early as can be, so
   /// that a step that goes otherwise finds slack.
   std::vector<std::size_t> cuts() const {
@@ -61,7 +115,6 @@ class Search {
     return result;
   }
 
- private:
   // The earliest end of place j is the least, over the beginning i of its bucket, of
   //   max(ready[j], end[i]) + latency + sent[j] - sent[i].
   // Ends grow with places. So of those i whose end is not after ready[j] the last is best, and of the others
@@ -72,11 +125,12 @@ class Search {
     begin_.assign(ready_.size(), 0);
     std::deque<std::size_t> later;  // places that end after ready[j], by growing end - sent
     std::size_t next = 0;           // the first place not known to end before
-    std::size_t first = 0;          // the first place from which a bucket to j is not too large
+    std::size_t first = 0;  // the first place from which a bucket to j is in one run and not too large
     for (std::size_t j = 1; j < ready_.size(); ++j) {
       while (!later.empty() && cost(later.back()) > cost(j - 1)) later.pop_back();
       later.push_back(j - 1);
       while (next < j && end_[next] <= ready_[j]) ++next;
+      first = std::max(first, run_begin_[j]);
       while (first + 1 < j && sent_[j] - sent_[first] > most_seconds_) ++first;
       while (!later.empty() && later.front() < std::max(next, first)) later.pop_front();
       double least = HUGE_VAL;
@@ -93,12 +147,15 @@ class Search {
   }
   double cost(std::size_t place) const { return end_[place] - sent_[place]; }
 
+  const ParamLayout& layout_;
   double latency_;
-  double most_seconds_;             // that a bucket of several parameters may take, without its latency
-  std::vector<double> ready_;       // the last of the gradients before it
-  std::vector<double> sent_;        // seconds that sending them takes, without latencies
-  std::vector<double> end_;         // the earliest at which they can have arrived
-  std::vector<std::size_t> begin_;  // where the last bucket of that begins
+  double most_seconds_;                 // that a bucket of several parameters may take, without its latency
+  std::vector<double> ready_;           // the last of the gradients before it
+  std::vector<double> sent_;            // seconds that sending them takes, without latencies
+  std::vector<std::size_t> run_begin_;  // where the run of the parameter before it begins
+  std::vector<int> param_;              // the parameter before it
+  std::vector<double> end_;             // the earliest at which they can have arrived
+  std::vector<std::size_t> begin_;      // where the last bucket of that begins
 };
 
 }  // namespace
@@ -151,19 +208,12 @@ BucketPlan plan_buckets(const ParamLayout& layout, std::span<const double> ready
                         const LinkModel& link, std::size_t most_bytes) {
   check(layout, ready_seconds, link);
   if (most_bytes == 0) throw Error(ErrorKind::usage, "buckets of at most 0 bytes", "allow at least 1");
-  std::vector<std::size_t> cuts = Search(layout, ready_seconds, link, most_bytes).cuts();
-  std::ranges::reverse(cuts);
-  std::vector<Bucket> buckets;
-  std::int64_t end = layout.size();
-  int param = layout.parameters();
-  for (const std::size_t cut : cuts) {
-    Bucket bucket{end, end, {}};
-    while (layout.parameters() - param < static_cast<int>(cut)) bucket.params.push_back(ParamId{--param});
-    bucket.begin = layout.offset(ParamId{param});
-    end = bucket.begin;
-    buckets.push_back(std::move(bucket));
-  }
-  return {layout, std::move(buckets)};
+  const Search by_layout(layout, Sequence::of_layout(layout), ready_seconds, link, most_bytes);
+  // A jump back of less than a latency is not worth a bucket of its own.
+  const Sequence seen = Sequence::as_seen(ready_seconds, link.latency_seconds);
+  if (seen.runs.size() == 1) return by_layout.plan();
+  const Search as_seen(layout, seen, ready_seconds, link, most_bytes);
+  return as_seen.end_seconds() < by_layout.end_seconds() ? as_seen.plan() : by_layout.plan();
 }
 
 Forecast forecast(const BucketPlan& plan, std::span<const double> ready_seconds, const LinkModel& link) {

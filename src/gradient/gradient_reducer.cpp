@@ -75,7 +75,9 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
   BucketPlan first = first_plan(options_.bucket_bytes);
   wire_->serve(first.buckets().size());
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
-  arena_ = comm_.allocate(layout.dtype(), std::max(layout.size(), first.buckets().front().end));
+  std::int64_t end = layout.size();
+  for (const Bucket& bucket : first.buckets()) end = std::max(end, bucket.end);
+  arena_ = comm_.allocate(layout.dtype(), end);
   adopt(std::move(first));
   if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
 }

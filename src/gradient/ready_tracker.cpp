@@ -1,25 +1,30 @@
 #include "gradient/ready_tracker.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 
 ReadyTracker::ReadyTracker(const ParamLayout& layout)
-    : buckets_of_(static_cast<std::size_t>(layout.parameters())), marked_in_(buckets_of_.size()) {}
+    : marked_in_(static_cast<std::size_t>(layout.parameters())) {}
 
 void ReadyTracker::adopt(const BucketPlan& plan) {
   const std::size_t buckets = plan.buckets().size();
   parameters_in_.assign(buckets, 0);
   unmarked_.assign(buckets, 0);
   producers_.assign(buckets, {});
+  first_bucket_.assign(marked_in_.size() + 1, 0);
   for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
     parameters_in_[bucket] = plan.buckets()[bucket].params.size();
-    for (const ParamId id : plan.buckets()[bucket].params) buckets_of_[index(id)].last = bucket;
+    for (const ParamId id : plan.buckets()[bucket].params) ++first_bucket_[index(id) + 1];
   }
-  for (std::size_t bucket = buckets; bucket-- > 0;) {
-    for (const ParamId id : plan.buckets()[bucket].params) buckets_of_[index(id)].first = bucket;
+  std::partial_sum(first_bucket_.begin(), first_bucket_.end(), first_bucket_.begin());
+  buckets_.resize(first_bucket_.back());
+  std::vector<std::size_t> next = first_bucket_;
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    for (const ParamId id : plan.buckets()[bucket].params) buckets_[next[index(id)]++] = bucket;
   }
 }
 
@@ -33,8 +38,8 @@ void ReadyTracker::begin_step() {
 void ReadyTracker::mark(ParamId id, const Stream& stream) {
   marked_in_[index(id)].store(step(), std::memory_order_relaxed);
   ++marked_;
-  const auto [first, last] = buckets_of_[index(id)];
-  for (std::size_t bucket = first; bucket <= last; ++bucket) {
+  for (std::size_t i = first_bucket_[index(id)]; i < first_bucket_[index(id) + 1]; ++i) {
+    const std::size_t bucket = buckets_[i];
     if (std::ranges::find(producers_[bucket], stream) == producers_[bucket].end())
       producers_[bucket].push_back(stream);
     --unmarked_[bucket];

@@ -15,12 +15,6 @@ namespace weft::detail {
 
 class ReadyTracker {
  public:
-  /// The buckets that a parameter is in: one, but for a parameter that is divided.
-  struct Buckets {
-    std::size_t first = 0;
-    std::size_t last = 0;
-  };
-
   explicit ReadyTracker(const ParamLayout& layout);
 
   /// Between steps.
@@ -29,10 +23,10 @@ class ReadyTracker {
   /// Steps begun.
   std::uint64_t step() const { return step_.load(std::memory_order_relaxed); }
 
-  bool knows(ParamId id) const { return index(id) < buckets_of_.size(); }
+  bool knows(ParamId id) const { return index(id) < marked_in_.size(); }
   bool is_marked(ParamId id) const { return marked_in_[index(id)].load(std::memory_order_relaxed) == step(); }
   void mark(ParamId id, const Stream& stream);
-  bool all_marked() const { return marked_ == buckets_of_.size(); }
+  bool all_marked() const { return marked_ == marked_in_.size(); }
   bool any_marked() const { return marked_ > 0; }
   bool is_closed(std::size_t bucket) const { return unmarked_[bucket] == 0; }
   /// The streams that wrote into a bucket in this step.
@@ -44,7 +38,10 @@ class ReadyTracker {
   static std::string list(const std::vector<ParamId>& some, const ParamLayout& layout);
 
  private:
-  std::vector<Buckets> buckets_of_;                    // by parameter
+  // The buckets that parameter i is in (one, but where it is divided): buckets_[first_bucket_[i]], up to
+  // those of the next.
+  std::vector<std::size_t> first_bucket_;
+  std::vector<std::size_t> buckets_;
   std::vector<std::atomic<std::uint64_t>> marked_in_;  // by parameter: the last step it was marked in
   std::vector<std::size_t> parameters_in_;             // by bucket
   std::vector<std::size_t> unmarked_;                  // by bucket: parameters still to come

@@ -11,9 +11,11 @@
 //   BucketPlan plan = plan_buckets(layout, ready_seconds, link);
 //   std::cout << plan << forecast(plan, ready_seconds, link).exposed_seconds;
 //
-// Buckets are ranges of the layout, from its end to its beginning, for backward is expected to go that way; a
-// parameter whose gradient comes later than those before it holds up its bucket, and costs time but no
-// correctness.
+// Buckets are ranges of the layout. Where backward goes from its end to its beginning, so do they. Where it
+// jumps (a decoder that was registered before its encoder), the ranges between the jumps leave in the order
+// in which they were ready, if that is sooner; the best buckets for that order of ranges are found as
+// exactly. A parameter whose gradient comes later than those before it holds up its bucket, and costs time
+// but no correctness.
 //
 // WRONG: different times or links on different ranks: plan from what all have agreed on.
 

@@ -468,6 +468,36 @@ TEST(ReducerOptions, AGradientOfAnotherShapeIsNamedOnEveryRank) {
   });
 }
 
+// As a decoder does that was registered before its encoder.
+TEST(ReducerOptions, BucketsLeaveInTheOrderInWhichBackwardWasSeenToGo) {
+  const ParamLayout model(
+      DataType::f32,
+      {{"decoder.in", 400'000}, {"decoder.out", 400'000}, {"encoder.in", 400'000}, {"encoder.out", 400'000}});
+  run_as_threads(2, [&](Communicator comm) {
+    GradientReducer reducer(comm, model, {.wire = Stream::queued()});
+    Stream compute;
+    for (int step = 0; step < 8; ++step) {
+      reducer.begin_step();
+      for (const int parameter : {1, 0, 3, 2}) {
+        std::this_thread::sleep_for(4ms);
+        std::ranges::fill(reducer.gradient(ParamId{parameter}).as<float>(),
+                          static_cast<float>(step + parameter + comm.rank()));
+        reducer.mark_ready(ParamId{parameter}, compute);
+      }
+      reducer.finish_step(compute);
+      compute.synchronize();
+      for (int parameter = 0; parameter < 4; ++parameter) {
+        const auto mean = reducer.gradient(ParamId{parameter}).as<float>();
+        ASSERT_TRUE(std::ranges::count(mean, static_cast<float>(step + parameter) + 0.5F) ==
+                    std::ssize(mean));
+      }
+    }
+    EXPECT_TRUE(reducer.profile());
+    EXPECT_EQ(reducer.plan().buckets().front().params.front(), ParamId{1});
+    EXPECT_EQ(reducer.plan().buckets().back().params.back(), ParamId{2});
+  });
+}
+
 TEST(ReducerOptions, RanksWithDifferentOptionsAreNamedWithBoth) {
   run_as_threads(2, [](Communicator comm) {
     test::expect_error(ErrorKind::mismatch, {"rank 0 hook all_reduce", "rank 1 hook all_reduce of bf16"},
