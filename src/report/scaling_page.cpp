@@ -145,7 +145,7 @@ std::string body(const ScalingPage& page) {
   if (!lanes.empty()) {
     result +=
         section("How communication overlaps",
-                "One typical step on every rank. Point at a span to read what it is; what is thinner than a "
+                "The last step, on every rank. Point at a span to read what it is; what is thinner than a "
                 "pixel is drawn together with its neighbours.",
                 legend() + lanes);
   }

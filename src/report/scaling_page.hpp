@@ -47,7 +47,7 @@ struct ScalingPage {
     std::vector<double> samples;  ///< seconds of each step that counts
   };
 
-  /// Of one typical step. Times are seconds from its beginning.
+  /// Of one step. Times are seconds from its beginning.
   struct Span {
     int rank = 0;
     std::string track;  ///< "compute", "wire" or "waiting"; others are drawn after these

@@ -39,7 +39,8 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
   std::optional<Contestant> one;
   if (part) one.emplace("ddp", *part, spec, options, text, nullptr);
   if (one) one->first_loss = one->held_out_loss();
-  // The others sleep at barriers, each far sooner over than a deadline.
+  // The others sleep at barriers, each far sooner over than a deadline, and nobody is to be told of it.
+  comm.slow_after(std::chrono::hours(1));
   for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
     if (one) one->train(std::min(turn_steps, options.steps - done));
     Stream stream;
