@@ -32,9 +32,13 @@ std::string host_name() {
 std::string list(const std::vector<std::weak_ptr<const FlightNote>>& notes) {
   std::string result = "[";
   for (const auto& one : notes) {
-    if (const auto note = one.lock()) result += (result.size() > 1 ? ",\n" : "") + note->json();
+    const auto note = one.lock();
+    if (!note) continue;
+    if (result.size() > 1) result += ",\n";
+    result += note->json();
   }
-  return result + "]";
+  result += ']';
+  return result;
 }
 
 // A signal is the process's, and so is the list of who hears it.

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "core/cuda/runtime.hpp"
@@ -177,38 +178,40 @@ void square_sums(View sums, ConstView data, std::int64_t block) {
 
 namespace {
 
-/// What stands for infinity, without its sign; what is greater is NaN. As integers, comparing is vectorized.
+/// What stands for infinity, without its sign; what is greater is NaN. Signed, for those are what SSE2
+/// compares.
 template <class T>
 struct Infinity;
 template <>
 struct Infinity<Half> {
-  static constexpr std::uint16_t bits = 0x7c00;
+  static constexpr std::int16_t bits = 0x7c00;
 };
 template <>
 struct Infinity<BFloat16> {
-  static constexpr std::uint16_t bits = 0x7f80;
+  static constexpr std::int16_t bits = 0x7f80;
 };
 template <>
 struct Infinity<float> {
-  static constexpr std::uint32_t bits = 0x7f800000;
+  static constexpr std::int32_t bits = 0x7f800000;
 };
 template <>
 struct Infinity<double> {
-  static constexpr std::uint64_t bits = 0x7ff0000000000000;
+  static constexpr std::int64_t bits = 0x7ff0000000000000;
 };
 
-/// NaN and infinite values of so few that the counts fit the elements' own width.
 template <class T>
-std::array<std::int64_t, 2> count_bad_of_few(std::span<const T> few) {
+auto magnitude(const T& element) {
   using Bits = std::remove_const_t<decltype(Infinity<T>::bits)>;
-  Bits nans = 0;
-  Bits infinities = 0;
-  for (const T& element : few) {
-    const auto bits = static_cast<Bits>(std::bit_cast<Bits>(element) & (static_cast<Bits>(~Bits{0}) >> 1U));
-    nans = static_cast<Bits>(nans + (bits > Infinity<T>::bits ? 1 : 0));
-    infinities = static_cast<Bits>(infinities + (bits == Infinity<T>::bits ? 1 : 0));
-  }
-  return {static_cast<std::int64_t>(nans), static_cast<std::int64_t>(infinities)};
+  return static_cast<Bits>(std::bit_cast<Bits>(element) & std::numeric_limits<Bits>::max());
+}
+
+/// Whether all are finite, of so few that a count fits the elements' own width.
+template <class T>
+bool all_finite(std::span<const T> few) {
+  std::remove_const_t<decltype(Infinity<T>::bits)> bad = 0;
+  for (const T& element : few)
+    bad = static_cast<decltype(bad)>(bad + (magnitude(element) >= Infinity<T>::bits ? 1 : 0));
+  return bad == 0;
 }
 
 }  // namespace
@@ -220,9 +223,12 @@ void count_bad(View counts, ConstView data) {
     if constexpr (!std::is_integral_v<T>) {
       std::span all(static_cast<const T*>(data.data()), static_cast<std::size_t>(data.count()));
       for (; !all.empty(); all = all.subspan(std::min(few, all.size()))) {
-        const auto [nans, infinities] = count_bad_of_few(all.first(std::min(few, all.size())));
-        total[0] += nans;
-        total[1] += infinities;
+        const auto some = all.first(std::min(few, all.size()));
+        if (all_finite(some)) continue;
+        for (const T& element : some) {
+          total[0] += magnitude(element) > Infinity<T>::bits ? 1 : 0;
+          total[1] += magnitude(element) == Infinity<T>::bits ? 1 : 0;
+        }
       }
     }
   });

@@ -19,6 +19,7 @@ class BadValueWatch {
   void count(const Bucket& bucket, ConstView arena, const Stream& lane);
   /// All is counted when `counted` are done. Collective; does not block.
   void tell(Communicator& comm, const std::vector<Event>& counted);
+  const Event& told() const { return told_.event(); }
   /// Of the last step that was told; waits for it. A rank's own are logged, once.
   const std::vector<BadValues>& found();
 

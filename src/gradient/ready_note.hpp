@@ -17,7 +17,7 @@ class ReadyNote final : public FlightNote {
     const std::vector<ParamId> missing = ready_->missing();
     std::string names;
     for (std::size_t i = 0; i < std::min(missing.size(), most); ++i)
-      names += (i == 0 ? "" : ",") + json_string(layout_.name(missing[i]));
+      names += text(i == 0 ? "" : ",", json_string(layout_.name(missing[i])));
     return text(R"({"track":"gradients","step":)", ready_->step(), ",\"waits_for\":[", names,
                 "],\"waits_for_count\":", missing.size(), "}");
   }

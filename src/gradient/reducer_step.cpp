@@ -189,6 +189,17 @@ void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) 
     join(stream, bucket, std::exchange(reduced_[bucket], {}));
     if (consume) consume(plan_->buckets()[bucket]);
   }
+  join_asides(stream);
+}
+
+// What ranks tell each other beside the buckets lies on streams that nobody else may ever look at; and an
+// operation that is not carried on holds up those that come 32 later. A device's stream is not made to wait
+// for the host: there the next step looks.
+void GradientReducer::join_asides(Stream& stream) {
+  if (!stream.device().is_host()) return;
+  stream.wait(used_->told());
+  if (rest_) stream.wait(rest_->told());
+  if (bad_values_) stream.wait(bad_values_->told());
 }
 
 void GradientReducer::settle_unmarked(const Stream& stream) {

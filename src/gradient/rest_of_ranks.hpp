@@ -14,6 +14,7 @@ class RestOfRanks {
 
   /// Collective; does not block.
   void begin_step(Communicator& comm, bool has_batch);
+  const Event& told() const { return told_.event(); }
   /// Blocks until all ranks have begun the step.
   int count();
   /// Makes the mean over all ranks in `means` what it is to be, in the order of `lane`.

@@ -18,6 +18,7 @@ class UsedParameters {
   void is_unused(ParamId id) { here_[index(id)] = 0; }
   /// Everything is marked. Collective; does not block.
   void tell(Communicator& comm);
+  const Event& told() const { return told_.event(); }
   /// Waits for what was told.
   bool anywhere(ParamId id) {
     told_.wait();

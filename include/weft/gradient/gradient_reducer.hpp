@@ -132,6 +132,7 @@ class GradientReducer {
   void launch(std::size_t bucket, const Stream& stream);
   void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
   void join(Stream& stream, std::size_t bucket, Event reduced);
+  void join_asides(Stream& stream);
   void settle_unmarked(const Stream& stream);
   [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
   void expect_finished(const char* call);

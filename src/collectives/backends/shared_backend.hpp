@@ -61,7 +61,8 @@ class SharedBackend : public Backend {
   bool overlaps() const override { return true; }
   std::string late(std::uint64_t number) const override {
     return ground_->missing([&](int other) {
-      return ground_->line(other).operation.load(std::memory_order_relaxed) >= number;
+      return other == ground_->rank() ||
+             ground_->line(other).operation.load(std::memory_order_relaxed) >= number;
     });
   }
   Bulletin* bulletin() override { return &bulletin_; }

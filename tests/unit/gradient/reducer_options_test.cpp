@@ -468,6 +468,29 @@ TEST(ReducerOptions, AGradientOfAnotherShapeIsNamedOnEveryRank) {
   });
 }
 
+// An operation takes the place of the one 32 before it, which must be over then: also one on a stream of the
+// reducer's own.
+TEST_P(OnEveryWire, NothingIsLeftThatWouldHoldUpLaterOperations) {
+  run_as_threads(2, [](Communicator comm) {
+    GradientReducer reducer(comm, layout,
+                            {.bucket_bytes = 1,
+                             .wire = wire(),
+                             .unused = Unused::find,
+                             .uneven = Uneven::mean_of_all,
+                             .count_bad_values = true,
+                             .norm_block = 64});
+    Stream compute;
+    for (int step = 0; step < 3; ++step) {
+      reducer.begin_step();
+      backward(reducer, compute, step, comm.rank());
+      reducer.finish_step(compute);
+      compute.synchronize();
+      for (int i = 0; i < 80; ++i) comm.barrier(compute).wait(Deadline::in(10s));
+    }
+    reducer.join(compute);
+  });
+}
+
 // As a decoder does that was registered before its encoder.
 TEST(ReducerOptions, BucketsLeaveInTheOrderInWhichBackwardWasSeenToGo) {
   const ParamLayout model(
