@@ -6,7 +6,7 @@
 #include "common/command_line.hpp"
 #include "options.hpp"
 #include "print.hpp"
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 
 namespace weft::report {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "measure.hpp"
 #include "report.hpp"
-#include "report/comparison.hpp"
+#include "report/page/comparison.hpp"
 
 namespace weft::scaling {
 

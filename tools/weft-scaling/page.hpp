@@ -7,7 +7,7 @@
 
 #include "measure.hpp"
 #include "report.hpp"
-#include "report/scaling_page.hpp"
+#include "report/page/scaling_page.hpp"
 #include "sweep.hpp"
 #include "transport.hpp"
 

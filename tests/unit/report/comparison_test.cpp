@@ -1,6 +1,6 @@
 // Verdicts on made-up steps whose truth is known.
 
-#include "report/comparison.hpp"
+#include "report/page/comparison.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Verdicts over flight records: who diverged, raised, died or is behind, and what goes before what.
 
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 
 namespace weft::test {
 

@@ -1,6 +1,6 @@
 // Words and numbers as pages show them.
 
-#include "report/markup.hpp"
+#include "report/page/markup.hpp"
 
 #include <gtest/gtest.h>
 

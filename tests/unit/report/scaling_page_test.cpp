@@ -1,14 +1,14 @@
 // What the page says, and that it says nothing of what was not measured.
 
-#include "report/scaling_page.hpp"
+#include "report/page/scaling_page.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 
-#include "report/markup.hpp"
-#include "report/scaling_charts.hpp"
+#include "report/page/markup.hpp"
+#include "report/page/scaling_charts.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

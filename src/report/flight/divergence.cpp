@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "report/flight_lanes.hpp"
+#include "report/flight/lanes.hpp"
 
 namespace weft::report {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/flight_behind.hpp"
+#include "report/flight/behind.hpp"
 
 namespace weft::report {
 namespace {

@@ -5,10 +5,10 @@
 #include <iterator>
 #include <limits>
 
-#include "report/axis.hpp"
-#include "report/markup.hpp"
-#include "report/scaling_charts.hpp"
-#include "report/table.hpp"
+#include "report/page/axis.hpp"
+#include "report/page/markup.hpp"
+#include "report/page/scaling_charts.hpp"
+#include "report/page/table.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

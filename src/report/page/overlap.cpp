@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
-#include "report/markup.hpp"
-#include "report/scaling_charts.hpp"
-#include "report/table.hpp"
+#include "report/page/markup.hpp"
+#include "report/page/scaling_charts.hpp"
+#include "report/page/table.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "report/axis.hpp"
-#include "report/markup.hpp"
-#include "report/scaling_charts.hpp"
-#include "report/table.hpp"
+#include "report/page/axis.hpp"
+#include "report/page/markup.hpp"
+#include "report/page/scaling_charts.hpp"
+#include "report/page/table.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

@@ -1,6 +1,6 @@
-#include "report/table.hpp"
+#include "report/page/table.hpp"
 
-#include "report/markup.hpp"
+#include "report/page/markup.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

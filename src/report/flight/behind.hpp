@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "report/flight_lanes.hpp"
+#include "report/flight/lanes.hpp"
 
 namespace weft::report {
 

@@ -1,6 +1,6 @@
 // Ranks that others wait for.
 
-#include "report/flight_behind.hpp"
+#include "report/flight/behind.hpp"
 
 #include <algorithm>
 #include <limits>

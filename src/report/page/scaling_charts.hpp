@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/scaling_page.hpp"
+#include "report/page/scaling_page.hpp"
 
 namespace weft::report {
 

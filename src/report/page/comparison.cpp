@@ -1,11 +1,11 @@
-#include "report/comparison.hpp"
+#include "report/page/comparison.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <tuple>
 
-#include "report/markup.hpp"
+#include "report/page/markup.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 #include "report/json_node.hpp"
 
 namespace weft::report {

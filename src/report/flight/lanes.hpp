@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 
 namespace weft::report {
 

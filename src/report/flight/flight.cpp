@@ -1,10 +1,10 @@
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 
 #include <algorithm>
 #include <ctime>
 #include <map>
 
-#include "report/flight_lanes.hpp"
+#include "report/flight/lanes.hpp"
 
 namespace weft::report {
 namespace {

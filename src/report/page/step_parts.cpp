@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "report/markup.hpp"
-#include "report/scaling_charts.hpp"
+#include "report/page/markup.hpp"
+#include "report/page/scaling_charts.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

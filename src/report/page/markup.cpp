@@ -1,4 +1,4 @@
-#include "report/markup.hpp"
+#include "report/page/markup.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "report/flight_lanes.hpp"
+#include "report/flight/lanes.hpp"
 
 #include <algorithm>
 #include <cstdio>

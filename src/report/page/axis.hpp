@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "report/markup.hpp"
+#include "report/page/markup.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/comparison.hpp"
+#include "report/page/comparison.hpp"
 
 namespace weft::report {
 

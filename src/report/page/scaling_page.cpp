@@ -1,12 +1,12 @@
-#include "report/scaling_page.hpp"
+#include "report/page/scaling_page.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "report/markup.hpp"
-#include "report/page_style.hpp"
-#include "report/scaling_charts.hpp"
-#include "report/table.hpp"
+#include "report/page/markup.hpp"
+#include "report/page/page_style.hpp"
+#include "report/page/scaling_charts.hpp"
+#include "report/page/table.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
