@@ -491,6 +491,31 @@ TEST_P(OnEveryWire, NothingIsLeftThatWouldHoldUpLaterOperations) {
   });
 }
 
+TEST(ReducerOptions, PayloadIsTheFormulas) {
+  const ParamLayout model(DataType::f32, {{"a", 100'000}, {"b", 100}, {"c", 30'000}, {"d", 77}});
+  for (const int ranks : {2, 3, 4}) {
+    run_as_threads(ranks, [&](Communicator comm) {
+      for (const Means means : {Means::everywhere, Means::sharded}) {
+        GradientReducer reducer(comm, model, {.bucket_bytes = 1000, .means = means});
+        Stream compute;
+        const std::uint64_t before = comm.wire_bytes();
+        for (int step = 0; step < 10; ++step) {
+          reducer.begin_step();
+          for (int parameter = 3; parameter >= 0; --parameter)
+            reducer.mark_ready(ParamId{parameter}, compute);
+          reducer.finish_step(compute);
+          compute.synchronize();
+        }
+        const double trips = means == Means::everywhere ? 2 : 1;  // to whoever sums, and back
+        const double formula = trips * (ranks - 1) / ranks * 130'177 * sizeof(float) * 10;
+        const auto sent = static_cast<double>(comm.wire_bytes() - before);
+        EXPECT_LE(sent / formula, 1.01) << ranks;
+        EXPECT_GE(sent / formula, 1) << ranks;
+      }
+    });
+  }
+}
+
 // As a decoder does that was registered before its encoder.
 TEST(ReducerOptions, BucketsLeaveInTheOrderInWhichBackwardWasSeenToGo) {
   const ParamLayout model(
