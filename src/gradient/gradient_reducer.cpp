@@ -4,14 +4,7 @@
 #include <numeric>
 
 #include "gradient/agreement.hpp"
-#include "gradient/bad_value_watch.hpp"
-#include "gradient/block_squares.hpp"
-#include "gradient/fixed_parts.hpp"
-#include "gradient/observed_steps.hpp"
-#include "gradient/ready_note.hpp"
-#include "gradient/rest_of_ranks.hpp"
-#include "gradient/used_parameters.hpp"
-#include "gradient/wire.hpp"
+#include "gradient/reducer_state.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft {
@@ -46,32 +39,31 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)
+GradientReducer::State::State(Communicator comm, const ParamLayout& layout, ReducerOptions options)
     : comm_(std::move(comm)),
       options_(std::move(options)),
-      layout_(std::make_unique<ParamLayout>(layout)),
+      layout_(layout),
       wire_(std::make_shared<detail::Wire>(comm_, options_.wire)),
       hook_(hook_of(options_, layout.dtype())),
-      ready_(std::make_shared<detail::ReadyTracker>(*layout_)),
-      note_(std::make_shared<detail::ReadyNote>(ready_, *layout_)),
-      clock_(std::make_unique<detail::StepClock>()),
-      used_(std::make_unique<detail::UsedParameters>(options_.unused, layout.parameters())) {
+      ready_(std::make_shared<detail::ReadyTracker>(layout_)),
+      note_(std::make_shared<detail::ReadyNote>(ready_, layout_)),
+      used_(options_.unused, layout.parameters()) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
-  detail::agree_on(comm_, *layout_, described(options_, *hook_));
+  detail::agree_on(comm_, layout_, described(options_, *hook_));
   is_planned_ = on_all_ranks(
       comm_, !options_.bucket_bytes && !wire_->is_inline() && comm_.size() > 1 && comm_.device().is_host());
   if (options_.fixed_parts > 0 && options_.uneven != Uneven::refuse)
     throw Error(ErrorKind::usage, "fixed_parts with uneven batches",
                 "every rank has its share of every step");
   if (options_.fixed_parts > 0)
-    parts_ = std::make_unique<detail::FixedParts>(options_.fixed_parts, comm_, *layout_);
+    parts_ = std::make_unique<detail::FixedParts>(options_.fixed_parts, comm_, layout_);
   if (options_.uneven != Uneven::refuse)
     rest_ = std::make_unique<detail::RestOfRanks>(options_.uneven == Uneven::mean_of_the_rest);
   if (options_.count_bad_values)
-    bad_values_ = std::make_unique<detail::BadValueWatch>(*layout_, comm_.device());
+    bad_values_ = std::make_unique<detail::BadValueWatch>(layout_, comm_.device());
   if (options_.norm_block != 0)
-    squares_ = std::make_unique<detail::BlockSquares>(*layout_, comm_.device(), options_.norm_block);
+    squares_ = std::make_unique<detail::BlockSquares>(layout_, comm_.device(), options_.norm_block);
   BucketPlan first = first_plan(options_.bucket_bytes);
   wire_->serve(first.buckets().size());
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
@@ -82,18 +74,19 @@ GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, R
   if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
 }
 
-GradientReducer::~GradientReducer() = default;
-GradientReducer::GradientReducer(GradientReducer&&) noexcept = default;
+GradientReducer::State::~State() {
+  wire_->close();
+}
 
-BucketPlan GradientReducer::first_plan(const std::optional<std::size_t>& bucket_bytes) const {
-  if (is_planned_) return divisible(detail::probing_plan(*layout_));
+BucketPlan GradientReducer::State::first_plan(const std::optional<std::size_t>& bucket_bytes) const {
+  if (is_planned_) return divisible(detail::probing_plan(layout_));
   const std::size_t usual = std::size_t{comm_.topology().nodes() == 1 ? 1U : 25U} << 20;
-  return divisible(plan_buckets(*layout_, bucket_bytes.value_or(usual)));
+  return divisible(plan_buckets(layout_, bucket_bytes.value_or(usual)));
 }
 
 // Sharded, every rank's part of a bucket is whole cache lines, and whole blocks where squares are summed by
 // block. A tree of sums needs a part for every rank, which buckets of whole cache lines mostly have.
-BucketPlan GradientReducer::divisible(BucketPlan plan) const {
+BucketPlan GradientReducer::State::divisible(BucketPlan plan) const {
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(plan.layout().dtype()));
   if (options_.means == Means::sharded) {
     const std::int64_t part = squares_ ? std::lcm(line, options_.norm_block) : line;
@@ -103,19 +96,19 @@ BucketPlan GradientReducer::divisible(BucketPlan plan) const {
                                             : plan;
 }
 
-View GradientReducer::means(const Bucket& bucket) {
+View GradientReducer::State::means(const Bucket& bucket) {
   const View whole = arena_.view().slice(bucket.begin, bucket.count());
   if (options_.means == Means::everywhere) return whole;
   const std::int64_t part = bucket.count() / comm_.size();
   return whole.slice(part * comm_.rank(), part);
 }
 
-void GradientReducer::adopt(BucketPlan plan) {
+void GradientReducer::State::adopt(BucketPlan plan) {
   detail::agree_on(comm_, plan);
   plan_ = std::make_unique<BucketPlan>(std::move(plan));
   hook_->planned(*plan_, comm_);
   ready_->adopt(*plan_);
-  clock_->adopt(plan_->buckets().size());
+  clock_.adopt(plan_->buckets().size());
   reduced_.assign(plan_->buckets().size(), {});
   if (!squares_) return;
   std::vector<detail::BlockSquares::Range> landing;
@@ -127,9 +120,9 @@ void GradientReducer::adopt(BucketPlan plan) {
   squares_->adopt(landing);
 }
 
-void GradientReducer::plan_from_what_was_seen() {
+void GradientReducer::State::plan_from_what_was_seen() {
   wire_->synchronize();
-  profile_ = observed_->agree(comm_, *plan_, *clock_, wire_->lane(0));
+  profile_ = observed_->agree(comm_, *plan_, clock_, wire_->lane(0));
   const auto& [ready_seconds, link] = *profile_;
   observed_.reset();
   // Steps differ, and a bucket waits for the last of its gradients: none is so large that smaller ones would
@@ -148,32 +141,84 @@ void GradientReducer::plan_from_what_was_seen() {
   adopt(std::move(planned));
 }
 
-bool GradientReducer::used(ParamId id) {
-  return used_->anywhere(id);
-}
-
-const std::vector<BadValues>& GradientReducer::bad_values() {
+const std::vector<BadValues>& GradientReducer::State::bad_values() {
   if (!bad_values_)
     throw Error(ErrorKind::usage, "bad values are not counted", "set ReducerOptions::count_bad_values");
   return bad_values_->found();
 }
 
-ConstView GradientReducer::squares() const {
+ConstView GradientReducer::State::squares() const {
   if (!squares_) throw Error(ErrorKind::usage, "squares are not summed", "set ReducerOptions::norm_block");
   return squares_->sums();
 }
 
-double GradientReducer::exposed_seconds() const {
-  return wire_->lost_seconds();
-}
-
-StepHistory GradientReducer::account() {
+StepHistory GradientReducer::State::account() {
   if (!comm_.device().is_host())
     throw Error(ErrorKind::usage, "an account of steps on a device",
                 "trace them instead (ConnectOptions::trace)");
   expect_finished("account");
   wire_->synchronize();
-  return detail::account(*clock_, comm_, wire_->in_order());
+  return detail::account(clock_, comm_, wire_->in_order());
+}
+
+GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)
+    : state_(std::make_unique<State>(std::move(comm), layout, std::move(options))) {}
+GradientReducer::~GradientReducer() = default;
+GradientReducer::GradientReducer(GradientReducer&&) noexcept = default;
+
+const ParamLayout& GradientReducer::layout() const {
+  return state_->layout();
+}
+const BucketPlan& GradientReducer::plan() const {
+  return state_->plan();
+}
+const std::optional<BackwardProfile>& GradientReducer::profile() const {
+  return state_->profile();
+}
+View GradientReducer::gradients() {
+  return state_->gradients();
+}
+View GradientReducer::gradient(ParamId id) {
+  return state_->gradient(id);
+}
+View GradientReducer::means(const Bucket& bucket) {
+  return state_->means(bucket);
+}
+void GradientReducer::begin_step(Exchange exchange) {
+  state_->begin_step(exchange);
+}
+bool GradientReducer::accumulating() const {
+  return state_->accumulating();
+}
+void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
+  state_->mark_ready(id, stream);
+}
+void GradientReducer::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
+  state_->mark_ready(id, gradient, stream);
+}
+void GradientReducer::poll() {
+  state_->poll();
+}
+void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) {
+  state_->finish_step(std::move(stream), consume);
+}
+void GradientReducer::join(Stream stream, const std::function<void()>& each) {
+  state_->join(std::move(stream), each);
+}
+bool GradientReducer::used(ParamId id) {
+  return state_->used(id);
+}
+const std::vector<BadValues>& GradientReducer::bad_values() {
+  return state_->bad_values();
+}
+ConstView GradientReducer::squares() const {
+  return state_->squares();
+}
+double GradientReducer::exposed_seconds() const {
+  return state_->exposed_seconds();
+}
+StepHistory GradientReducer::account() {
+  return state_->account();
 }
 
 }  // namespace weft

@@ -4,27 +4,15 @@
 #include <utility>
 
 #include "core/elementwise.hpp"
-#include "gradient/bad_value_watch.hpp"
-#include "gradient/block_squares.hpp"
-#include "gradient/fixed_parts.hpp"
-#include "gradient/observed_steps.hpp"
-#include "gradient/ready_tracker.hpp"
-#include "gradient/rest_of_ranks.hpp"
-#include "gradient/used_parameters.hpp"
-#include "gradient/wire.hpp"
+#include "gradient/reducer_state.hpp"
 #include "weft/core/copy.hpp"
-#include "weft/gradient/gradient_reducer.hpp"
 
 namespace weft {
 
 using detail::ReadyTracker;
 using detail::Wire;
 
-void GradientReducer::begin_step(Exchange exchange) {
-  open_step(exchange, true);
-}
-
-void GradientReducer::open_step(Exchange exchange, bool has_batch) {
+void GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   expect_finished("begin_step before finish_step");
   const bool fresh = micro_steps_ == 0 || exchange_ == Exchange::now;
   const int micro_steps = fresh ? 1 : micro_steps_ + 1;
@@ -42,27 +30,27 @@ void GradientReducer::open_step(Exchange exchange, bool has_batch) {
   micro_steps_ = micro_steps;
   exchange_ = exchange;
   ready_->begin_step();
+  used_.begin_micro_step(fresh);
   next_bucket_ = 0;
   open_ = true;
   if (exchange == Exchange::later) return;
   if (observed_) observed_->begin_step();
-  clock_->begin_step(ready_->step());
+  clock_.begin_step(ready_->step());
   watch_for_slow_ranks();
-  used_->begin_step();
   if (bad_values_)
     bad_values_->begin_step(ready_->step(), comm_.device().is_host() ? Stream() : wire_->lane(0));
 }
 
 // A step that takes three times as long as usual has waited for two steps' time. What is shorter than anybody
 // would notice is the machine's scheduling.
-void GradientReducer::watch_for_slow_ranks() {
+void GradientReducer::State::watch_for_slow_ranks() {
   constexpr std::uint64_t now_and_then = 16;
   if (ready_->step() % now_and_then != 0) return;
-  if (const auto median = clock_->median_step())
+  if (const auto median = clock_.median_step())
     comm_.slow_after(std::max<Wire::Clock::duration>(2 * *median, std::chrono::milliseconds(250)));
 }
 
-void GradientReducer::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
+void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
   expect_known(id);
   const View place = this->gradient(id);
   if (gradient.count() != place.count() || gradient.dtype() != place.dtype()) {
@@ -77,30 +65,32 @@ void GradientReducer::mark_ready(ParamId id, ConstView gradient, const Stream& s
   } else {
     copy(place, gradient, stream);
   }
+  used_.is_used(id);
   mark(id, stream);
 }
 
-void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
+void GradientReducer::State::mark_ready(ParamId id, const Stream& stream) {
   expect_known(id);
   expect_unmarked(id, stream);
+  used_.is_used(id);
   mark(id, stream);
 }
 
-void GradientReducer::expect_known(ParamId id) const {
+void GradientReducer::State::expect_known(ParamId id) const {
   if (!ready_->knows(id))
     throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", layout().parameters()), {},
                 {comm_.rank(), "mark_ready", 0});
 }
 
-void GradientReducer::expect_unmarked(ParamId id, const Stream& stream) {
+void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
   if (!open_)
     throw Error(ErrorKind::usage, text("gradient of ", layout().name(id), " was marked ready outside a step"),
                 "call begin_step first", {comm_.rank(), "mark_ready", ready_->step()});
   if (!ready_->any_marked()) {
-    for (const ParamId unused : used_->expected()) mark_unused(unused, stream);
+    for (const ParamId unused : used_.expected()) mark_unused(unused, stream);
   }
   if (ready_->is_marked(id)) {
-    if (used_->is_known() && std::ranges::count(used_->expected(), id) > 0) {
+    if (used_.is_known() && std::ranges::count(used_.expected(), id) > 0) {
       refuse("mark_ready",
              text("the graph was not static: ", layout().name(id),
                   " had no gradient in the first step and has one now"),
@@ -111,7 +101,7 @@ void GradientReducer::expect_unmarked(ParamId id, const Stream& stream) {
   }
 }
 
-void GradientReducer::mark(ParamId id, const Stream& stream) {
+void GradientReducer::State::mark(ParamId id, const Stream& stream) {
   if (parts_) parts_->fold(id, gradient(id), micro_steps_ - 1, stream);
   if (observed_ && exchange_ == Exchange::now) observed_->ready(id);
   ready_->mark(id, stream);
@@ -119,36 +109,36 @@ void GradientReducer::mark(ParamId id, const Stream& stream) {
 }
 
 // What earlier micro-steps left stays; without any, it is what the step before left.
-void GradientReducer::mark_unused(ParamId id, const Stream& stream) {
+void GradientReducer::State::mark_unused(ParamId id, const Stream& stream) {
   if (!accumulating()) detail::fill(gradient(id), 0, stream);
-  used_->is_unused(id);
+  used_.is_unused(id);
   mark(id, stream);
 }
 
-void GradientReducer::launch_closed_buckets(const Stream& stream) {
+void GradientReducer::State::launch_closed_buckets(const Stream& stream) {
   const std::size_t buckets = plan_->buckets().size();
   if (next_bucket_ == buckets || !ready_->is_closed(next_bucket_)) return poll();
   const auto begin = Wire::Clock::now();
   while (next_bucket_ < buckets && ready_->is_closed(next_bucket_)) launch(next_bucket_++, stream);
   if (!wire_->is_inline()) return;
   const auto carried = Wire::Clock::now() - begin;
-  clock_->step()->carried += carried;
+  clock_.step()->carried += carried;
   wire_->lost(carried);
 }
 
-void GradientReducer::poll() {
+void GradientReducer::State::poll() {
   if (!open_ || next_bucket_ == 0 || !wire_->is_inline()) return;
   const auto begin = Wire::Clock::now();
   wire_->poll();
   const auto carried = Wire::Clock::now() - begin;
-  clock_->step()->carried += carried;
+  clock_.step()->carried += carried;
   wire_->lost(carried);
 }
 
-void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
+void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
   Stream lane = wire_->lane(bucket);
   const bool on_host = stream.device().is_host();
-  const auto step = clock_->step();
+  const auto step = clock_.step();
   if (on_host) Stream(stream).run([step, bucket] { step->buckets[bucket].ready = Wire::Clock::now(); });
   for (const Stream& producer : ready_->producers(bucket)) lane.wait(producer.record());
   reduce(bucket, stream, lane);
@@ -156,7 +146,7 @@ void GradientReducer::launch(std::size_t bucket, const Stream& stream) {
   reduced_[bucket] = lane.record();
 }
 
-void GradientReducer::reduce(std::size_t bucket, const Stream& stream, const Stream& lane) {
+void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, const Stream& lane) {
   const Bucket& range = plan_->buckets()[bucket];
   const View gradient = arena_.view().slice(range.begin, range.count());
   const View mine = means(range);
@@ -176,17 +166,17 @@ void GradientReducer::reduce(std::size_t bucket, const Stream& stream, const Str
   }
 }
 
-void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) {
+void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& consume) {
   if (!open_)
     throw Error(ErrorKind::usage, "no step is open", "call begin_step first",
                 {comm_.rank(), "finish_step", ready_->step()});
   if (!ready_->all_marked()) settle_unmarked(stream);
   open_ = false;
   if (exchange_ == Exchange::later) return;
-  used_->tell(comm_);
+  used_.tell(comm_);
   if (bad_values_) bad_values_->tell(comm_, reduced_);
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
-    join(stream, bucket, std::exchange(reduced_[bucket], {}));
+    wait_for(stream, bucket, std::exchange(reduced_[bucket], {}));
     if (consume) consume(plan_->buckets()[bucket]);
   }
   join_asides(stream);
@@ -195,16 +185,16 @@ void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) 
 // What ranks tell each other beside the buckets lies on streams that nobody else may ever look at; and an
 // operation that is not carried on holds up those that come 32 later. A device's stream is not made to wait
 // for the host: there the next step looks.
-void GradientReducer::join_asides(Stream& stream) {
+void GradientReducer::State::join_asides(Stream& stream) {
   if (!stream.device().is_host()) return;
-  stream.wait(used_->told());
+  stream.wait(used_.told());
   if (rest_) stream.wait(rest_->told());
   if (bad_values_) stream.wait(bad_values_->told());
 }
 
-void GradientReducer::settle_unmarked(const Stream& stream) {
+void GradientReducer::State::settle_unmarked(const Stream& stream) {
   if (options_.unused != Unused::refuse && !ready_->any_marked()) {
-    for (const ParamId unused : used_->expected()) mark_unused(unused, stream);
+    for (const ParamId unused : used_.expected()) mark_unused(unused, stream);
   }
   const std::vector<ParamId> missing = ready_->missing();
   if (missing.empty()) return;
@@ -212,7 +202,7 @@ void GradientReducer::settle_unmarked(const Stream& stream) {
     refuse("finish_step", ReadyTracker::list(missing, layout()),
            "mark every parameter once per step, or say with ReducerOptions::unused what it means");
   }
-  if (used_->is_known()) {
+  if (used_.is_known()) {
     refuse("finish_step",
            text("the graph was not static: ", ReadyTracker::list(missing, layout()),
                 ", which had gradients in the first step"),
@@ -221,9 +211,9 @@ void GradientReducer::settle_unmarked(const Stream& stream) {
   for (const ParamId id : missing) mark_unused(id, stream);
 }
 
-void GradientReducer::join(Stream& stream, std::size_t bucket, Event reduced) {
+void GradientReducer::State::wait_for(Stream& stream, std::size_t bucket, Event reduced) {
   if (stream.device().is_host()) {
-    stream.submit(std::make_unique<detail::Join>(std::move(reduced), wire_, clock_->step(), bucket));
+    stream.submit(std::make_unique<detail::Join>(std::move(reduced), wire_, clock_.step(), bucket));
     return;
   }
   wire_->on_device().start(stream);
@@ -231,7 +221,7 @@ void GradientReducer::join(Stream& stream, std::size_t bucket, Event reduced) {
   wire_->on_device().stop(stream);
 }
 
-void GradientReducer::join(Stream stream, const std::function<void()>& each) {
+void GradientReducer::State::join(Stream stream, const std::function<void()>& each) {
   if (!rest_)
     throw Error(ErrorKind::usage, "join() of a reducer whose ranks have equally many batches",
                 "set ReducerOptions::uneven", {comm_.rank(), "join", ready_->step()});
@@ -242,7 +232,7 @@ void GradientReducer::join(Stream stream, const std::function<void()>& each) {
     for (int i = layout().parameters() - 1; i >= 0; --i) {
       if (!ready_->is_marked(ParamId{i})) mark_unused(ParamId{i}, stream);
     }
-    finish_step(stream);
+    finish_step(stream, nullptr);
     stream.synchronize();
     if (each) each();
   }
@@ -250,13 +240,13 @@ void GradientReducer::join(Stream stream, const std::function<void()>& each) {
 }
 
 // The others wait for this rank's buckets: they hear at once that those will not come, and why.
-void GradientReducer::refuse(const char* call, const std::string& problem, const std::string& advice) {
+void GradientReducer::State::refuse(const char* call, const std::string& problem, const std::string& advice) {
   const Error error(ErrorKind::usage, problem, advice, {comm_.rank(), call, ready_->step()});
   comm_.give_up(error);
   throw error;
 }
 
-void GradientReducer::expect_finished(const char* call) {
+void GradientReducer::State::expect_finished(const char* call) {
   if (!open_) return;
   const std::vector<ParamId> missing = ready_->missing();
   refuse(call, missing.empty() ? "the step before is not finished" : ReadyTracker::list(missing, layout()),

@@ -9,9 +9,7 @@ void UsedParameters::tell(Communicator& comm) {
   told_ = comm.all_reduce(View(std::span(anywhere_)), ReduceOp::max, stream_);
   if (unused_ != Unused::as_in_first_step) return;
   is_known_ = true;
-  for (std::size_t i = 0; i < here_.size(); ++i) {
-    if (here_[i] == 0) expected_.push_back(ParamId{static_cast<std::int32_t>(i)});
-  }
+  expected_ = unused_now_;
 }
 
 }  // namespace weft::detail

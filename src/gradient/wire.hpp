@@ -35,6 +35,11 @@ class Wire {
   void poll() {
     for (Stream& lane : lanes_) lane.poll();
   }
+  /// Lets own streams go, which finishes their work, or drops it while an exception is unwinding: it uses
+  /// what goes next.
+  void close() noexcept {
+    if (!is_given_) lanes_.clear();
+  }
   void synchronize() {
     for (Stream& lane : lanes_) lane.synchronize();
   }

@@ -42,34 +42,22 @@ namespace weft {
 /// Exchange::later.
 using BucketConsumer = std::function<void(const Bucket&)>;
 
-namespace detail {
-class BadValueWatch;
-class BlockSquares;
-class FixedParts;
-class ObservedSteps;
-class ReadyNote;
-class ReadyTracker;
-class RestOfRanks;
-class StepClock;
-class UsedParameters;
-class Wire;
-}  // namespace detail
-
 class GradientReducer {
  public:
   /// Collective. @throws Error (mismatch) naming two ranks whose layouts, options or plans differ
   GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
+  /// Finishes what is on a wire of its own; before it goes, synchronize one that was given.
   ~GradientReducer();
   GradientReducer(GradientReducer&&) noexcept;
 
-  const ParamLayout& layout() const { return *layout_; }
+  const ParamLayout& layout() const;
   /// May change at a begin_step; its buckets stay valid as long as the reducer.
-  const BucketPlan& plan() const { return *plan_; }
+  const BucketPlan& plan() const;
   /// What the plan was made from, once it was.
-  const std::optional<BackwardProfile>& profile() const { return profile_; }
+  const std::optional<BackwardProfile>& profile() const;
   /// The arena, of the layout.
-  View gradients() { return arena_.view().slice(0, layout().size()); }
-  View gradient(ParamId id) { return layout().view(arena_.view(), id); }
+  View gradients();
+  View gradient(ParamId id);
   /// The part of a bucket of plan() that holds means on this rank after a step. Sharded, all ranks' parts are
   /// equally long and follow each other, and the last of the first bucket may end beyond the layout.
   View means(const Bucket& bucket);
@@ -77,7 +65,7 @@ class GradientReducer {
   /// @throws Error (usage) when the step before was not finished, naming parameters that were not marked
   void begin_step(Exchange exchange = Exchange::now);
   /// Whether this micro-step adds to gradients of earlier ones. Not with fixed_parts: the reducer adds.
-  bool accumulating() const { return micro_steps_ > 1 && !parts_; }
+  bool accumulating() const;
   /// The gradient is complete once `stream` gets here. @throws Error (usage) outside a step, or when marked
   /// before
   void mark_ready(ParamId id, const Stream& stream);
@@ -118,51 +106,8 @@ class GradientReducer {
   StepHistory account();
 
  private:
-  BucketPlan divisible(BucketPlan plan) const;
-  BucketPlan first_plan(const std::optional<std::size_t>& bucket_bytes) const;
-  void adopt(BucketPlan plan);
-  void plan_from_what_was_seen();
-  void open_step(Exchange exchange, bool has_batch);
-  void watch_for_slow_ranks();
-  void expect_known(ParamId id) const;
-  void expect_unmarked(ParamId id, const Stream& stream);
-  void mark(ParamId id, const Stream& stream);
-  void mark_unused(ParamId id, const Stream& stream);
-  void launch_closed_buckets(const Stream& stream);
-  void launch(std::size_t bucket, const Stream& stream);
-  void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
-  void join(Stream& stream, std::size_t bucket, Event reduced);
-  void join_asides(Stream& stream);
-  void settle_unmarked(const Stream& stream);
-  [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
-  void expect_finished(const char* call);
-
-  Communicator comm_;
-  ReducerOptions options_;
-  std::unique_ptr<const ParamLayout> layout_;  // stays where it is: work on streams reads it
-  std::shared_ptr<detail::Wire> wire_;
-  bool is_planned_;  // from what the first steps show
-  std::unique_ptr<BucketPlan> plan_;
-  std::unique_ptr<BucketPlan> first_plan_;  // consumers may still hold its buckets
-  std::optional<BackwardProfile> profile_;
-  std::shared_ptr<CommHook> hook_;
-  Buffer arena_;
-  std::shared_ptr<detail::ReadyTracker> ready_;
-  std::shared_ptr<detail::ReadyNote> note_;  // of the flight record
-  std::unique_ptr<detail::StepClock> clock_;
-  std::unique_ptr<detail::ObservedSteps> observed_;  // until there is a plan
-  std::unique_ptr<detail::UsedParameters> used_;
-  // Null where the options ask for none.
-  std::unique_ptr<detail::FixedParts> parts_;
-  std::unique_ptr<detail::RestOfRanks> rest_;
-  std::unique_ptr<detail::BadValueWatch> bad_values_;
-  std::unique_ptr<detail::BlockSquares> squares_;
-
-  std::vector<Event> reduced_;  // by bucket
-  int micro_steps_ = 0;         // of the gradients in the arena
-  std::size_t next_bucket_ = 0;
-  bool open_ = false;
-  Exchange exchange_ = Exchange::now;
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace weft

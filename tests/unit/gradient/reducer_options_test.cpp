@@ -99,6 +99,7 @@ TEST_P(OnEveryWire, WhatEarlierMicroStepsAddedOfAnUnusedParameterStays) {
       compute.synchronize();
       expect_mean_of(reducer, 1, step, {0, 1}, 4);
       expect_mean_of(reducer, 3, step, {0, 1}, 4);
+      for (int parameter = 0; parameter < 4; ++parameter) EXPECT_TRUE(reducer.used(ParamId{parameter}));
     }
   });
 }
