@@ -56,9 +56,10 @@ void add(View to, ConstView from, Stream stream) {
 
 void square_sums(View sums, ConstView data, std::int64_t block, Stream stream) {
   if (sums.dtype() != DataType::f64 || !is_floating(data.dtype()) || block < 1 ||
-      sums.count() != (data.count() + block - 1) / block) {
-    throw Error(ErrorKind::usage, text("squares of ", data.count(), " ", data.dtype(), " in blocks of ",
-                                       block, " into ", sums.count(), " ", sums.dtype()));
+      sums.count() != (data.count() + block - 1) / block || sums.device() != data.device()) {
+    throw Error(ErrorKind::usage,
+                text("squares of ", data.count(), " ", data.dtype(), " on ", data.device(), " in blocks of ",
+                     block, " into ", sums.count(), " ", sums.dtype(), " on ", sums.device()));
   }
   run(
       stream, data.device(), "squares", [=] { on_host::square_sums(sums, data, block); },
@@ -66,9 +67,11 @@ void square_sums(View sums, ConstView data, std::int64_t block, Stream stream) {
 }
 
 void count_bad(View counts, ConstView data, Stream stream) {
-  if (counts.dtype() != DataType::i64 || counts.count() != 2 || !is_floating(data.dtype())) {
+  if (counts.dtype() != DataType::i64 || counts.count() != 2 || !is_floating(data.dtype()) ||
+      counts.device() != data.device()) {
     throw Error(ErrorKind::usage,
-                text("count of bad values of ", data.dtype(), " into ", counts.count(), " ", counts.dtype()));
+                text("count of bad values of ", data.dtype(), " on ", data.device(), " into ", counts.count(),
+                     " ", counts.dtype(), " on ", counts.device()));
   }
   run(
       stream, data.device(), "count", [=] { on_host::count_bad(counts, data); },
