@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -35,6 +36,34 @@ std::vector<T> values(std::int64_t count) {
                                      -std::numeric_limits<double>::infinity()};
       result[i] = static_cast<T>(static_cast<Accumulate<T>>(i % 101 < 4 ? specials[i % 101] : number));
     }
+  }
+  return result;
+}
+
+/// The same with what else there is: NaN, and the smallest of a type.
+template <class T>
+std::vector<T> values_and_worse(std::int64_t count) {
+  auto result = values<T>(count);
+  if constexpr (!std::is_integral_v<T>) {
+    for (std::size_t i = 0; i < result.size(); i += 13)
+      result[i] = static_cast<T>(std::numeric_limits<Accumulate<T>>::quiet_NaN());
+    for (std::size_t i = 5; i < result.size(); i += 17) {
+      result[i] = T{};
+      reinterpret_cast<unsigned char&>(result[i]) = 1;  // subnormal: the lowest bit alone
+    }
+  }
+  return result;
+}
+
+/// Finite numbers of both signs, whose squares a double does not add exactly: the order shows.
+template <class T>
+std::vector<T> finite(std::int64_t count) {
+  const int exponents = std::is_same_v<T, Half> ? 13 : 41;
+  std::vector<T> result;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const double digits = (static_cast<double>(i * 2654435761U % 10007) - 5000) / 3;
+    result.push_back(static_cast<T>(
+        static_cast<Accumulate<T>>(std::ldexp(digits, static_cast<int>(i) % exponents - exponents / 2 - 2))));
   }
   return result;
 }
@@ -145,6 +174,78 @@ TEST_F(OnDevice, PackIsItsTwin) {
     detail::pack(out.view(), views, stream_);
     expect_same(get<float>(out.view()), flat, text("pack of ", pieces));
   }
+}
+
+TEST_F(OnDevice, AddIsItsTwin) {
+  for (const DataType dtype : all) {
+    dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+      for (const std::int64_t n : lengths) {
+        for (const std::int64_t from : {std::int64_t{0}, std::min<std::int64_t>(n, 1)}) {
+          auto host = values_and_worse<T>(n);
+          auto other = values<T>(n);
+          std::ranges::reverse(other);  // so that infinities meet numbers and each other
+          Buffer to = put(host);
+          Buffer added = put(other);
+          detail::add(to.view().slice(from, n - from), added.view().slice(0, n - from), stream_);
+          detail::add(View(std::span(host)).slice(from, n - from),
+                      ConstView(std::span(other)).slice(0, n - from), Stream());
+          expect_same(get<T>(to.view()), host, "add");
+        }
+      }
+    });
+  }
+}
+
+// Blocks of one thread each, of a few rounds, of all there is; more blocks than a grid has.
+TEST_F(OnDevice, SquareSumsAreTheirTwin) {
+  for (const DataType dtype : floating) {
+    dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+      for (const bool worse : {false, true}) {
+        for (const std::int64_t n : {0, 1, 255, 256, 257, 512, 4097, 100'003}) {
+          const auto data = worse ? values_and_worse<T>(n) : finite<T>(n);
+          const Buffer on_device = put(data);
+          for (const std::int64_t block : {7, 64, 192, 256, 257, 1024, 1 << 20}) {
+            std::vector<double> host(static_cast<std::size_t>((n + block - 1) / block));
+            Buffer sums = Buffer::on(device_, DataType::f64, static_cast<std::int64_t>(host.size()));
+            detail::square_sums(sums.view(), on_device.view(), block, stream_);
+            detail::square_sums(View(std::span(host)), ConstView(std::span(data)), block, Stream());
+            expect_same(get<double>(sums.view()), host,
+                        text("squares in blocks of ", block, " of ", n, " ", dtype, " into"));
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_F(OnDevice, CountBadIsItsTwin) {
+  for (const DataType dtype : floating) {
+    dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+      std::vector<std::int64_t> host{3, 4};  // which are added to
+      Buffer counts = put(host);
+      for (const std::int64_t n : lengths) {
+        for (const auto& data : {values<T>(n), values_and_worse<T>(n), finite<T>(n)}) {
+          const Buffer on_device = put(data);
+          detail::count_bad(counts.view(), on_device.view(), stream_);
+          detail::count_bad(View(std::span(host)), ConstView(std::span(data)), Stream());
+          ASSERT_EQ(get<std::int64_t>(counts.view()), host) << n << " of " << dtype;
+        }
+      }
+      EXPECT_GT(host[0], 3);
+      EXPECT_GT(host[1], 4);
+    });
+  }
+}
+
+// A kernel cannot reach the memory of the host.
+TEST_F(OnDevice, ResultsLieWhereTheDataDoes) {
+  const Buffer data = put(values<float>(300));
+  std::vector<double> sums(2);
+  std::vector<std::int64_t> counts(2);
+  expect_error(ErrorKind::usage, {"squares of 300 f32 on cuda:0", "2 f64 on host"},
+               [&] { detail::square_sums(View(std::span(sums)), data.view(), 256, stream_); });
+  expect_error(ErrorKind::usage, {"bad values of f32 on cuda:0", "2 i64 on host"},
+               [&] { detail::count_bad(View(std::span(counts)), data.view(), stream_); });
 }
 
 TEST_F(OnDevice, StreamsWaitForEachOther) {
