@@ -26,21 +26,24 @@ void OperationLog::mark(std::uint64_t place, std::atomic<std::int64_t> Slot::*wh
   slot.state.store(state, std::memory_order_relaxed);
 }
 
+// Whoever issues looks at the oldest only, so that many in flight cost no more than one.
 void OperationLog::handed_over(std::uint64_t place, Event event) {
-  settle_flights();
   const std::lock_guard lock(flights_mutex_);
+  while (!flights_.empty() && is_over(flights_.front())) flights_.pop_front();
   flights_.push_back({place, std::move(event)});
 }
 
 void OperationLog::settle_flights() const {
   const std::lock_guard lock(flights_mutex_);
-  while (!flights_.empty() && flights_.front().event.done()) {
-    const Flight& first = flights_.front();
-    Slot& slot = slots_[first.place % slots_.size()];
-    if (slot.place.load(std::memory_order_relaxed) == first.place)
-      slot.state.store(first.event.error() ? State::failed : State::done, std::memory_order_relaxed);
-    flights_.pop_front();
-  }
+  std::erase_if(flights_, [this](const Flight& flight) { return is_over(flight); });
+}
+
+bool OperationLog::is_over(const Flight& flight) const {
+  if (!flight.event.done()) return false;
+  Slot& slot = slots_[flight.place % slots_.size()];
+  if (slot.place.load(std::memory_order_relaxed) == flight.place)
+    slot.state.store(flight.event.error() ? State::failed : State::done, std::memory_order_relaxed);
+  return true;
 }
 
 std::optional<OperationLog::Entry> OperationLog::read(std::uint64_t place) const {

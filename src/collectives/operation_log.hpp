@@ -88,6 +88,7 @@ class OperationLog final : public FlightNote {
   void mark(std::uint64_t place, std::atomic<std::int64_t> Slot::*when, State state);
   std::optional<Entry> read(std::uint64_t place) const;
   void settle_flights() const;
+  bool is_over(const Flight& flight) const;
 
   const std::string name_;
   const std::vector<int> ranks_;

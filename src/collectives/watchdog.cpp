@@ -1,5 +1,6 @@
 #include "collectives/watchdog.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 namespace weft::detail {
@@ -19,17 +20,26 @@ std::string said(const Operation& operation) {
               static_cast<int>(operation.dtype), ' ', static_cast<int>(operation.op), ' ', operation.root);
 }
 
-Operation heard(std::istringstream& in) {
+/// An enumerator up to `last`, by its number.
+template <class T>
+bool take(std::istringstream& in, T& value, T last) {
+  int number = 0;
+  if (!(in >> number) || number < 0 || number > static_cast<int>(last)) return false;
+  value = static_cast<T>(number);
+  return true;
+}
+
+std::optional<Operation> heard(std::istringstream& in) {
   Operation operation;
-  int kind = 0;
-  int dtype = 0;
-  int op = 0;
-  if (!(in >> operation.number >> kind >> operation.count >> dtype >> op >> operation.root))
-    throw Error(ErrorKind::internal, text("a rank says it waits in '", in.str(), "'"));
-  operation.kind = static_cast<Collective>(kind);
-  operation.dtype = static_cast<DataType>(dtype);
-  operation.op = static_cast<ReduceOp>(op);
-  return operation;
+  const bool is_whole = in >> operation.number && take(in, operation.kind, Collective::barrier) &&
+                        in >> operation.count && take(in, operation.dtype, DataType::u8) &&
+                        take(in, operation.op, ReduceOp::avg) && in >> operation.root;
+  return is_whole ? std::optional(operation) : std::nullopt;
+}
+
+[[noreturn]] void refuse(Board::Word word) {
+  std::ranges::replace(word.word, '\n', ' ');
+  throw Error(ErrorKind::internal, text("rank ", word.rank, " says '", word.word, "', which no rank does"));
 }
 
 }  // namespace
@@ -53,16 +63,18 @@ void Watchdog::read(const Board::Word& word) {
   std::string what;
   std::getline(in, what);
   if (what == waits) {
-    waiting_[word.rank] = heard(in);
+    const auto operation = heard(in);
+    if (!operation) refuse(word);
+    waiting_[word.rank] = *operation;
     return;
   }
-  int kind = 0;
+  ErrorKind kind{};
+  if (what != gave_up || !take(in, kind, ErrorKind::internal)) refuse(word);
   std::string problem;
-  in >> kind;
   in.ignore();
   std::getline(in, problem);
   // A mismatch has two sides, and says so itself; with anything else, that rank began.
-  const bool is_mutual = static_cast<ErrorKind>(kind) == ErrorKind::mismatch;
+  const bool is_mutual = kind == ErrorKind::mismatch;
   throw Error(is_mutual ? ErrorKind::mismatch : ErrorKind::peer_lost,
               is_mutual ? problem : text("rank ", word.rank, " failed: ", problem),
               "its own message says more");

@@ -7,39 +7,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/temporary_folder.hpp"
 #include "weft/collectives/store.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::test {
-
-/// Empty, and removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw system_error("cannot create " + pattern);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class Socket {
  public:
