@@ -46,12 +46,8 @@ std::string last_of(const FlightRecord& record) {
 std::vector<std::string> row_of(const FlightRecord& record) {
   const std::string error =
       record.error ? text(name(record.error->kind), ": ", record.error->message) : std::string("-");
-  std::vector<std::string> row{std::to_string(record.rank),
-                               record.host,
-                               std::string(name(record.reason)),
-                               steps_of(record),
-                               last_of(record),
-                               error};
+  std::vector<std::string> row{
+      std::to_string(record.rank), record.host, record.reason, steps_of(record), last_of(record), error};
   std::ranges::transform(row, row.begin(), one_line);
   return row;
 }

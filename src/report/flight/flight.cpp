@@ -70,9 +70,12 @@ std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
     finding.confidence = 0.6;
     finding.verdict += " (a rank of another host within a second: clocks may turn the order round)";
   }
-  if (first.reason == Reason::signal) {
+  if (first.reason != "error") {
     finding.confidence = std::min(finding.confidence, 0.7);
-    finding.evidence.push_back({first.file, 0, "written on a signal: the rank went on after its error"});
+    finding.evidence.push_back(
+        {first.file, 0,
+         text("written ", first.reason == "signal" ? "on a signal" : "by the program itself",
+              ": the rank went on after its error")});
   }
   finding.fix = text("mend what rank ", first.rank, " reports; the others only waited for it, or lost it");
   return Raised{std::move(finding), raised_at(first)};

@@ -31,19 +31,14 @@ namespace weft::report {
 
 enum class Lane : std::uint8_t { host, device, group };
 enum class State : std::uint8_t { issued, begun, done, failed };
-enum class Reason : std::uint8_t { error, signal };
 
 inline constexpr std::array<std::string_view, 3> lane_names{"host", "device", "group"};
 inline constexpr std::array<std::string_view, 4> state_names{"issued", "begun", "done", "failed"};
-inline constexpr std::array<std::string_view, 2> reason_names{"error", "signal"};
 constexpr std::string_view name(Lane lane) {
   return lane_names[static_cast<std::size_t>(lane)];
 }
 constexpr std::string_view name(State state) {
   return state_names[static_cast<std::size_t>(state)];
-}
-constexpr std::string_view name(Reason reason) {
-  return reason_names[static_cast<std::size_t>(reason)];
 }
 
 /// Of a send/receive group only number, state and times mean something.
@@ -102,15 +97,15 @@ struct FlightRecord {
   int size = 1;
   std::string host;
   std::int64_t pid = 0;
-  Reason reason = Reason::signal;
-  std::int64_t steady_ns = 0;  ///< both clocks when it was written
+  std::string reason = "signal";  ///< "error", "signal" or the program's own word
+  std::int64_t steady_ns = 0;     ///< both clocks when it was written
   std::int64_t wall_ns = 0;
   std::optional<FlightError> error;  ///< the first on this rank
   std::vector<FlightProgress> progress;
   std::vector<FlightCommunicator> communicators;
 
   std::int64_t wall(std::int64_t steady) const { return wall_ns + (steady - steady_ns); }
-  bool failed() const { return reason == Reason::error || error.has_value(); }
+  bool failed() const { return reason == "error" || error.has_value(); }
 };
 
 /// @param file named in messages. @throws Error (usage) naming it, the place in it and what is wrong there

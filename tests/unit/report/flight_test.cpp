@@ -217,7 +217,7 @@ TEST(Raised, ARankThatWentOnAfterItsErrorIsLessSurelyTheCause) {
   auto records = world({operations({8}), operations({8})});
   fails(records[1], ErrorKind::usage, second, "root 7 of 2 ranks");
   const double ended = examine(records).at(0).confidence;
-  records[1].reason = Reason::signal;
+  records[1].reason = "signal";
   const auto findings = examine(records);
   ASSERT_EQ(causes(findings), Causes{"rank-raised-first"});
   EXPECT_LT(findings[0].confidence, ended);

@@ -71,7 +71,7 @@ inline std::vector<report::FlightRecord> world(
 
 inline report::FlightRecord& fails(report::FlightRecord& record, ErrorKind kind, std::int64_t at_ns,
                                    const std::string& message) {
-  record.reason = report::Reason::error;
+  record.reason = "error";
   record.error = {kind, message, "all_reduce", 4, at_ns};
   return record;
 }
