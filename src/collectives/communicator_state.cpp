@@ -44,7 +44,7 @@ class IssuedTask final : public Task {
       state_->fail(enriched);
       throw enriched;
     }
-    state_->log().ended(issued_.place, OperationLog::State::done);
+    if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
     if (trace_) record();
     return true;
   }
@@ -125,6 +125,7 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   shared_ += payload.shared;
   const auto lane = memory.is_host() ? OperationLog::Lane::host : OperationLog::Lane::device;
   Issued issued{label, operation.number, log_->issued(lane, operation)};
+  issued.on_device = !memory.is_host();
   const bool its_turn =
       memory.is_host() && backend_->overlaps() && !trace_ && Behind::of(stream)->takes_work_at_once();
   auto task = its_turn ? begin(operation, stream) : backend_->start(operation, stream);
@@ -163,7 +164,8 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& str
   constexpr std::string_view label = "send/receive group";
   const Device memory = transfers.empty() ? stream.device() : transfers.front().device();
   for (const Transfer& transfer : transfers) check_stream(label, transfer.device(), stream);
-  const Issued issued{label, ++groups_, log_->issued(OperationLog::Lane::group, {.number = groups_})};
+  Issued issued{label, ++groups_, log_->issued(OperationLog::Lane::group, {.number = groups_})};
+  issued.on_device = !memory.is_host();
   auto task = backend_->start(std::move(transfers), stream);
   log_->waits(issued.place);
   if (!memory.is_host()) return {submit(std::move(task), issued, stream), label, issued.number};

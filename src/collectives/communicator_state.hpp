@@ -19,6 +19,7 @@ struct Issued {
   std::uint64_t number = 0;
   std::uint64_t place = 0;             ///< in the log
   std::optional<Operation> watched{};  ///< where a watchdog compares it
+  bool on_device = false;              ///< over when its stream has passed it, long after its task
 };
 
 /// What a rank sends to others by an operation's own count, in bytes.

@@ -10,13 +10,15 @@ namespace weft::test {
 
 inline Communicator connect_with_fakes(FakeNcclRanks& nccl, const std::shared_ptr<Store>& store, int rank,
                                        int ranks, std::chrono::nanoseconds timeout,
-                                       std::shared_ptr<Trace> trace = nullptr) {
+                                       std::shared_ptr<Trace> trace = nullptr,
+                                       detail::Identity identity = {}) {
   auto rendezvous = make_store_rendezvous(store, "fakes", rank, ranks);
   auto host = detail::make_threads_backend(rendezvous, {timeout});
   auto backend = detail::make_nccl_backend(std::move(host), nccl.api(), rendezvous, Device::cuda(rank),
                                            {.timeout = timeout}, std::chrono::seconds(30));
   const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
-  return detail::make_communicator(std::move(backend), rendezvous, topology, timeout, std::move(trace));
+  return detail::make_communicator(std::move(backend), rendezvous, topology, timeout, std::move(trace),
+                                   std::move(identity));
 }
 
 /// Rethrows the first failure by rank, after all have ended.
