@@ -10,6 +10,8 @@ namespace {
 
 /// The least that MPI allows to be the largest tag, and what most libraries allow.
 constexpr std::array limits{32767, std::numeric_limits<std::int32_t>::max()};
+/// Room for a power of two of operations: their low bits alone choose among them.
+constexpr int power_of_two = mpi_tags::first_collective + exchange_stages * (1 << 14);
 constexpr int trials = 10'000;
 
 class Operations {
@@ -63,6 +65,18 @@ TEST(MpiTags, LieAboveEverybodyElsesAndWithinWhatMpiAllows) {
   }
 }
 
+// With little room every tag is taken, the last one as well.
+TEST(MpiTags, StayWithinTheNarrowestLimit) {
+  for (int most = mpi_tags::first_collective + exchange_stages; most < 100; ++most) {
+    Operations operations;
+    for (int i = 0; i < 1000; ++i) {
+      const int tag = mpi_tags::of(operations.next(), most);
+      ASSERT_GE(tag, mpi_tags::first_collective);
+      ASSERT_LE(tag + exchange_stages - 1, most);
+    }
+  }
+}
+
 // Two operations share all tags or none: the stages of one are never those of another, one further.
 TEST(MpiTags, RangesOfStagesAreTheSameOrApart) {
   for (const int most : limits) {
@@ -111,6 +125,21 @@ TEST(MpiTags, DifferForNearlyAllOperationsThatDifferInOneThing) {
     }
     // Chance alone makes 0.6 a field with the fewest tags.
     for (const int of_field : collisions) EXPECT_LE(of_field, most == limits[0] ? 6 : 0) << "of " << most;
+  }
+}
+
+// Up to 2^40 elements: no machine has more.
+TEST(MpiTags, DifferForCountsThatDifferInHighBitsOnly) {
+  for (const int most : {limits[0], limits[1], power_of_two}) {
+    Operations operations;
+    int collisions = 0;
+    for (int i = 0; i < trials; ++i) {
+      const Operation one = operations.next();
+      Operation other = one;
+      other.count ^= std::int64_t{1} << (20 + operations.below(20));
+      collisions += mpi_tags::of(other, most) == mpi_tags::of(one, most) ? 1 : 0;
+    }
+    EXPECT_LE(collisions, 6) << "of " << most;
   }
 }
 
