@@ -172,7 +172,7 @@ TEST_F(Watchdogs, CompareWhatIsForgottenWithNothing) {
 TEST_F(Watchdogs, SayNothingOfAShortWait) {
   const Operation operation = rank(0).issue(all_reduce(1));
   rank(0).look(operation, 0s);
-  rank(0).look(operation, 200ms);
+  rank(0).look(operation, 100ms);
   EXPECT_TRUE(rank(0).board.posted().empty());
   rank(0).look(operation, 250ms);
   EXPECT_EQ(rank(0).board.posted().size(), 1U);
@@ -238,7 +238,7 @@ TEST_F(Watchdogs, NameWhoIsLate) {
 
 TEST_F(Watchdogs, NameNobodyBeforeOthersHadTheTimeToSayThatTheyWait) {
   EXPECT_EQ(rank(1).late(5, 4, 0s), "");
-  EXPECT_EQ(rank(1).late(5, 4, 400ms), "");
+  EXPECT_EQ(rank(1).late(5, 4, 300ms), "");
   EXPECT_EQ(rank(1).late(5, 4, 500ms), "rank 0, rank 2, rank 3");
 }
 
