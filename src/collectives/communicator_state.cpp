@@ -124,7 +124,7 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   sent_ += payload.whole;
   shared_ += payload.shared;
   const auto lane = memory.is_host() ? OperationLog::Lane::host : OperationLog::Lane::device;
-  Issued issued{label, operation.number, log_->issued(lane, operation)};
+  Issued issued{label, operation.number, log_->issued(lane, operation), true};
   issued.on_device = !memory.is_host();
   const bool its_turn =
       memory.is_host() && backend_->overlaps() && !trace_ && Behind::of(stream)->takes_work_at_once();
@@ -211,6 +211,7 @@ Event CommunicatorState::submit(std::unique_ptr<Task> task, const Issued& issued
 }
 
 bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_clock::time_point since) {
+  if (!issued.is_collective) return true;  // who is behind in collectives need not be who it waits for
   const std::string late =
       watchdog_ ? watchdog_->late(issued.number, size_, since) : backend_->late(issued.number);
   if (late.empty()) return false;

@@ -17,7 +17,8 @@ namespace weft::detail {
 struct Issued {
   std::string_view label;  ///< one of the names that last for ever
   std::uint64_t number = 0;
-  std::uint64_t place = 0;             ///< in the log
+  std::uint64_t place = 0;  ///< in the log
+  bool is_collective = false;
   std::optional<Operation> watched{};  ///< where a watchdog compares it
   bool on_device = false;              ///< over when its stream has passed it, long after its task
 };

@@ -120,6 +120,8 @@ void FlightRecorder::dump(std::string_view reason) noexcept {
     std::filesystem::rename(path + ".part", path);
     log::warn(text("rank ", rank_, ": flight record in ", path, "; weft-report flight ", folder_,
                    " says which rank held the others up"));
+  } catch (const Error& error) {
+    log::warn(text("rank ", rank_, ": no flight record: ", error.problem()));
   } catch (const std::exception& error) {
     log::warn(text("rank ", rank_, ": no flight record: ", error.what()));
   }

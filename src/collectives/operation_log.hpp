@@ -31,13 +31,13 @@ class OperationLog final : public FlightNote {
     const std::uint64_t place = ++last_;
     Slot& slot = slots_[place % slots_.size()];
     slot.place.store(0, std::memory_order_release);
-    slot.number.store(operation.number, std::memory_order_relaxed);
-    slot.count.store(operation.count, std::memory_order_relaxed);
-    slot.what.store(packed(lane, operation), std::memory_order_relaxed);
-    slot.state.store(State::issued, std::memory_order_relaxed);
-    slot.issued.store(0, std::memory_order_relaxed);
-    slot.begun.store(0, std::memory_order_relaxed);
-    slot.ended.store(0, std::memory_order_relaxed);
+    slot.number.store(operation.number, std::memory_order_release);
+    slot.count.store(operation.count, std::memory_order_release);
+    slot.what.store(packed(lane, operation), std::memory_order_release);
+    slot.state.store(State::issued, std::memory_order_release);
+    slot.issued.store(0, std::memory_order_release);
+    slot.begun.store(0, std::memory_order_release);
+    slot.ended.store(0, std::memory_order_release);
     slot.place.store(place, std::memory_order_release);
     return place;
   }

@@ -1,5 +1,6 @@
 #include "weft/core/trace.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iomanip>
@@ -10,17 +11,43 @@
 
 namespace weft {
 
+namespace {
+
+/// Bytes of the UTF-8 sequence that `rest` begins with; 0 where it begins with none (RFC 3629, section 4, but
+/// for surrogates and overlong forms of three and four bytes, which readers mend).
+std::size_t utf8_length(std::string_view rest) {
+  const auto lead = static_cast<unsigned char>(rest.front());
+  const std::size_t length = lead < 0x80   ? 1
+                             : lead < 0xc2 ? 0
+                             : lead < 0xe0 ? 2
+                             : lead < 0xf0 ? 3
+                             : lead < 0xf5 ? 4
+                                           : 0;
+  if (length > rest.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(rest[i]) & 0xc0U) != 0x80) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
 std::string detail::json_string(std::string_view raw) {
   std::ostringstream out;
   out << '"';
-  for (const char c : raw) {
-    if (c == '"' || c == '\\') {
+  while (!raw.empty()) {
+    const std::size_t length = utf8_length(raw);
+    const char c = raw.front();
+    if (length == 0) {
+      out << "\\ufffd";
+    } else if (c == '"' || c == '\\') {
       out << '\\' << c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
       out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
     } else {
-      out << c;
+      out << raw.substr(0, length);
     }
+    raw.remove_prefix(std::max<std::size_t>(length, 1));
   }
   out << '"';
   return std::move(out).str();

@@ -22,6 +22,18 @@ TEST(Trace, WritesASpanPerTrackWithMicroseconds) {
   EXPECT_NE(json.find(R"("lost_spans":0)"), std::string::npos);
 }
 
+TEST(Trace, ANameThatIsNoUtf8IsStillJson) {
+  Trace trace;
+  trace.span("wire",
+             "gr\xc3\xb6\xc3\x9f"
+             "e \xf6\xff\xe2\x82",
+             {}, {});
+  EXPECT_NE(trace.json().find("\"name\":\"gr\xc3\xb6\xc3\x9f"
+                              "e \\ufffd\\ufffd\\ufffd\\ufffd\""),
+            std::string::npos)
+      << trace.json();
+}
+
 TEST(Trace, FiguresStandBesideTheirSpan) {
   Trace trace;
   trace.span("wire", "all_reduce", {}, {}, {{"network_bytes", 4096}, {"segments", 2}});

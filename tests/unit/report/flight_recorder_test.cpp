@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <barrier>
 
-#include "report/flight.hpp"
+#include "report/flight/flight.hpp"
 #include "support/expect_error.hpp"
 #include "support/ranks_with_fakes.hpp"
 #include "support/temporary_folder.hpp"
