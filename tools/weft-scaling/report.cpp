@@ -46,7 +46,7 @@ std::string parts_text(const Run& run) {
       << run.parts.link_busy * 1e3 << " ms of a step, " << run.parts.overlap * 1e3
       << " ms of that while ranks compute; exposed " << run.exposed_seconds * 1e3 << " ms, of which "
       << run.parts.slowest * 1e3 << " ms for buckets that another rank had not brought";
-  if (run.parts.slowest_rank) out << " (most for rank " << *run.parts.slowest_rank << ')';
+  if (run.parts.slowest_rank && run.parts.slowest > 5e-6) out << " (most for rank " << *run.parts.slowest_rank << ')';
   out << '\n';
   if (run.bound_seconds) {
     out << run.strategy << ": no step can be shorter than " << *run.bound_seconds * 1e3

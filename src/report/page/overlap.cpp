@@ -1,6 +1,7 @@
 // The timeline: what every rank computes, sends and waits for in one step.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -62,6 +63,24 @@ double covered(std::vector<Span> spans) {
   return sum;
 }
 
+/// What is there, in the order of a step, under the words that the spans have for it.
+std::string legend(const std::vector<Span>& timeline) {
+  constexpr std::array styles{"forward", "backward", "update", "wire", "exposed"};
+  std::map<std::string, std::string> words;
+  for (const Span& span : timeline) {
+    const std::string style = style_of(span.track, span.name);
+    words.try_emplace(style, style == "wire"      ? "on the wire"
+                             : style == "exposed" ? "waiting"
+                                                  : kind_of(span.name));
+  }
+  std::string keys;
+  for (const char* style : styles) {
+    if (const auto found = words.find(style); found != words.end())
+      keys += key(style, found->second);
+  }
+  return text("<ul class=\"keys\">", keys, "</ul>\n");
+}
+
 std::string tip_of(const Mark& mark) {
   const std::string what = mark.spans == 1 ? mark.name : text(mark.spans, " spans, first ", mark.name);
   return text(what, ": ", duration(mark.busy), " from ", duration(mark.begin));
@@ -92,14 +111,19 @@ class Drawing {
     if (track == "compute") kinds(spans, y);
   }
 
-  /// The kind of work, written once where it is wide enough for the word even on a telephone.
+  /// The kind of work, written once where it is wide enough for the word even on a telephone, and is most of
+  /// what happens there.
   void kinds(std::vector<Span> spans, double y) {
     std::ranges::sort(spans, {}, &Span::begin);
     for (std::size_t i = 0; i < spans.size();) {
       const std::string kind = kind_of(spans[i].name);
       const double begin = spans[i].begin;
       double end = begin;
+      const std::size_t first = i;
       for (; i < spans.size() && kind_of(spans[i].name) == kind; ++i) end = std::max(end, spans[i].end);
+      const double busy = covered({spans.begin() + static_cast<std::ptrdiff_t>(first),
+                                   spans.begin() + static_cast<std::ptrdiff_t>(i)});
+      if (busy < (end - begin) / 2) continue;
       constexpr double letters_of_a_narrow_page = 36;
       if (static_cast<double>(kind.size() + 2) / letters_of_a_narrow_page <= x(end - begin))
         svg_.text(x((begin + end) / 2), y + 12, kind, Anchor::middle, "within");
@@ -224,8 +248,8 @@ std::string overlap(const std::vector<Span>& timeline) {
     note = text("<p class=\"note\">Drawn are the first ", drawn_ranks, " of ", lanes.size(),
                 " ranks; the table has them all.</p>\n");
   }
-  return text("<div class=\"lanes\"><div class=\"labels\" aria-hidden=\"true\">", labels, "</div><div>",
-              svg.str(), "</div></div>\n", note, figures(lanes));
+  return text(legend(timeline), "<div class=\"lanes\"><div class=\"labels\" aria-hidden=\"true\">", labels,
+              "</div><div>", svg.str(), "</div></div>\n", note, figures(lanes));
 }
 
 }  // namespace weft::report

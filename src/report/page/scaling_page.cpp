@@ -121,17 +121,6 @@ std::string section(const std::string& heading, const std::string& note, const s
               note.empty() ? "" : text("<p class=\"note\">", note, "</p>\n"), content, "</section>\n");
 }
 
-std::string legend() {
-  std::string keys;
-  for (const auto& [kind, what] : {std::pair{"forward", "forward"},
-                                   {"backward", "backward"},
-                                   {"update", "update"},
-                                   {"wire", "on the wire"},
-                                   {"exposed", "waiting"}})
-    keys += key(kind, what);
-  return text("<ul class=\"keys\">", keys, "</ul>\n");
-}
-
 std::string body(const ScalingPage& page) {
   std::string result;
   if (!page.strategies.empty())
@@ -147,7 +136,7 @@ std::string body(const ScalingPage& page) {
         section("How communication overlaps",
                 "The last step, on every rank. Point at a span to read what it is; what is thinner than a "
                 "pixel is drawn together with its neighbours.",
-                legend() + lanes);
+                lanes);
   }
   result += section("Scaling", "Tokens per second of a rank, as a share of the smallest number of ranks.",
                     efficiency_lines(page.scaling));
