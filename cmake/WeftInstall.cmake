@@ -11,5 +11,5 @@ write_basic_package_version_file(weftConfigVersion.cmake COMPATIBILITY SameMinor
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weftConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 if(WEFT_TOOLS_ON)
-  install(TARGETS weft-launch weft-scaling)
+  install(TARGETS weft-launch weft-scaling weft-bench weft-plan weft-report)
 endif()

@@ -2,6 +2,7 @@
 // The seam between the front and what moves bytes: an operation is a value, a backend turns it into a Task.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,6 +133,8 @@ class Backend {
   virtual std::string explain(const Operation& operation) const = 0;
   /// The wire ledger: payload bytes that this rank has handed to the network between nodes.
   virtual std::uint64_t network_bytes() const { return 0; }
+  /// Hears of errors that are found beside the operations, by a watchdog's thread. Before the first operation.
+  virtual void on_error(std::function<void(const Error&)> /*hear*/) {}
   /// Tells the other ranks, where it can, that this one will take part no longer.
   virtual void give_up(const std::string& reason) noexcept = 0;
 };

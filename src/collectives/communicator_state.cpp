@@ -105,6 +105,12 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
   }
   log_ = std::make_shared<OperationLog>(identity_.name, identity_.ranks, rank_);
   if (recorder()) recorder()->add_communicator(log_);
+  if (recorder()) {
+    backend_->on_error([recorder = recorder()](const Error& error) {
+      recorder->raised(error);
+      recorder->dump("error");
+    });
+  }
   if (Board* board = backend_->board()) watchdog_.emplace(*board, *log_, rank_);
 }
 

@@ -222,6 +222,7 @@ class NcclBackend final : public Backend {
     auto comm = issuer_->split(members.front(), rendezvous->rank(), rendezvous->rank(), rendezvous->size());
     return std::make_shared<NcclBackend>(std::move(host), std::move(comm), runtime_, device_, timeout_);
   }
+  void on_error(std::function<void(const Error&)> hear) override { issuer_->on_error(std::move(hear)); }
   void give_up(const std::string& reason) noexcept override {
     issuer_->give_up(Error(ErrorKind::peer_lost, reason));
     host_->give_up(reason);

@@ -150,6 +150,7 @@ void Issuer::make_void(const Error& reason) noexcept {
       flight.begin->timeline().fail_after(flight.begin->place(), std::make_exception_ptr(theirs));
     }
     log::debug(text("rank ", rank(), " gives up NCCL: ", reason.what()));
+    if (hear_) hear_(reason.in({rank(), {}, 0}));
   } catch (
       ...) {  // NOLINT(bugprone-empty-catch): no memory for a message; the communicator ends all the same
   }

@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -62,6 +63,11 @@ class Issuer {
   std::unique_ptr<Communicator> split(int color, int key, int rank, int size);
   void give_up(const Error& reason) noexcept;
   bool broken() const;
+  /// Hears of what ends it, on the thread that finds it.
+  void on_error(std::function<void(const Error&)> hear) {
+    const std::lock_guard lock(mutex_);
+    hear_ = std::move(hear);
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -92,6 +98,7 @@ class Issuer {
   std::deque<Flight> flights_;
   std::optional<Clock::time_point> trouble_since_;
   Clock::time_point next_look_{};  // while a call is in progress
+  std::function<void(const Error&)> hear_;
   bool stopping_ = false;
   std::thread watchdog_;
 };

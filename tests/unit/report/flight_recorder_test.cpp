@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <barrier>
+#include <filesystem>
+#include <thread>
 
 #include "report/flight/flight.hpp"
 #include "support/expect_error.hpp"
@@ -274,6 +276,38 @@ TEST_F(RecordedFlights, OfDevicesTellWhatTheyHaveNotDone) {
       EXPECT_EQ(one.state, State::done);
   }
   EXPECT_TRUE(examine(after).empty());
+}
+
+// NCCL's watchdog finds it, and nobody waits for the operation.
+TEST_F(RecordedFlights, OfADeviceThatWaitsInVainAreWrittenAtItsDeadline) {
+  test::WithFakeCuda cuda;
+  test::FakeNcclRanks nccl;
+  const auto store = make_memory_store();
+  std::barrier<> met(2);
+  detail::on_threads(2, [&](int rank) {
+    const Leaves leaves(met);
+    auto comm =
+        test::connect_with_fakes(nccl, store, rank, 2, 200ms, nullptr, {.recorder = recorder(rank, 2)});
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 100);
+    if (rank == 0) {
+      comm.all_reduce(data.view(), ReduceOp::sum, stream);
+      for (int i = 0; i < 500 && !std::filesystem::exists(folder_.path() + "/rank-0.json"); ++i)
+        std::this_thread::sleep_for(10ms);
+    }
+    met.arrive_and_wait();
+    if (rank == 1) comm.flight_recorder()->dump("signal");
+    met.arrive_and_wait();
+    if (rank == 0)
+      expect_error(ErrorKind::timeout, {"rank 1"}, [&] { stream.synchronize(Deadline::in(30s)); });
+  });
+  const auto all = records();
+  ASSERT_EQ(all.size(), 2U);
+  ASSERT_TRUE(all[0].error);
+  EXPECT_EQ(all[0].error->kind, ErrorKind::timeout);
+  const auto findings = examine(all);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].cause, "rank-behind");
 }
 
 }  // namespace
