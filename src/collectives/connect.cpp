@@ -1,8 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "collectives/backends/host.hpp"
 #include "collectives/backends/nccl.hpp"
 #include "collectives/backends/threads.hpp"
@@ -62,17 +59,11 @@ std::shared_ptr<detail::Backend> with_device(std::shared_ptr<detail::Backend> ho
 
 /// One folder for the ranks of a job, on each of its nodes.
 std::shared_ptr<FlightRecorder> make_recorder(const World& world) {
-  const std::string wish = world.environment().value(env::flight_dir);
-  std::string folder = wish == "off" ? "" : wish;
-  if (wish == "auto") {
-    const auto jobs =
-        world.rendezvous()->all_gather(text(world.host_id(), '-', getpid()), "connect: flight record",
-                                       Deadline::in(world.connect_timeout()));
-    std::string job = jobs.front();
-    std::ranges::replace_if(
-        job, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.'; }, '-');
-    folder = text("/tmp/weft-flight-", getuid(), '/', job);
-  }
+  const auto jobs = world.rendezvous()->all_gather(FlightRecorder::process_name(), "connect: flight record",
+                                                   Deadline::in(world.connect_timeout()));
+  std::string folder = world.environment().value(env::flight_dir);
+  if (folder == "off") folder.clear();
+  if (folder == "auto") folder = text("/tmp/weft-flight-", getuid(), '/', jobs.front());
   return std::make_shared<FlightRecorder>(world.rank(), world.size(), folder);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -125,6 +126,13 @@ void FlightRecorder::dump(std::string_view reason) noexcept {
   } catch (const std::exception& error) {
     log::warn(text("rank ", rank_, ": no flight record: ", error.what()));
   }
+}
+
+std::string FlightRecorder::process_name() {
+  std::string name = text(host_name(), '-', getpid());
+  const auto is_odd = [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; };
+  std::ranges::replace_if(name, is_odd, '_');
+  return name;
 }
 
 void FlightRecorder::dump_on_sigusr2() {

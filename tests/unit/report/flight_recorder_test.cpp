@@ -215,7 +215,7 @@ TEST_F(RecordedFlights, OfRanksThatWaitedInVainNameWhoDidNotCome) {
 }
 
 TEST_F(RecordedFlights, OfARankThatLeftWithAnExceptionSayWhatItLeft) {
-  fly(1, [](Communicator comm) {
+  fly(2, [](Communicator comm) {
     Stream stream;
     comm.barrier(stream).wait();
     EXPECT_THROW(
