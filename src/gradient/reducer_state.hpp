@@ -52,7 +52,7 @@ class GradientReducer::State {
   BucketPlan first_plan(const std::optional<std::size_t>& bucket_bytes) const;
   void adopt(BucketPlan plan);
   void plan_from_what_was_seen();
-  void open_step(Exchange exchange, bool has_batch);
+  bool open_step(Exchange exchange, bool has_batch);
   void watch_for_slow_ranks();
   void expect_known(ParamId id) const;
   void expect_unmarked(ParamId id, const Stream& stream);

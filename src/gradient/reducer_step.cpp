@@ -12,7 +12,8 @@ namespace weft {
 using detail::ReadyTracker;
 using detail::Wire;
 
-void GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
+// False where no rank has a batch any more: then there is no step.
+bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   expect_finished("begin_step before finish_step");
   const bool fresh = micro_steps_ == 0 || exchange_ == Exchange::now;
   const int micro_steps = fresh ? 1 : micro_steps_ + 1;
@@ -24,8 +25,9 @@ void GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   }
   if (exchange == Exchange::now) {
     if (observed_ && observed_->enough()) plan_from_what_was_seen();
-    if (rest_) rest_->begin_step(comm_, has_batch);
     if (bad_values_) bad_values_->found();
+    if (rest_) rest_->begin_step(comm_, has_batch);
+    if (!has_batch && rest_->count() == 0) return false;
   }
   micro_steps_ = micro_steps;
   exchange_ = exchange;
@@ -33,12 +35,13 @@ void GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   used_.begin_micro_step(fresh);
   next_bucket_ = 0;
   open_ = true;
-  if (exchange == Exchange::later) return;
+  if (exchange == Exchange::later) return true;
   if (observed_) observed_->begin_step();
   clock_.begin_step(ready_->step());
   watch_for_slow_ranks();
   if (bad_values_)
     bad_values_->begin_step(ready_->step(), comm_.device().is_host() ? Stream() : wire_->lane(0));
+  return true;
 }
 
 // A step that takes three times as long as usual has waited for two steps' time. What is shorter than anybody
@@ -225,10 +228,8 @@ void GradientReducer::State::join(Stream stream, const std::function<void()>& ea
   if (!rest_)
     throw Error(ErrorKind::usage, "join() of a reducer whose ranks have equally many batches",
                 "set ReducerOptions::uneven", {comm_.rank(), "join", ready_->step()});
-  for (;;) {
-    micro_steps_ = 0;
-    open_step(Exchange::now, false);
-    if (rest_->count() == 0) break;
+  micro_steps_ = 0;
+  while (open_step(Exchange::now, false)) {
     for (int i = layout().parameters() - 1; i >= 0; --i) {
       if (!ready_->is_marked(ParamId{i})) mark_unused(ParamId{i}, stream);
     }
@@ -236,7 +237,6 @@ void GradientReducer::State::join(Stream stream, const std::function<void()>& ea
     stream.synchronize();
     if (each) each();
   }
-  open_ = false;
 }
 
 // The others wait for this rank's buckets: they hear at once that those will not come, and why.

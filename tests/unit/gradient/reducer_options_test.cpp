@@ -208,6 +208,20 @@ TEST_P(OnEveryWire, RanksThatRunOutOfBatchesTakePartUntilNobodyHasAny) {
       }
       reducer.join(compute, check);
       EXPECT_EQ(step, 8);
+      // Another epoch, of one step; the end of the first was none.
+      step = 0;
+      reducer.begin_step();
+      backward(reducer, compute, step, comm.rank());
+      reducer.finish_step(compute);
+      compute.synchronize();
+      check();
+      reducer.join(compute);
+      const StepHistory history = reducer.account();
+      EXPECT_EQ(history.steps.size(), 9U);
+      for (const StepAccount& one : history.steps) {
+        EXPECT_GT(one.seconds, 0);
+        EXPECT_LT(one.seconds, 60);
+      }
     });
   }
   test::expect_error(ErrorKind::usage, {"equally many batches", "ReducerOptions::uneven"}, [] {
