@@ -61,6 +61,8 @@ int play(const std::vector<std::string>& words) {
   const bool chosen = world.rank() == who;
   if (mode == "exit" && chosen) return std::stoi(words[2]);
   if (mode == "kill" && chosen) std::raise(SIGKILL);
+  // A rank that comes after rank 0 has gone would fail first.
+  if (mode == "deaf") world.rendezvous()->all_gather("", "deaf", weft::Deadline::in(30s));
   if (mode == "deaf" && world.rank() == 0) return 3;
   if (mode == "deaf" || (mode == "absent" && chosen)) {
     say(weft::text("rank ", world.rank(), " sleeps"));
