@@ -117,28 +117,31 @@ TEST_P(DataParallel, BucketSizeOverlapAndMemoryDoNotChangeABit) {
 }
 
 // 200 steps: a single bit that differs early would have grown to all parameters.
-TEST_P(DataParallel, TwoHundredStepsDependOnNeitherBucketsNorThreads) {
+constexpr std::int64_t long_training = WEFT_LONG_TRAINING;
+
+TEST_P(DataParallel, LongTrainingDependsOnNeitherBucketsNorThreads) {
   const ModelSpec spec = tiny(GetParam());
-  const std::vector<float> reference = train<float>(spec, 200, {.ranks = 2});
+  const std::vector<float> reference = train<float>(spec, long_training, {.ranks = 2});
   const std::vector<Job> jobs{{.ranks = 2, .bucket_bytes = 1},
                               {.ranks = 2, .bucket_bytes = 1, .overlap = true},
                               {.ranks = 2, .bucket_bytes = 25 << 20, .overlap = true},
                               {.ranks = 2, .bucket_bytes = std::nullopt, .overlap = true},
                               {.ranks = 2, .bucket_bytes = 4096, .lanes = true}};
-  for (std::size_t i = 0; i < jobs.size(); ++i) EXPECT_EQ(train<float>(spec, 200, jobs[i]), reference) << i;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    EXPECT_EQ(train<float>(spec, long_training, jobs[i]), reference) << i;
 }
 
-TEST_P(DataParallel, TwoHundredStepsOfFixedPartsDependOnNoNumberOfRanks) {
+TEST_P(DataParallel, LongTrainingOfFixedPartsDependsOnNoNumberOfRanks) {
   const ModelSpec spec = tiny(GetParam());
   const std::vector<float> reference =
-      train<float>(spec, 200, {.ranks = 1, .micro_steps = 8, .fixed_parts = 8});
+      train<float>(spec, long_training, {.ranks = 1, .micro_steps = 8, .fixed_parts = 8});
   for (const int ranks : {2, 4, 8}) {
     for (const bool overlap : {false, true}) {
       const Job job{.ranks = ranks, .micro_steps = 8 / ranks, .overlap = overlap, .fixed_parts = 8};
-      EXPECT_EQ(train<float>(spec, 200, job), reference) << ranks;
+      EXPECT_EQ(train<float>(spec, long_training, job), reference) << ranks;
     }
   }
-  EXPECT_NE(train<float>(spec, 200, {.ranks = 2, .micro_steps = 4}), reference)
+  EXPECT_NE(train<float>(spec, long_training, {.ranks = 2, .micro_steps = 4}), reference)
       << "sums in rank order should round differently somewhere";
 }
 

@@ -5,7 +5,7 @@ set -u
 report=$1 launch=$2 fault=$3
 . "$(dirname "$0")/../support/checks.sh"
 
-"$launch" -n 2 "$fault" 1 "$work" none 100000 > "$work/training" 2>&1 &
+"$launch" -n 2 "$fault" 1 "$work" none 40000 > "$work/training" 2>&1 &
 training=$!
 for _ in $(seq 100); do
   sleep 0.05
