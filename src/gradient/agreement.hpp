@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-/// Both cost one small all_gather; what differs would hang or mix gradients later. Collective. @throws Error
+/// They cost a small all_gather or two; what differs would hang or mix gradients later. Collective. @throws Error
 /// (mismatch), with the same words on every rank, naming two ranks and what differs: the first parameter,
 /// or the options, which `options` describes
 void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options);
