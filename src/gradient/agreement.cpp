@@ -4,7 +4,7 @@
 #include <optional>
 #include <sstream>
 
-#include "gradient/fnv.hpp"
+#include "core/fnv.hpp"
 
 namespace weft::detail {
 namespace {

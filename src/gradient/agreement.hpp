@@ -8,9 +8,9 @@
 
 namespace weft::detail {
 
-/// They cost a small all_gather or two; what differs would hang or mix gradients later. Collective. @throws Error
-/// (mismatch), with the same words on every rank, naming two ranks and what differs: the first parameter,
-/// or the options, which `options` describes
+/// They cost a small all_gather or two; what differs would hang or mix gradients later. Collective. @throws
+/// Error (mismatch), with the same words on every rank, naming two ranks and what differs: the first
+/// parameter, or the options, which `options` describes
 void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options);
 void agree_on(Communicator& comm, const BucketPlan& plan);
 

@@ -57,14 +57,9 @@ void BadValueWatch::summarize() {
 void BadValueWatch::tell(Communicator& comm, const std::vector<Event>& counted) {
   rank_ = comm.rank();
   all_.resize(words * static_cast<std::size_t>(comm.size()));
-  if (counts_.view().device().is_host()) {
-    for (const Event& event : counted) host_.wait(event);
-    host_.run([this] { std::ranges::copy(counts_.view().as<std::int64_t>(), here_.begin()); });
-  } else {
-    for (const Event& event : counted) fetch_.wait(event);
-    copy(View(std::span(here_)), counts_.view(), fetch_);
-    host_.wait(fetch_.record());
-  }
+  for (const Event& event : counted) fetch_.wait(event);
+  copy(View(std::span(here_)), counts_.view(), fetch_);
+  host_.wait(fetch_.record());
   host_.run([this] { summarize(); });
   told_ = comm.all_gather(ConstView(std::span<const std::int64_t>(mine_)), View(std::span(all_)), host_);
   is_read_ = false;

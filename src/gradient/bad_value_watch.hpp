@@ -31,7 +31,7 @@ class BadValueWatch {
   std::vector<std::int64_t> here_;
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
-  Stream fetch_;  // of the device
+  Stream fetch_;  // where the gradients are
   Stream host_;
   Work told_;
   int rank_ = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iomanip>
 
-#include "gradient/fnv.hpp"
+#include "core/fnv.hpp"
 
 namespace weft {
 
@@ -41,6 +41,12 @@ BucketPlan aligned(const BucketPlan& plan, std::int64_t unit) {
     buckets.push_back(std::move(moved));
   }
   return {layout, std::move(buckets)};
+}
+
+std::int64_t BucketPlan::end() const {
+  std::int64_t end = layout_.size();
+  for (const Bucket& bucket : buckets_) end = std::max(end, bucket.end);
+  return end;
 }
 
 std::uint64_t BucketPlan::hash() const {

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <vector>
-
 #include "core/elementwise.hpp"
 #include "weft/gradient/comm_hook.hpp"
 
@@ -18,9 +15,7 @@ class CastHook final : public CommHook {
   std::string name() const override { return text(inner_->name(), " of ", dtype_); }
 
   void planned(const BucketPlan& plan, Communicator& comm) override {
-    std::int64_t end = 0;
-    for (const Bucket& bucket : plan.buckets()) end = std::max(end, bucket.end);
-    if (end > cast_.count()) cast_ = comm.allocate(dtype_, end);
+    if (plan.end() > cast_.count()) cast_ = comm.allocate(dtype_, plan.end());
     inner_->planned(plan, comm);
   }
 

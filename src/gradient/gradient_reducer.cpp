@@ -64,12 +64,10 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
     bad_values_ = std::make_unique<detail::BadValueWatch>(layout_, comm_.device());
   if (options_.norm_block != 0)
     squares_ = std::make_unique<detail::BlockSquares>(layout_, comm_.device(), options_.norm_block);
-  BucketPlan first = first_plan(options_.bucket_bytes);
+  BucketPlan first = first_plan();
   wire_->serve(first.buckets().size());
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
-  std::int64_t end = layout.size();
-  for (const Bucket& bucket : first.buckets()) end = std::max(end, bucket.end);
-  arena_ = comm_.allocate(layout.dtype(), end);
+  arena_ = comm_.allocate(layout.dtype(), first.end());
   adopt(std::move(first));
   if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
 }
@@ -78,10 +76,10 @@ GradientReducer::State::~State() {
   wire_->close();
 }
 
-BucketPlan GradientReducer::State::first_plan(const std::optional<std::size_t>& bucket_bytes) const {
+BucketPlan GradientReducer::State::first_plan() const {
   if (is_planned_) return divisible(detail::probing_plan(layout_));
   const std::size_t usual = std::size_t{comm_.topology().nodes() == 1 ? 1U : 25U} << 20;
-  return divisible(plan_buckets(layout_, bucket_bytes.value_or(usual)));
+  return divisible(plan_buckets(layout_, options_.bucket_bytes.value_or(usual)));
 }
 
 // Sharded, every rank's part of a bucket is whole cache lines, and whole blocks where squares are summed by
@@ -96,11 +94,16 @@ BucketPlan GradientReducer::State::divisible(BucketPlan plan) const {
                                             : plan;
 }
 
-View GradientReducer::State::means(const Bucket& bucket) {
-  const View whole = arena_.view().slice(bucket.begin, bucket.count());
-  if (options_.means == Means::everywhere) return whole;
+detail::BlockSquares::Range GradientReducer::State::landing(const Bucket& bucket) const {
+  if (options_.means == Means::everywhere) return {bucket.begin, bucket.end};
   const std::int64_t part = bucket.count() / comm_.size();
-  return whole.slice(part * comm_.rank(), part);
+  const std::int64_t begin = bucket.begin + part * comm_.rank();
+  return {begin, begin + part};
+}
+
+View GradientReducer::State::means(const Bucket& bucket) {
+  const auto [begin, end] = landing(bucket);
+  return arena_.view().slice(begin, end - begin);
 }
 
 void GradientReducer::State::adopt(BucketPlan plan) {
@@ -111,13 +114,9 @@ void GradientReducer::State::adopt(BucketPlan plan) {
   clock_.adopt(plan_->buckets().size());
   reduced_.assign(plan_->buckets().size(), {});
   if (!squares_) return;
-  std::vector<detail::BlockSquares::Range> landing;
-  for (const Bucket& bucket : plan_->buckets()) {
-    const std::int64_t begin = (means(bucket).bytes() - arena_.view().bytes()) /
-                               static_cast<std::int64_t>(size_of(layout().dtype()));
-    landing.push_back({begin, begin + means(bucket).count()});
-  }
-  squares_->adopt(landing);
+  std::vector<detail::BlockSquares::Range> all;
+  for (const Bucket& bucket : plan_->buckets()) all.push_back(landing(bucket));
+  squares_->adopt(all);
 }
 
 void GradientReducer::State::plan_from_what_was_seen() {

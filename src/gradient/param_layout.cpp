@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "gradient/fnv.hpp"
+#include "core/fnv.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft {

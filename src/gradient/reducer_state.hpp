@@ -49,7 +49,9 @@ class GradientReducer::State {
 
  private:
   BucketPlan divisible(BucketPlan plan) const;
-  BucketPlan first_plan(const std::optional<std::size_t>& bucket_bytes) const;
+  BucketPlan first_plan() const;
+  /// Elements of the flat space that this rank has means of.
+  detail::BlockSquares::Range landing(const Bucket& bucket) const;
   void adopt(BucketPlan plan);
   void plan_from_what_was_seen();
   bool open_step(Exchange exchange, bool has_batch);

@@ -162,11 +162,7 @@ void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, co
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
   if (micro_steps_ > 1) detail::divide(mine, micro_steps_, lane);
   if (rest_) rest_->correct(mine, comm_.size(), lane);
-  if (squares_) {
-    const auto first =
-        (mine.bytes() - arena_.view().bytes()) / static_cast<std::int64_t>(size_of(mine.dtype()));
-    squares_->landed({first, first + mine.count()}, arena_.view(), lane);
-  }
+  if (squares_) squares_->landed(landing(range), arena_.view(), lane);
 }
 
 void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& consume) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <bit>
 
 #include "core/elementwise.hpp"
@@ -17,15 +16,13 @@ class TreeHook final : public CommHook {
       throw Error(ErrorKind::usage, text("a fixed tree of sums over ", comm.size(), " ranks"),
                   "use a number of ranks that is a power of two");
     }
-    std::int64_t end = 0;
     for (const Bucket& bucket : plan.buckets()) {
-      end = std::max(end, bucket.end);
       if (bucket.count() % comm.size() == 0) continue;
       throw Error(ErrorKind::usage,
                   text("a bucket of ", bucket.count(), " elements for ", comm.size(), " ranks"),
                   "plan buckets of whole elements for every rank, with aligned()");
     }
-    if (end > pieces_.count()) pieces_ = comm.allocate(plan.layout().dtype(), end);
+    if (plan.end() > pieces_.count()) pieces_ = comm.allocate(plan.layout().dtype(), plan.end());
   }
 
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,

@@ -44,6 +44,11 @@ for key in strategy ranks step_seconds median p99 tokens_per_second efficiency_v
   grep -q "\"$key\":" "$work/two.json" || fail "no $key in the figures"
 done
 grep -q '"name":"all_reduce #' "$work/trace.json" || fail "no all_reduce in the trace"
+for rank in 0 1; do
+  grep -q "\"pid\":$rank,\"args\":{\"name\":\"rank $rank\"}" "$work/trace.json" || fail "rank $rank is not in the trace"
+done
+check "the bound of a step at a rate" 0 "^ddp: no step can be shorter than [0-9.]+ ms" "$launch" -n 2 "$scaling" "${small[@]}" --wire-rate 5
+check "a rate that is none" 42 "--wire-rate 0 is not a number above 0" "$scaling" --wire-rate 0
 grep -q '"name":"backward: ' "$work/trace.json" || fail "no backward pass in the trace"
 # Processes, like threads: bucket size, progress and transport do not change a bit of the loss, nor does a second run.
 loss_of() { grep -oE '"loss":\{[^}]*\}' "$work/run.json"; }

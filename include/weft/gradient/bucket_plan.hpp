@@ -33,6 +33,8 @@ class BucketPlan {
   const ParamLayout& layout() const { return layout_; }
   /// In the order in which they leave.
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Elements of a buffer that all buckets lie in: the layout's, or more where one ends in padding.
+  std::int64_t end() const;
   std::uint64_t hash() const;
 
   friend bool operator==(const BucketPlan& a, const BucketPlan& b) {

@@ -6,6 +6,7 @@
 
 #include "collectives/algorithms/exchange.hpp"
 #include "collectives/backend.hpp"
+#include "core/fnv.hpp"
 
 namespace weft::detail::mpi_tags {
 
@@ -17,15 +18,11 @@ inline constexpr int first_collective = 4;
 
 /// Of the first stage; those of the others follow. @param most the largest tag that MPI allows
 inline int of(const Operation& operation, int most) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, a word at a time
-  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
-  add(operation.number);
-  add(static_cast<std::uint64_t>(operation.kind));
-  add(static_cast<std::uint64_t>(operation.count));
-  add(static_cast<std::uint64_t>(operation.dtype));
-  add(static_cast<std::uint64_t>(operation.op));
-  add(static_cast<std::uint64_t>(operation.root));
-  hash ^= hash >> 32;  // a product's low bits depend on low bits only
+  Fnv words;
+  words.add(static_cast<std::int64_t>(operation.number)).add(static_cast<std::int64_t>(operation.kind));
+  words.add(operation.count).add(static_cast<std::int64_t>(operation.dtype));
+  words.add(static_cast<std::int64_t>(operation.op)).add(static_cast<std::int64_t>(operation.root));
+  const std::uint64_t hash = words.value() ^ words.value() >> 32;  // low bits of a product know low bits only
   const int operations = (most - first_collective) / exchange_stages;
   return first_collective + static_cast<int>(hash % static_cast<std::uint64_t>(operations)) * exchange_stages;
 }

@@ -561,6 +561,17 @@ TEST(ReducerOptions, BucketsLeaveInTheOrderInWhichBackwardWasSeenToGo) {
   });
 }
 
+TEST(ReducerOptions, WhatWasNotAskedForIsRefusedWithTheOptionThatAsks) {
+  GradientReducer reducer(self(), layout);
+  test::expect_error(ErrorKind::usage, {"count_bad_values"}, [&] { (void)reducer.bad_values(); });
+  test::expect_error(ErrorKind::usage, {"norm_block"}, [&] { (void)reducer.squares(); });
+  test::expect_error(ErrorKind::usage, {"fixed_parts with uneven batches"}, [] {
+    GradientReducer(self(), layout, {.uneven = Uneven::mean_of_all, .fixed_parts = 8});
+  });
+  reducer.begin_step();
+  test::expect_error(ErrorKind::usage, {"4 of 4", "never marked ready"}, [&] { (void)reducer.account(); });
+}
+
 TEST(ReducerOptions, RanksWithDifferentOptionsAreNamedWithBoth) {
   run_as_threads(2, [](Communicator comm) {
     test::expect_error(ErrorKind::mismatch, {"rank 0 hook all_reduce", "rank 1 hook all_reduce of bf16"},

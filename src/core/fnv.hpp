@@ -1,5 +1,5 @@
 #pragma once
-// FNV-1a over bytes: a hash that is the same on every machine and compiler, for plans that ranks compare.
+// FNV-1a over bytes: a hash that is the same on every machine and compiler, for what ranks compare.
 
 #include <cstdint>
 #include <string_view>
