@@ -20,12 +20,19 @@ std::string broadcast(Communicator& comm, std::string words, int root) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// 384 x 256
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string result = text(shape.front());
+  for (std::size_t i = 1; i < shape.size(); ++i) result += text(" x ", shape[i]);
+  return result;
+}
+
 /// A line for every parameter.
 std::vector<std::string> described(const ParamLayout& layout) {
   std::vector<std::string> lines;
   for (int i = 0; i < layout.parameters(); ++i) {
     const ParamId id{i};
-    lines.push_back(text(layout.name(id), ", ", layout.count(id), " of ", layout.dtype()));
+    lines.push_back(text(layout.name(id), ", ", shape_text(layout.shape(id)), " of ", layout.dtype()));
   }
   return lines;
 }

@@ -14,9 +14,10 @@ class CastHook final : public CommHook {
 
   std::string name() const override { return text(inner_->name(), " of ", dtype_); }
 
-  void planned(const BucketPlan& plan, Communicator& comm) override {
+  std::int64_t granularity() const override { return inner_->granularity(); }
+  void planned(const BucketPlan& plan, View, Communicator& comm) override {
     if (plan.end() > cast_.count()) cast_ = comm.allocate(dtype_, plan.end());
-    inner_->planned(plan, comm);
+    inner_->planned(plan, cast_.view().slice(0, plan.end()), comm);
   }
 
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,

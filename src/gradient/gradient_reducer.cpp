@@ -83,15 +83,17 @@ BucketPlan GradientReducer::State::first_plan() const {
 }
 
 // Sharded, every rank's part of a bucket is whole cache lines, and whole blocks where squares are summed by
-// block. A tree of sums needs a part for every rank, which buckets of whole cache lines mostly have.
+// block. A tree of sums needs a part for every rank, which buckets of whole cache lines mostly have. What a
+// hook asks for holds in any case.
 BucketPlan GradientReducer::State::divisible(BucketPlan plan) const {
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(plan.layout().dtype()));
+  std::int64_t unit = std::lcm(line, hook_->granularity());
   if (options_.means == Means::sharded) {
-    const std::int64_t part = squares_ ? std::lcm(line, options_.norm_block) : line;
+    const std::int64_t part = squares_ ? std::lcm(unit, options_.norm_block) : unit;
     return aligned(plan, part * comm_.size());
   }
-  return parts_ && line % comm_.size() != 0 ? aligned(plan, std::lcm<std::int64_t>(line, comm_.size()))
-                                            : plan;
+  if (parts_) unit = std::lcm<std::int64_t>(unit, comm_.size());
+  return unit == line ? plan : aligned(plan, unit);
 }
 
 detail::BlockSquares::Range GradientReducer::State::landing(const Bucket& bucket) const {
@@ -109,7 +111,7 @@ View GradientReducer::State::means(const Bucket& bucket) {
 void GradientReducer::State::adopt(BucketPlan plan) {
   detail::agree_on(comm_, plan);
   plan_ = std::make_unique<BucketPlan>(std::move(plan));
-  hook_->planned(*plan_, comm_);
+  hook_->planned(*plan_, arena_.view().slice(0, plan_->end()), comm_);
   ready_->adopt(*plan_);
   clock_.adopt(plan_->buckets().size());
   reduced_.assign(plan_->buckets().size(), {});

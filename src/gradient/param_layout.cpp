@@ -1,5 +1,7 @@
 #include "weft/gradient/param_layout.hpp"
 
+#include <functional>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -7,6 +9,13 @@
 #include "weft/core/buffer.hpp"
 
 namespace weft {
+namespace {
+
+std::int64_t elements(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
 
 ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
     : dtype_(dtype), specs_(std::move(parameters)) {
@@ -14,9 +23,13 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
   std::unordered_set<std::string> names;
   std::unordered_map<const void*, std::string> owners;
-  for (const ParamSpec& spec : specs_) {
+  for (ParamSpec& spec : specs_) {
     if (spec.count <= 0)
       throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count, " elements"));
+    if (spec.shape.empty()) spec.shape = {spec.count};
+    if (elements(spec.shape) != spec.count)
+      throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count,
+                                         " elements and a shape of ", elements(spec.shape)));
     if (!names.insert(spec.name).second)
       throw Error(ErrorKind::usage, text("two parameters are named ", spec.name));
     const auto [owner, is_first] = owners.try_emplace(spec.storage, spec.name);
@@ -33,7 +46,10 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
 std::uint64_t ParamLayout::hash() const {
   detail::Fnv hash;
   hash.add(weft::name(dtype_));
-  for (const ParamSpec& spec : specs_) hash.add(spec.name).add(spec.count);
+  for (const ParamSpec& spec : specs_) {
+    hash.add(spec.name).add(static_cast<std::int64_t>(spec.shape.size()));
+    for (const std::int64_t dimension : spec.shape) hash.add(dimension);
+  }
   return hash.value();
 }
 

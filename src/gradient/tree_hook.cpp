@@ -11,7 +11,7 @@ class TreeHook final : public CommHook {
  public:
   std::string name() const override { return "fixed tree"; }
 
-  void planned(const BucketPlan& plan, Communicator& comm) override {
+  void planned(const BucketPlan& plan, View, Communicator& comm) override {
     if (!std::has_single_bit(static_cast<unsigned>(comm.size()))) {
       throw Error(ErrorKind::usage, text("a fixed tree of sums over ", comm.size(), " ranks"),
                   "use a number of ranks that is a power of two");

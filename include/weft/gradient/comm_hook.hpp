@@ -27,10 +27,16 @@ class CommHook {
   virtual ~CommHook() = default;
 
   virtual std::string name() const = 0;
+  /// Buckets begin and end at multiples of so many elements of the flat space, and so do the parts of ranks:
+  /// a code by blocks then gives the same values whichever buckets there are. A parameter may lie in two
+  /// buckets for it.
+  virtual std::int64_t granularity() const { return 1; }
   /// The plan whose buckets come from now on: before the first step, and again when the reducer changes to
   /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire. Called on all
   /// ranks together, so that memory of `comm` may be allocated here.
-  virtual void planned(const BucketPlan& /*plan*/, Communicator& /*comm*/) {}
+  /// @param gradients what the buckets are parts of, `plan.end()` elements, as long as the plan. When a
+  /// bucket leaves, the gradients of its `params` are complete, also where they reach into later buckets
+  virtual void planned(const BucketPlan& /*plan*/, View /*gradients*/, Communicator& /*comm*/) {}
   /// @param compute the stream that finished the bucket; coding may use it, at the price of delaying backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                       const Stream& wire) = 0;

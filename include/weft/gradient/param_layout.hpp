@@ -29,20 +29,24 @@ struct ParamSpec {
   std::int64_t count = 0;  ///< elements
   /// Where its values are, if that is to be checked; not a part of the layout.
   const void* storage = nullptr;
+  /// As the model has it, row-major; a code of low rank takes the first dimension for rows. Empty: a vector.
+  std::vector<std::int64_t> shape{};
 };
 
 class ParamLayout {
  public:
-  /// @throws Error (usage) when there are no parameters, one is empty, or two have the same name or storage
+  /// @throws Error (usage) when there are no parameters, one is empty or has a shape of another count, or two
+  /// have the same name or storage
   ParamLayout(DataType dtype, std::vector<ParamSpec> parameters);
 
-  /// From any range of things with a `name` and a `count`, and perhaps a pointer `data`.
+  /// From any range of things with a `name` and a `count`, and perhaps a pointer `data` and a range `shape`.
   template <class Range>
   static ParamLayout of(const Range& parameters, DataType dtype = DataType::f32) {
     std::vector<ParamSpec> specs;
     for (const auto& one : parameters) {
       specs.push_back({one.name, static_cast<std::int64_t>(one.count)});
       if constexpr (requires { static_cast<const void*>(one.data); }) specs.back().storage = one.data;
+      if constexpr (requires { one.shape; }) specs.back().shape.assign(one.shape.begin(), one.shape.end());
     }
     return ParamLayout(dtype, std::move(specs));
   }
@@ -52,6 +56,8 @@ class ParamLayout {
   int parameters() const { return static_cast<int>(specs_.size()); }
   const std::string& name(ParamId id) const { return specs_[index(id)].name; }
   std::int64_t count(ParamId id) const { return specs_[index(id)].count; }
+  /// One dimension at least.
+  const std::vector<std::int64_t>& shape(ParamId id) const { return specs_[index(id)].shape; }
   std::int64_t offset(ParamId id) const { return offsets_[index(id)]; }
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
   /// Elements of a buffer of this layout, gaps included.

@@ -24,6 +24,18 @@ TEST(ParamLayout, HashesTellLayoutsApart) {
   EXPECT_NE(layout.hash(), ParamLayout(DataType::f32, {{"b", 32}, {"a", 1}}).hash());
 }
 
+TEST(ParamLayout, ShapesArePartOfTheLayout) {
+  const ParamLayout layout(DataType::f32, {{"a", 6, nullptr, {2, 3}}, {"b", 32}});
+  EXPECT_EQ(layout.shape(ParamId{0}), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(layout.shape(ParamId{1}), std::vector<std::int64_t>{32});
+  EXPECT_NE(layout.hash(), ParamLayout(DataType::f32, {{"a", 6, nullptr, {3, 2}}, {"b", 32}}).hash());
+  EXPECT_EQ(layout.hash(),
+            ParamLayout(DataType::f32, {{"a", 6, nullptr, {2, 3}}, {"b", 32, nullptr, {32}}}).hash());
+  test::expect_error(ErrorKind::usage, {"a has 7 elements and a shape of 6"}, [] {
+    ParamLayout(DataType::f32, {{"a", 7, nullptr, {2, 3}}});
+  });
+}
+
 TEST(ParamLayout, RefusesWhatIsNoModel) {
   test::expect_error(ErrorKind::usage, {"without parameters"}, [] { ParamLayout(DataType::f32, {}); });
   test::expect_error(ErrorKind::usage, {"a", "0 elements"}, [] { ParamLayout(DataType::f32, {{"a", 0}}); });
