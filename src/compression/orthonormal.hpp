@@ -1,0 +1,19 @@
+#pragma once
+// Makes the vectors of a factor orthonormal, and finds those that say nothing new.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weft::detail {
+
+/// Gram-Schmidt, twice, with sums in f64 in one fixed order: the same bits on every rank. `factor` is [rank,
+/// length]. A vector of which the ones before it leave less than 2^-20 (what rounding to f32 leaves of
+/// nothing) becomes zero, as all vectors of a dead layer do; NaN and Inf become NaN everywhere.
+/// @returns the vectors that became zero
+std::vector<int> orthonormalize(std::span<float> factor, int rank);
+
+/// The same vectors for the same seed, on every rank and machine; no vector is zero.
+void draw(std::span<float> vector, std::uint64_t seed);
+
+}  // namespace weft::detail
