@@ -70,6 +70,10 @@ std::vector<int> orthonormalize(std::span<float> factor, int rank) {
   return zero;
 }
 
+std::uint64_t vector_seed(std::uint64_t seed, int k) {
+  return mixed(seed + static_cast<std::uint64_t>(k));
+}
+
 void draw(std::span<float> vector, std::uint64_t seed) {
   std::uint64_t counter = mixed(seed);
   for (float& element : vector) {

@@ -13,6 +13,8 @@ namespace weft::detail {
 /// @returns the vectors that became zero
 std::vector<int> orthonormalize(std::span<float> factor, int rank);
 
+/// Of vector k among those that are drawn with a seed.
+std::uint64_t vector_seed(std::uint64_t seed, int k);
 /// The same vectors for the same seed, on every rank and machine; no vector is zero.
 void draw(std::span<float> vector, std::uint64_t seed);
 

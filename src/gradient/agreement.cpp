@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/fnv.hpp"
+#include "gradient/shape_text.hpp"
 
 namespace weft::detail {
 namespace {
@@ -18,13 +19,6 @@ std::string broadcast(Communicator& comm, std::string words, int root) {
   bytes.resize(static_cast<std::size_t>(length));
   comm.broadcast(View(std::span(bytes)), root, stream).wait();
   return {bytes.begin(), bytes.end()};
-}
-
-/// 384 x 256
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string result = text(shape.front());
-  for (std::size_t i = 1; i < shape.size(); ++i) result += text(" x ", shape[i]);
-  return result;
 }
 
 /// A line for every parameter.

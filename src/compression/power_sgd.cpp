@@ -1,0 +1,272 @@
+#include "weft/compression/power_sgd.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "compression/power_sgd_lots.hpp"
+#include "compression/power_sgd_state.hpp"
+#include "core/elementwise.hpp"
+#include "weft/core/copy.hpp"
+
+namespace weft {
+namespace {
+
+using detail::LowRankJob;
+using detail::LowRankPart;
+using detail::LowRankRound;
+using detail::PowerSgdLots;
+using detail::PowerSgdTensors;
+using detail::Side;
+using detail::StepVerdict;
+
+constexpr Side other(Side side) {
+  return side == Side::left ? Side::right : Side::left;
+}
+
+class PowerSgdHook final : public PowerSgd {
+ public:
+  explicit PowerSgdHook(const PowerSgdOptions& options) : options_(options) {}
+
+  std::string name() const override {
+    return text("PowerSGD of rank ", options_.rank, ", start ", options_.start_step, ", rate ",
+                options_.min_rate, ", warm ", options_.warm_start, ", residual ",
+                static_cast<int>(options_.residual), ", form ", static_cast<int>(options_.form), ", seed ",
+                options_.seed);
+  }
+  void planned(const BucketPlan& plan, View gradients, Communicator& comm) override;
+  void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
+              const Stream& wire) override;
+  void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
+                      const Stream& compute, const Stream& wire) override;
+  PowerSgdState state() override;
+  void load_state(const PowerSgdState& state) override;
+  std::int64_t factor_elements(ParamId id) const override;
+
+ private:
+  void settle();
+  void begin_bucket(std::size_t number);
+  void tell_bad(std::size_t number, View gradient, Communicator& comm, const Stream& wire);
+  void exchange(std::size_t number, Communicator& comm, const Stream& wire);
+  void exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire);
+  void take_results(std::size_t number, View mine, Stream wire);
+  void expect_reducer(const char* call) const;
+
+  PowerSgdOptions options_;
+  std::optional<ParamLayout> layout_;
+  std::optional<Communicator> comm_;
+  View gradients_;
+  std::unique_ptr<PowerSgdTensors> tensors_;
+  std::unique_ptr<PowerSgdLots> lots_;
+  Buffer bad_;  // counts of NaN and Inf by bucket, in steps before the first that is compressed
+  std::vector<LowRankRound> rounds_;  // by bucket, of this step: the last multiplication
+  std::vector<Event> done_;
+  std::shared_ptr<StepVerdict> verdict_ = std::make_shared<StepVerdict>();
+
+  std::int64_t steps_ = 0;    // that counted
+  int place_ = 0;             // of what a step reads
+  Side basis_ = Side::right;  // that it starts from
+  bool compresses_ = false;   // this step does
+  bool two_sided_ = true;     // and makes both factors
+};
+
+void PowerSgdHook::planned(const BucketPlan& plan, View gradients, Communicator& comm) {
+  if (gradients_.data() != nullptr && gradients_.data() != gradients.data())
+    throw Error(ErrorKind::usage, "one PowerSGD hook for two reducers", "make a hook for each");
+  settle();
+  layout_ = plan.layout();
+  comm_ = comm;
+  gradients_ = gradients;
+  if (!tensors_) tensors_ = std::make_unique<PowerSgdTensors>(*layout_, options_, comm.device());
+  lots_ = std::make_unique<PowerSgdLots>(plan, gradients, *tensors_, comm);
+  bad_ = comm.allocate(DataType::i64, 2 * static_cast<std::int64_t>(lots_->size()));
+  done_.assign(lots_->size(), {});
+  rounds_.assign(lots_->size(), {});
+}
+
+// What the step before wrote is read from now on, if it counts.
+void PowerSgdHook::settle() {
+  const bool wrote = std::exchange(compresses_, false);
+  if (!verdict_->settle()) return;
+  ++steps_;
+  if (!wrote) return;
+  place_ = 1 - place_;
+  basis_ = two_sided_ ? Side::right : other(basis_);
+}
+
+void PowerSgdHook::begin_bucket(std::size_t number) {
+  if (number > 0) return;
+  settle();
+  compresses_ = steps_ >= options_.start_step;
+  // The alternating form begins with one step of two sides: its first bases are random, and what they miss
+  // would be in the residuals, which then turn the next bases away from the gradient's own directions.
+  two_sided_ =
+      options_.form == LowRankForm::two_sided || !options_.warm_start || steps_ == options_.start_step;
+  if (compresses_ && !options_.warm_start) {
+    tensors_->draw_bases(place_, steps_);
+    basis_ = Side::right;
+  }
+}
+
+void PowerSgdHook::reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream&,
+                          const Stream& wire) {
+  const std::size_t number = lots_->number(bucket);
+  begin_bucket(number);
+  if (compresses_) {
+    exchange(number, comm, wire);
+    take_results(number, gradient, wire);
+  } else {
+    tell_bad(number, gradient, comm, wire);
+    comm.all_reduce(gradient, ReduceOp::avg, wire);
+  }
+  verdict_->submitted(wire);
+}
+
+void PowerSgdHook::reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
+                                  const Stream&, const Stream& wire) {
+  const std::size_t number = lots_->number(bucket);
+  begin_bucket(number);
+  if (compresses_) {
+    exchange(number, comm, wire);
+    take_results(number, mine, wire);
+  } else {
+    tell_bad(number, gradient, comm, wire);
+    comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
+  }
+  verdict_->submitted(wire);
+}
+
+// Means may be only in parts, so that ranks would judge by different values: they tell each other.
+void PowerSgdHook::tell_bad(std::size_t number, View gradient, Communicator& comm, const Stream& wire) {
+  const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number), 2);
+  detail::fill(counts, 0, wire);
+  detail::count_bad(counts, gradient, wire);
+  comm.all_reduce(counts, ReduceOp::sum, wire);
+  detail::judge_counts(counts, verdict_, wire);
+}
+
+// Leaves the mean factors of every matrix on every rank, and whole gradients.
+void PowerSgdHook::exchange(std::size_t number, Communicator& comm, const Stream& wire) {
+  const PowerSgdLots::Lot& lot = (*lots_)[number];
+  const Side side = other(basis_);
+  const View sums = lot.factors_of_first(side);
+  const View products = two_sided_ ? sums : lot.mine.slice(0, sums.count());
+  rounds_[number] = {side, {}, products, sums, place_, steps_};
+  const auto jobs = lots_->jobs(lot, rounds_[number]);
+  if (lot.whole_elements > 0) detail::pack(lot.whole_of_first(), lot.whole, wire);
+  detail::multiply(jobs, wire);
+  if (!two_sided_) copy(sums, products, wire);
+  if (!lot.first.empty()) comm.all_reduce(lot.first_with(side), ReduceOp::avg, wire);
+  detail::judge(lot.whole_of_first(), verdict_, wire);
+  detail::judge(jobs, verdict_, wire);
+  if (two_sided_ && !jobs->empty()) {
+    detail::orthonormalize(jobs, wire);
+    exchange_right(number, sums, comm, wire);
+  }
+}
+
+void PowerSgdHook::exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire) {
+  const PowerSgdLots::Lot& lot = (*lots_)[number];
+  const View products = lot.mine.slice(0, lot.second.count());
+  rounds_[number] = {Side::right, left, products, lot.second, place_, steps_};
+  const auto jobs = lots_->jobs(lot, rounds_[number]);
+  detail::multiply(jobs, wire);
+  copy(lot.second, products, wire);
+  comm.all_reduce(lot.second, ReduceOp::avg, wire);
+  detail::judge(jobs, verdict_, wire);
+}
+
+/// @param mine the part of the bucket that is to hold means
+void PowerSgdHook::take_results(std::size_t number, View mine, Stream wire) {
+  const PowerSgdLots::Lot& lot = (*lots_)[number];
+  const std::int64_t mine_begin =
+      (mine.bytes() - gradients_.bytes()) / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t mine_end = mine_begin + mine.count();
+  std::vector<LowRankJob> rebuilt;
+  std::vector<LowRankJob> kept;
+  std::vector<LowRankPart> parts;
+  for (const PowerSgdLots::Piece& piece : lot.pieces) {
+    const std::int64_t begin = std::max(piece.begin, mine_begin);
+    const std::int64_t end = std::min(piece.end, mine_end);
+    const bool wanted = begin < end;
+    if (wanted && piece.lot != number) wire.wait(done_[piece.lot]);
+    if (!piece.factor) {
+      if (wanted)
+        copy(gradients_.slice(begin, end - begin), piece.travels.slice(begin - piece.begin, end - begin),
+             wire);
+      continue;
+    }
+    const LowRankJob job = lots_->job(*piece.factor, rounds_[piece.lot]);
+    const std::int64_t elements = job.matrix.rows * job.matrix.columns;
+    if (piece.lot == number && end - begin == elements) {
+      rebuilt.push_back(job);
+      continue;
+    }
+    if (piece.lot == number) kept.push_back(job);
+    if (wanted) parts.push_back({job, begin - piece.parameter, end - piece.parameter});
+  }
+  detail::rebuild(std::make_shared<const std::vector<LowRankJob>>(std::move(rebuilt)), wire);
+  detail::keep_residuals(std::make_shared<const std::vector<LowRankJob>>(std::move(kept)), wire);
+  detail::expand(std::move(parts), wire);
+  detail::start_next(lots_->jobs(lot, rounds_[number]), wire);
+  done_[number] = wire.record();
+}
+
+void PowerSgdHook::expect_reducer(const char* call) const {
+  if (!tensors_)
+    throw Error(ErrorKind::usage, text(call, " of a PowerSGD hook that no reducer has"),
+                "make the GradientReducer first");
+}
+
+std::int64_t PowerSgdHook::factor_elements(ParamId id) const {
+  expect_reducer("factor_elements");
+  const auto* tensor = tensors_->find(id);
+  return tensor == nullptr ? 0 : tensor->shape.factor_elements(tensor->rank);
+}
+
+PowerSgdState PowerSgdHook::state() {
+  expect_reducer("state");
+  settle();
+  PowerSgdState state{steps_, basis_ == Side::left, {}};
+  for (const auto& tensor : tensors_->all()) {
+    state.tensors.push_back({layout_->name(tensor.id), layout_->shape(tensor.id), tensor.rank,
+                             tensors_->read_basis(tensor, place_, basis_),
+                             tensors_->read_residual(tensor, place_)});
+  }
+  return state;
+}
+
+void PowerSgdHook::load_state(const PowerSgdState& state) {
+  expect_reducer("load_state");
+  settle();
+  try {
+    detail::expect_of_this_model(state, *tensors_, *layout_);
+  } catch (const Error& error) {
+    comm_->give_up(error);  // the others wait for this rank's bases, and hear why they do not come
+    throw;
+  }
+  detail::expect_equal_bases(state, *comm_);
+  steps_ = state.steps;
+  basis_ = state.left_bases ? Side::left : Side::right;
+  for (const auto& tensor : tensors_->all()) {
+    const auto& saved =
+        *std::ranges::find(state.tensors, layout_->name(tensor.id), &PowerSgdState::Tensor::name);
+    tensors_->write_basis(tensor, place_, saved.basis);
+    tensors_->write_residual(tensor, place_, saved.residual);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<PowerSgd> power_sgd(PowerSgdOptions options) {
+  if (options.rank < 1)
+    throw Error(ErrorKind::usage, text("PowerSGD of rank ", options.rank), "a rank is 1 or more");
+  if (!(options.min_rate > 0) || !std::isfinite(options.min_rate))
+    throw Error(ErrorKind::usage, text("PowerSGD with a min_rate of ", options.min_rate),
+                "give a number above 0, such as 2");
+  if (options.start_step < 0)
+    throw Error(ErrorKind::usage, text("PowerSGD from step ", options.start_step), "steps count from 0");
+  return std::make_shared<PowerSgdHook>(options);
+}
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+#include "compression/power_sgd_lots.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace weft::detail {
+namespace {
+
+constexpr int left = static_cast<int>(Side::left);
+constexpr int right = static_cast<int>(Side::right);
+
+std::int64_t up_to_lines(std::int64_t elements) {
+  constexpr std::int64_t line = Buffer::alignment / sizeof(float);
+  return (elements + line - 1) / line * line;
+}
+
+float* floats(const View& view, std::int64_t at) {
+  return static_cast<float*>(view.data()) + at;
+}
+
+}  // namespace
+
+PowerSgdLots::PowerSgdLots(const BucketPlan& plan, View gradients, PowerSgdTensors& tensors,
+                           Communicator& comm)
+    : gradients_(gradients), tensors_(tensors), lots_(plan.buckets().size()) {
+  for (const Bucket& bucket : plan.buckets()) begins_.push_back(bucket.begin);
+  share_out(plan);
+  find_places(comm);
+}
+
+// First where each parameter travels, in elements: views follow when it is known how much there is.
+void PowerSgdLots::share_out(const BucketPlan& plan) {
+  const ParamLayout& layout = plan.layout();
+  std::map<ParamId, Piece> dealt_with;
+  for (std::size_t number = 0; number < lots_.size(); ++number) {
+    const Bucket& bucket = plan.buckets()[number];
+    Lot& lot = lots_[number];
+    for (const ParamId id : bucket.params) {
+      const auto [found, is_first] = dealt_with.try_emplace(id);
+      Piece& piece = found->second;
+      if (is_first) {
+        piece.lot = number;
+        piece.parameter = layout.offset(id);
+        if (const auto* tensor = tensors_.find(id)) {
+          piece.factor = Factor{tensor, {lot.factor_elements[left], lot.factor_elements[right]}};
+          lot.factors.push_back(*piece.factor);
+          lot.factor_elements[left] += tensor->rank * tensor->shape.rows;
+          lot.factor_elements[right] += tensor->rank * tensor->shape.columns;
+        } else {
+          lot.whole.push_back(layout.view(gradients_, id));
+          lot.whole_elements += layout.count(id);
+        }
+      }
+      Piece part = piece;
+      part.begin = std::max(bucket.begin, layout.offset(id));
+      part.end = std::min(bucket.end, layout.offset(id) + layout.count(id));
+      lot.pieces.push_back(part);
+    }
+  }
+}
+
+void PowerSgdLots::find_places(Communicator& comm) {
+  std::int64_t sent = 0;
+  std::int64_t mine = 0;
+  const auto either = [](const Lot& lot) {
+    return std::max(lot.elements(Side::left), lot.elements(Side::right));
+  };
+  for (const Lot& lot : lots_) {
+    sent += up_to_lines(lot.whole_elements + either(lot)) + up_to_lines(lot.elements(Side::right));
+    mine += up_to_lines(either(lot));
+  }
+  sent_ = comm.allocate(DataType::f32, sent);
+  mine_ = Buffer::on(comm.device(), DataType::f32, mine);
+  sent = mine = 0;
+  const auto take = [](Buffer& buffer, std::int64_t& at, std::int64_t count) {
+    const View view = buffer.view().slice(at, count);
+    at += up_to_lines(count);
+    return view;
+  };
+  for (Lot& lot : lots_) {
+    lot.first = take(sent_, sent, lot.whole_elements + either(lot));
+    lot.second = take(sent_, sent, lot.elements(Side::right));
+    lot.mine = take(mine_, mine, either(lot));
+  }
+  std::map<const void*, View> travelling;  // by where a whole gradient lies
+  for (Lot& lot : lots_) {
+    std::int64_t at = 0;
+    for (const ConstView& gradient : lot.whole) {
+      travelling[gradient.data()] = lot.first.slice(at, gradient.count());
+      at += gradient.count();
+    }
+  }
+  for (Lot& lot : lots_) {
+    for (Piece& piece : lot.pieces) {
+      if (piece.factor) continue;
+      const View all = travelling.at(floats(gradients_, piece.parameter));
+      piece.travels = all.slice(piece.begin - piece.parameter, piece.end - piece.begin);
+    }
+  }
+}
+
+std::size_t PowerSgdLots::number(const Bucket& bucket) const {
+  return static_cast<std::size_t>(std::ranges::find(begins_, bucket.begin) - begins_.begin());
+}
+
+LowRankJob PowerSgdLots::job(const Factor& factor, const LowRankRound& round) const {
+  const PowerSgdTensors::Tensor& tensor = *factor.tensor;
+  const std::int64_t made = factor.at[static_cast<int>(round.product)];
+  const std::int64_t given = factor.at[round.product == Side::left ? right : left];
+  return {.product = round.product,
+          .matrix = {tensor.shape.rows, tensor.shape.columns, floats(gradients_, tensor.offset),
+                     tensors_.residual(tensor, round.place), tensors_.residual(tensor, 1 - round.place)},
+          .rank = tensor.rank,
+          .basis = round.basis.empty() ? tensors_.basis(tensor, round.place) : floats(round.basis, given),
+          .mine = floats(round.mine, made),
+          .mean = floats(round.mean, made),
+          .next_basis = tensors_.basis(tensor, 1 - round.place),
+          .seed = PowerSgdTensors::seed(tensor, round.step)};
+}
+
+LowRankJobs PowerSgdLots::jobs(const Lot& lot, const LowRankRound& round) const {
+  std::vector<LowRankJob> jobs;
+  jobs.reserve(lot.factors.size());
+  for (const Factor& factor : lot.factors) jobs.push_back(job(factor, round));
+  return std::make_shared<const std::vector<LowRankJob>>(std::move(jobs));
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,75 @@
+#include "compression/power_sgd_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fnv.hpp"
+#include "gradient/shape_text.hpp"
+
+namespace weft::detail {
+namespace {
+
+[[noreturn]] void refuse(const std::string& name, const std::string& problem) {
+  throw Error(ErrorKind::usage, text("a PowerSGD state of another model: ", name, " ", problem),
+              "load the state of a run with the same parameters and PowerSgdOptions");
+}
+
+bool all_finite(const std::vector<float>& values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+void expect_fits(const PowerSgdState::Tensor& saved, const PowerSgdTensors::Tensor& tensor,
+                 const std::vector<std::int64_t>& shape, bool left) {
+  if (saved.shape.empty() || saved.shape != shape)
+    refuse(saved.name, text("is ", saved.shape.empty() ? "nothing" : shape_text(saved.shape), " there and ",
+                            shape_text(shape), " here"));
+  if (saved.rank != tensor.rank)
+    refuse(saved.name, text("has rank ", saved.rank, " there and ", tensor.rank, " here"));
+  const auto basis =
+      static_cast<std::size_t>(tensor.rank * (left ? tensor.shape.rows : tensor.shape.columns));
+  if (saved.basis.size() != basis)
+    refuse(saved.name, text("has a basis of ", saved.basis.size(), " elements, not ", basis));
+  const auto elements = static_cast<std::size_t>(tensor.shape.elements());
+  if (!saved.residual.empty() && saved.residual.size() != elements)
+    refuse(saved.name, text("has a residual of ", saved.residual.size(), " elements, not ", elements));
+  if (!all_finite(saved.basis) || !all_finite(saved.residual))
+    refuse(saved.name, "has NaN or infinite values");
+}
+
+}  // namespace
+
+void expect_of_this_model(const PowerSgdState& state, const PowerSgdTensors& tensors,
+                          const ParamLayout& layout) {
+  for (const auto& tensor : tensors.all()) {
+    const std::string& name = layout.name(tensor.id);
+    const auto saved = std::ranges::find(state.tensors, name, &PowerSgdState::Tensor::name);
+    if (saved == state.tensors.end()) refuse(name, "is compressed here and not there");
+    expect_fits(*saved, tensor, layout.shape(tensor.id), state.left_bases);
+  }
+  for (const auto& saved : state.tensors) {
+    const auto has_name = [&](const auto& tensor) { return layout.name(tensor.id) == saved.name; };
+    if (std::ranges::none_of(tensors.all(), has_name)) refuse(saved.name, "is compressed there and not here");
+  }
+  if (state.steps < 0) refuse("its number of steps,", text(state.steps, ", is none"));
+}
+
+void expect_equal_bases(const PowerSgdState& state, Communicator& comm) {
+  Fnv hash;
+  hash.add(state.steps).add(state.left_bases ? 1 : 0);
+  for (const auto& tensor : state.tensors) {
+    hash.add(tensor.name)
+        .add(std::string_view(reinterpret_cast<const char*>(tensor.basis.data()),
+                              tensor.basis.size() * sizeof(float)));
+  }
+  const auto mine = static_cast<std::int64_t>(hash.value());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
+  Stream stream;
+  comm.all_gather(ConstView(std::span<const std::int64_t>(&mine, 1)), View(std::span(all)), stream).wait();
+  const auto other = std::ranges::find_if(all, [&](std::int64_t one) { return one != all.front(); });
+  if (other == all.end()) return;
+  throw Error(ErrorKind::mismatch,
+              text("ranks 0 and ", other - all.begin(), " load PowerSGD states of different runs or steps"),
+              "load the states that the ranks of one run saved together", {comm.rank(), "load_state", 0});
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,69 @@
+#pragma once
+// What PowerSGD keeps, by parameter: the basis that a step starts from, and the residual. Twice: what is read
+// and what is written change places when a step counts.
+
+#include <optional>
+#include <vector>
+
+#include "compression/low_rank_jobs.hpp"
+#include "weft/compression/power_sgd.hpp"
+#include "weft/core/buffer.hpp"
+
+namespace weft::detail {
+
+/// A parameter's matrix: its first dimension is rows, the others are columns.
+struct MatrixShape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  std::int64_t elements() const { return rows * columns; }
+  std::int64_t factor_elements(int rank) const { return rank * (rows + columns); }
+};
+MatrixShape matrix_shape(const ParamLayout& layout, ParamId id);
+
+class PowerSgdTensors {
+ public:
+  /// @throws Error (usage) unless gradients are f32 and the options' rank can serve one of the parameters
+  PowerSgdTensors(const ParamLayout& layout, const PowerSgdOptions& options, Device device);
+
+  struct Tensor {
+    ParamId id{};
+    std::int64_t offset = 0;  ///< in the flat space
+    MatrixShape shape;
+    int rank = 0;
+    std::uint64_t seed = 0;
+    std::int64_t basis_at = 0;     ///< in the buffer of all bases
+    std::int64_t residual_at = 0;  ///< in elements, among all residuals
+    std::int64_t scales_at = 0;
+  };
+  const std::vector<Tensor>& all() const { return tensors_; }
+  /// Null where a parameter is not compressed.
+  const Tensor* find(ParamId id) const;
+
+  /// @param place 0 or 1
+  float* basis(const Tensor& tensor, int place);
+  Residual residual(const Tensor& tensor, int place);
+  /// Right bases, new ones: what training, or a step without a warm start, begins with.
+  void draw_bases(int place, std::int64_t step);
+
+  /// Of what is drawn for a tensor in a step.
+  static std::uint64_t seed(const Tensor& tensor, std::int64_t step);
+
+  // State, in the coordinates of the parameter.
+  std::vector<float> read_basis(const Tensor& tensor, int place, Side side);
+  void write_basis(const Tensor& tensor, int place, const std::vector<float>& values);
+  std::vector<float> read_residual(const Tensor& tensor, int place);
+  void write_residual(const Tensor& tensor, int place, const std::vector<float>& values);
+
+ private:
+  bool is_compressed(const MatrixShape& shape) const;
+  void expect_any(const ParamLayout& layout) const;
+
+  PowerSgdOptions options_;
+  std::vector<Tensor> tensors_;  // by parameter
+  Buffer bases_[2];              // f32
+  Buffer residuals_[2];          // 16-bit integers or floats
+  Buffer scales_[2];             // f32
+};
+
+}  // namespace weft::detail
