@@ -1,29 +1,34 @@
 #include "models.hpp"
 
+#include <functional>
+#include <numeric>
+
 namespace weft::bench {
 namespace {
 
 void add_linear(Model& model, const std::string& name, std::int64_t in, std::int64_t out, double tokens,
                 bool bias = true) {
-  model.add(name + ".weight", in * out, tokens);
-  if (bias) model.add(name + ".bias", out, tokens);
+  model.add(name + ".weight", {out, in}, tokens);
+  if (bias) model.add(name + ".bias", {out}, tokens);
 }
 
 void add_norm(Model& model, const std::string& name, std::int64_t width, double positions, bool bias = true) {
-  model.add(name + ".weight", width, positions);
-  if (bias) model.add(name + ".bias", width, positions);
+  model.add(name + ".weight", {width}, positions);
+  if (bias) model.add(name + ".bias", {width}, positions);
 }
 
 void add_convolution(Model& model, const std::string& name, std::int64_t in, std::int64_t out,
                      std::int64_t kernel, double pixels) {
-  model.add(name + ".conv.weight", in * out * kernel * kernel, pixels);
+  model.add(name + ".conv.weight", {out, in, kernel, kernel}, pixels);
   add_norm(model, name + ".bn", out, pixels);
 }
 
 }  // namespace
 
-void Model::add(const std::string& param, std::int64_t count, double positions) {
-  params.push_back({param, count});
+void Model::add(const std::string& param, std::vector<std::int64_t> shape, double positions) {
+  const std::int64_t count =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  params.push_back({param, count, nullptr, std::move(shape)});
   // A multiplication and an addition for each weight and position, for the input's gradient and for its own.
   flops.push_back(4 * static_cast<double>(count) * positions);
 }
@@ -36,6 +41,27 @@ std::vector<double> Model::ready_seconds(double flops_per_second) const {
 }
 
 // He et al. 2015, table 1.
+Model resnet18(int images) {
+  Model model{"ResNet-18", {}, {}};
+  add_convolution(model, "conv1", 3, 64, 7, 112.0 * 112 * images);
+  std::int64_t in = 64;
+  double pixels = 56.0 * 56 * images;
+  for (int stage = 0; stage < 4; ++stage) {
+    const std::int64_t width = std::int64_t{64} << stage;
+    for (int block = 0; block < 2; ++block) {
+      const std::string name = text("layer", stage + 1, '.', block);
+      add_convolution(model, name + ".1", in, width, 3, pixels);
+      add_convolution(model, name + ".2", width, width, 3, pixels);
+      if (in != width) add_convolution(model, name + ".downsample", in, width, 1, pixels);
+      in = width;
+    }
+    pixels /= 4;
+  }
+  add_linear(model, "fc", 512, 1000, images);
+  return model;
+}
+
+// The same table.
 Model resnet50(int images) {
   Model model{"ResNet-50", {}, {}};
   add_convolution(model, "conv1", 3, 64, 7, 112.0 * 112 * images);
@@ -62,9 +88,9 @@ Model resnet50(int images) {
 Model bert_large(int tokens) {
   Model model{"BERT-large", {}, {}};
   constexpr std::int64_t width = 1024;
-  model.add("embeddings.word", 30522 * width, 0);
-  model.add("embeddings.position", 512 * width, 0);
-  model.add("embeddings.type", 2 * width, 0);
+  model.add("embeddings.word", {30522, width}, 0);
+  model.add("embeddings.position", {512, width}, 0);
+  model.add("embeddings.type", {2, width}, 0);
   add_norm(model, "embeddings.norm", width, tokens);
   for (int layer = 0; layer < 24; ++layer) {
     const std::string name = text("layer.", layer, '.');
@@ -83,8 +109,8 @@ Model bert_large(int tokens) {
 Model gpt2(int tokens) {
   Model model{"GPT-2", {}, {}};
   constexpr std::int64_t width = 768;
-  model.add("wte", 50257 * width, 0);
-  model.add("wpe", 1024 * width, 0);
+  model.add("wte", {50257, width}, 0);
+  model.add("wpe", {1024, width}, 0);
   for (int layer = 0; layer < 12; ++layer) {
     const std::string name = text("h.", layer, '.');
     add_norm(model, name + "ln_1", width, tokens);
@@ -104,7 +130,7 @@ Model llama_7b(int tokens) {
   Model model{"Llama-7B", {}, {}};
   constexpr std::int64_t width = 4096;
   constexpr std::int64_t inner = 11008;
-  model.add("embed", 32000 * width, 0);
+  model.add("embed", {32000, width}, 0);
   for (int layer = 0; layer < 32; ++layer) {
     const std::string name = text("layers.", layer, '.');
     for (const char* part : {"q", "k", "v", "o"}) add_linear(model, name + part, width, width, tokens, false);

@@ -19,9 +19,10 @@ struct Model {
   std::vector<double> ready_seconds(double flops_per_second) const;
 
   /// @param positions where each weight is used: tokens or pixels of a step
-  void add(const std::string& param, std::int64_t count, double positions);
+  void add(const std::string& param, std::vector<std::int64_t> shape, double positions);
 };
 
+Model resnet18(int images);
 Model resnet50(int images);
 Model bert_large(int tokens);
 Model gpt2(int tokens);

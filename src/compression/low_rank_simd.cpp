@@ -24,6 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t tile_columns = residual_block;
 constexpr int tile_rows = 4;
+constexpr std::int64_t line_floats = 16;
 
 using Wide = hn::CappedTag<float, partial_sums>;
 constexpr int lanes = static_cast<int>(hn::MaxLanes(Wide()));
@@ -40,6 +41,7 @@ HWY_ATTR HWY_INLINE void for_columns(std::int64_t columns, Function function) {
 
 struct NoResidual {
   HWY_ATTR NoResidual(const Matrix&, std::int64_t, std::int64_t) {}
+  void prefetch(std::int64_t, std::int64_t) const {}
   template <class D>
   HWY_ATTR HWY_INLINE hn::Vec<D> add_to(D, hn::Vec<D> value, std::int64_t) const {
     return value;
@@ -50,6 +52,9 @@ struct WholeResidual {
   const float* kept;
   HWY_ATTR WholeResidual(const Matrix& matrix, std::int64_t row, std::int64_t column)
       : kept(static_cast<const float*>(matrix.kept.values) + row * matrix.columns + column) {}
+  void prefetch(std::int64_t ahead, std::int64_t columns) const {
+    for (std::int64_t j = 0; j < columns; j += line_floats) __builtin_prefetch(kept + ahead + j);
+  }
   template <class D>
   HWY_ATTR HWY_INLINE hn::Vec<D> add_to(D d, hn::Vec<D> value, std::int64_t j) const {
     return hn::Add(value, hn::LoadU(d, kept + j));
@@ -62,6 +67,9 @@ struct SteppedResidual {
   HWY_ATTR SteppedResidual(const Matrix& matrix, std::int64_t row, std::int64_t column)
       : kept(static_cast<const std::int16_t*>(matrix.kept.values) + row * matrix.columns + column),
         scale(matrix.kept.scales[row * blocks_of(matrix.columns) + column / residual_block]) {}
+  void prefetch(std::int64_t ahead, std::int64_t columns) const {
+    for (std::int64_t j = 0; j < columns; j += 2 * line_floats) __builtin_prefetch(kept + ahead + j);
+  }
   template <class D>
   HWY_ATTR HWY_INLINE hn::Vec<D> add_to(D d, hn::Vec<D> value, std::int64_t j) const {
     const hn::RebindToSigned<D> i32;
@@ -76,9 +84,13 @@ class Tile {
   template <class Kept>
   HWY_ATTR HWY_INLINE void load(const Matrix& matrix, std::int64_t row, int rows, std::int64_t column,
                                 std::int64_t columns) {
+    const bool is_last = column + columns == matrix.columns;
+    const std::int64_t ahead = is_last ? tile_rows * matrix.columns - column : tile_columns;
     for (int r = 0; r < rows; ++r) {
       const float* values = matrix.values + (row + r) * matrix.columns + column;
       const Kept kept(matrix, row + r, column);
+      for (std::int64_t j = 0; j < columns; j += line_floats) __builtin_prefetch(values + ahead + j);
+      kept.prefetch(ahead, columns);
       float* to = at(r);
       for_columns(columns, [&](auto d, std::int64_t j) HWY_ATTR {
         hn::Store(kept.add_to(d, hn::LoadU(d, values + j), j), d, to + j);
@@ -196,30 +208,37 @@ HWY_ATTR HWY_INLINE void product(D d, const Factors& factors, const Matrix& matr
   }
 }
 
-HWY_ATTR HWY_INLINE float largest_of(const float* values, std::int64_t count) {
-  auto largest = hn::Zero(Wide());
-  float rest = 0;
-  std::int64_t j = 0;
-  for (; j + lanes <= count; j += lanes) largest = hn::Max(largest, hn::Abs(hn::LoadU(Wide(), values + j)));
-  for (; j < count; ++j) rest = std::max(rest, std::abs(values[j]));
-  return std::max(rest, hn::GetLane(hn::MaxOfLanes(Wide(), largest)));
-}
+/// The largest magnitudes in the rows of a tile, lane by lane.
+class Largest {
+ public:
+  template <class D>
+  HWY_ATTR HWY_INLINE void add(D d, int row, hn::Vec<D> value) {
+    hn::Store(hn::Max(hn::Load(d, lanes_[row]), hn::Abs(value)), d, lanes_[row]);
+  }
+  HWY_ATTR HWY_INLINE float of(int row) const {
+    return hn::GetLane(hn::MaxOfLanes(Wide(), hn::Load(Wide(), lanes_[row])));
+  }
+
+ private:
+  HWY_ALIGN float lanes_[tile_rows][partial_sums] = {};
+};
 
 /// A row of a tile into what is kept of it.
 HWY_ATTR HWY_INLINE void keep(const Matrix& matrix, std::int64_t row, std::int64_t column,
-                              std::int64_t columns, const float* lost) {
+                              std::int64_t columns, const float* lost, float largest) {
   const std::int64_t begin = row * matrix.columns + column;
   if (matrix.next.scales == nullptr) {
     std::copy(lost, lost + columns, static_cast<float*>(matrix.next.values) + begin);
     return;
   }
-  const float scale = residual_scale(largest_of(lost, columns));
+  const float scale = residual_scale(largest);
+  const float inverse = 1.0F / scale;
   matrix.next.scales[row * blocks_of(matrix.columns) + column / residual_block] = scale;
   auto* to = static_cast<std::int16_t*>(matrix.next.values) + begin;
   for_columns(columns, [&](auto d, std::int64_t j) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> i32;
-    auto steps = hn::NearestInt(hn::Mul(hn::LoadU(d, lost + j), hn::Set(d, 1.0F / scale)));
-    steps = hn::Max(hn::Min(steps, hn::Set(i32, INT16_MAX)), hn::Set(i32, -INT16_MAX));
+    auto steps = hn::NearestInt(hn::Mul(hn::LoadU(d, lost + j), hn::Set(d, inverse)));
+    steps = hn::Max(steps, hn::Set(i32, -INT16_MAX));  // DemoteTo sees to the other end
     const hn::Rebind<std::int16_t, decltype(d)> i16;
     hn::StoreU(hn::DemoteTo(i16, steps), i16, to + j);
   });
@@ -232,19 +251,22 @@ HWY_ATTR void rebuild_as(const Matrix& matrix, const Factors& mine, const Factor
   for_rows(matrix.rows, [&](auto rows, std::int64_t i) HWY_ATTR {
     for_tiles(matrix.columns, [&](std::int64_t column, std::int64_t columns) HWY_ATTR {
       tile.load<Kept>(matrix, i, rows, column, columns);
+      Largest largest;
       for_columns(columns, [&](auto d, std::int64_t j) HWY_ATTR {
         hn::Vec<decltype(d)> sum[rows.value];
         product<rows>(d, mine, matrix, i, column + j, sum);
         for (int r = 0; r < rows; ++r) {
           float* lost = tile.at(r) + j;
-          hn::Store(hn::Sub(hn::Load(d, lost), sum[r]), d, lost);
+          const auto rest = hn::Sub(hn::Load(d, lost), sum[r]);
+          hn::Store(rest, d, lost);
+          largest.add(d, r, rest);
         }
         if (mean == nullptr) return;
         product<rows>(d, *mean, matrix, i, column + j, sum);
         for (int r = 0; r < rows; ++r)
           hn::StoreU(sum[r], d, matrix.values + (i + r) * matrix.columns + column + j);
       });
-      for (int r = 0; r < rows; ++r) keep(matrix, i + r, column, columns, tile.at(r));
+      for (int r = 0; r < rows; ++r) keep(matrix, i + r, column, columns, tile.at(r), largest.of(r));
     });
   });
 }
