@@ -34,6 +34,7 @@ class PowerSgdHook final : public PowerSgd {
                 static_cast<int>(options_.residual), ", form ", static_cast<int>(options_.form), ", seed ",
                 options_.seed);
   }
+  bool settled() const override { return compresses_; }
   void planned(const BucketPlan& plan, View gradients, Communicator& comm) override;
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
               const Stream& wire) override;
@@ -67,6 +68,7 @@ class PowerSgdHook final : public PowerSgd {
   int place_ = 0;             // of what a step reads
   Side basis_ = Side::right;  // that it starts from
   bool compresses_ = false;   // this step does
+  bool wrote_ = false;        // what is to be taken over if it counts
   bool two_sided_ = true;     // and makes both factors
 };
 
@@ -86,7 +88,7 @@ void PowerSgdHook::planned(const BucketPlan& plan, View gradients, Communicator&
 
 // What the step before wrote is read from now on, if it counts.
 void PowerSgdHook::settle() {
-  const bool wrote = std::exchange(compresses_, false);
+  const bool wrote = std::exchange(wrote_, false);
   if (!verdict_->settle()) return;
   ++steps_;
   if (!wrote) return;
@@ -97,7 +99,7 @@ void PowerSgdHook::settle() {
 void PowerSgdHook::begin_bucket(std::size_t number) {
   if (number > 0) return;
   settle();
-  compresses_ = steps_ >= options_.start_step;
+  wrote_ = compresses_ = steps_ >= options_.start_step;
   // The alternating form begins with one step of two sides: its first bases are random, and what they miss
   // would be in the residuals, which then turn the next bases away from the gradient's own directions.
   two_sided_ =

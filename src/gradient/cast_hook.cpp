@@ -15,6 +15,7 @@ class CastHook final : public CommHook {
   std::string name() const override { return text(inner_->name(), " of ", dtype_); }
 
   std::int64_t granularity() const override { return inner_->granularity(); }
+  bool settled() const override { return inner_->settled(); }
   void planned(const BucketPlan& plan, View, Communicator& comm) override {
     if (plan.end() > cast_.count()) cast_ = comm.allocate(dtype_, plan.end());
     inner_->planned(plan, cast_.view().slice(0, plan.end()), comm);

@@ -36,7 +36,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   next_bucket_ = 0;
   open_ = true;
   if (exchange == Exchange::later) return true;
-  if (observed_) observed_->begin_step();
+  if (observed_ && hook_->settled()) observed_->begin_step();
   clock_.begin_step(ready_->step());
   watch_for_slow_ranks();
   if (bad_values_)

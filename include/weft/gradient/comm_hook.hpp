@@ -37,6 +37,9 @@ class CommHook {
   /// @param gradients what the buckets are parts of, `plan.end()` elements, as long as the plan. When a
   /// bucket leaves, the gradients of its `params` are complete, also where they reach into later buckets
   virtual void planned(const BucketPlan& /*plan*/, View /*gradients*/, Communicator& /*comm*/) {}
+  /// Whether the last step's buckets went as those of later steps will, so that buckets may be planned from
+  /// what they took. A code that starts late says so. The same on all ranks.
+  virtual bool settled() const { return true; }
   /// @param compute the stream that finished the bucket; coding may use it, at the price of delaying backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                       const Stream& wire) = 0;

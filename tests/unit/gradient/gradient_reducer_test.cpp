@@ -198,9 +198,29 @@ struct PlanWatcher final : CommHook {
     EXPECT_NE(std::ranges::find(buckets, bucket), buckets.end());
     comm.all_reduce(gradient, ReduceOp::avg, wire);
   }
+  bool settled() const override { return steps >= late; }
   int plans = 0;
+  int late = 0;  ///< steps that are not like later ones
+  int steps = 0;
   std::vector<Bucket> buckets;
 };
+
+// A code that starts late: what buckets take before says nothing of later.
+TEST(GradientReducer, PlansFromStepsThatAreLikeLaterOnes) {
+  run_as_threads(2, [](Communicator comm) {
+    const auto watcher = std::make_shared<PlanWatcher>();
+    watcher->late = 5;
+    GradientReducer reducer(comm, layout, {.hook = watcher, .wire = Stream::queued()});
+    Stream compute;
+    for (; watcher->steps < 20; ++watcher->steps) {
+      reducer.begin_step();
+      EXPECT_EQ(watcher->plans, watcher->steps < 5 + 5 ? 1 : 2) << "step " << watcher->steps;
+      backward(reducer, compute, watcher->steps, comm.rank());
+      reducer.finish_step(compute);
+      compute.synchronize();
+    }
+  });
+}
 
 // Where nothing is said of buckets, the first steps say what they should be; and changing them changes no
 // bit, whether or not the host runs ahead of the compute stream.
