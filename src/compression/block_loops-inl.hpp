@@ -1,0 +1,382 @@
+// The loops of block codes, written once: included for every instruction set, and once for plain lanes.
+//
+// WEFT_LANES is the namespace, with the vectors in `hn`; WEFT_LANES_ATTR stands before every function;
+// WEFT_LANES_F16 says whether the vectors convert to binary16 themselves. No guard: that is the point.
+
+namespace weft::detail::WEFT_LANES {
+namespace {
+
+using FullTag = hn::CappedTag<float, 16>;  // lanes divide a block
+using OneTag = hn::CappedTag<float, 1>;
+
+// Words here stay below 2^31 wherever they are compared, so signed comparisons do.
+template <class D, class V>
+WEFT_LANES_ATTR auto above(D d, V words, std::int32_t limit) {
+  const hn::RebindToSigned<D> i32;
+  return hn::RebindMask(d, hn::Gt(hn::BitCast(i32, words), hn::Set(i32, limit)));
+}
+
+/// 32 bits for each element of a block.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t key) : low_(static_cast<std::uint32_t>(key)), high_(key >> 32U) {}
+
+  template <class D>
+  WEFT_LANES_ATTR auto roll(D, std::size_t i) const {
+    const hn::RebindToUnsigned<D> u32;
+    auto word = hn::Xor(hn::Iota(u32, static_cast<std::uint32_t>(i)), hn::Set(u32, low_));
+    word = hn::Mul(hn::Xor(word, hn::ShiftRight<16>(word)), hn::Set(u32, 0x7feb352dU));
+    word = hn::Add(word, hn::Set(u32, static_cast<std::uint32_t>(high_)));
+    word = hn::Mul(hn::Xor(word, hn::ShiftRight<15>(word)), hn::Set(u32, 0x846ca68bU));
+    return hn::Xor(word, hn::ShiftRight<16>(word));
+  }
+
+ private:
+  std::uint32_t low_;
+  std::uint64_t high_;
+};
+
+/// Codes of one element each, as words that are stored narrowly.
+template <class Word, class Code>
+struct Stored {
+  using T = Word;
+  static constexpr bool has_scale = true;
+
+  template <class D>
+  static WEFT_LANES_ATTR void store(D d, hn::Vec<D> value, T* to) {
+    put(d, Code::narrow(d, value), to);
+  }
+  template <class D>
+  static WEFT_LANES_ATTR void store(D d, hn::Vec<D> value, T* to, hn::Vec<hn::RebindToUnsigned<D>> dice) {
+    put(d, Code::narrow(d, value, dice), to);
+  }
+  template <class D>
+  static WEFT_LANES_ATTR hn::Vec<D> load(D d, const T* from) {
+    const hn::RebindToUnsigned<D> u32;
+    return Code::widen(d, hn::PromoteTo(u32, hn::LoadU(hn::Rebind<T, D>(), from)));
+  }
+
+ private:
+  template <class D, class V>
+  static WEFT_LANES_ATTR void put(D, V words, T* to) {
+    const hn::Rebind<T, D> narrow;
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), words)), narrow, to);
+  }
+};
+
+/// Floating point in `bits`, `mantissa` of them the mantissa's, of values that are scaled to its range.
+template <int bits, int mantissa, int bias>
+struct SmallFloat {
+  static constexpr int dropped = 23 - mantissa;
+  static constexpr std::uint32_t sign_bit = 1U << (bits - 1);
+  static constexpr int sign_shift = 32 - bits;
+  static constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - bias) << 23U;
+  static constexpr std::uint32_t least_normal = static_cast<std::uint32_t>(128 - bias) << 23U;
+  static constexpr int subnormal_exponent = 1 - bias - mantissa;
+
+  static constexpr float power(int exponent) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23U);
+  }
+
+  template <class D>
+  static WEFT_LANES_ATTR auto narrow(D d, hn::Vec<D> value) {
+    const hn::RebindToUnsigned<D> u32;
+    const auto magnitude = hn::And(hn::BitCast(u32, value), hn::Set(u32, 0x7fffffffU));
+    const auto odd = hn::And(hn::ShiftRight<dropped>(magnitude), hn::Set(u32, 1U));
+    const auto half = hn::Add(odd, hn::Set(u32, (1U << (dropped - 1)) - 1U - rebias));
+    const auto normal = hn::ShiftRight<dropped>(hn::Add(magnitude, half));
+    const auto is_normal = above(u32, magnitude, static_cast<std::int32_t>(least_normal - 1));
+    // Beside a number whose last place is the least subnormal one the adder rounds to multiples of that.
+    constexpr float beside = power(subnormal_exponent + 23);
+    const auto small = hn::BitCast(d, hn::IfThenZeroElse(is_normal, magnitude));
+    const auto subnormal = hn::Sub(hn::BitCast(u32, hn::Add(small, hn::Set(d, beside))),
+                                   hn::Set(u32, std::bit_cast<std::uint32_t>(beside)));
+    return signed_as(u32, value, hn::IfThenElse(is_normal, normal, subnormal));
+  }
+
+  template <class D, class V>
+  static WEFT_LANES_ATTR V narrow(D d, hn::Vec<D> value, V dice) {
+    const hn::RebindToUnsigned<D> u32;
+    const auto magnitude = hn::And(hn::BitCast(u32, value), hn::Set(u32, 0x7fffffffU));
+    const auto chance = hn::And(dice, hn::Set(u32, (1U << dropped) - 1U));
+    const auto normal = hn::ShiftRight<dropped>(hn::Sub(hn::Add(magnitude, chance), hn::Set(u32, rebias)));
+    const auto is_normal = above(u32, magnitude, static_cast<std::int32_t>(least_normal - 1));
+    const auto small = hn::BitCast(d, hn::IfThenZeroElse(is_normal, magnitude));
+    const auto steps = hn::Mul(small, hn::Set(d, power(23 - subnormal_exponent)));
+    const auto fixed = hn::BitCast(u32, hn::ConvertTo(hn::RebindToSigned<D>(), steps));
+    const auto subnormal = hn::ShiftRight<23>(hn::Add(fixed, hn::ShiftRight<9>(dice)));
+    return signed_as(u32, value, hn::IfThenElse(is_normal, normal, subnormal));
+  }
+
+  template <class D, class V>
+  static WEFT_LANES_ATTR hn::Vec<D> widen(D d, V words) {
+    const hn::RebindToUnsigned<D> u32;
+    const auto sign = hn::ShiftLeft<sign_shift>(hn::And(words, hn::Set(u32, sign_bit)));
+    const auto shifted = hn::ShiftLeft<dropped>(hn::And(words, hn::Set(u32, sign_bit - 1U)));
+    const auto normal = hn::Add(shifted, hn::Set(u32, rebias));
+    // Without a product of subnormal numbers, which are slow on some machines.
+    const auto raised = hn::BitCast(d, hn::Add(shifted, hn::Set(u32, least_normal)));
+    const auto subnormal = hn::BitCast(u32, hn::Sub(raised, hn::Set(d, power(1 - bias))));
+    const auto is_normal = above(u32, shifted, (1 << 23) - 1);
+    return hn::BitCast(d, hn::Or(sign, hn::IfThenElse(is_normal, normal, subnormal)));
+  }
+
+ private:
+  template <class D, class V>
+  static WEFT_LANES_ATTR V signed_as(D u32, hn::Vec<hn::Rebind<float, D>> value, V code) {
+    return hn::Or(code, hn::And(hn::ShiftRight<sign_shift>(hn::BitCast(u32, value)), hn::Set(u32, sign_bit)));
+  }
+};
+
+template <int bits>
+struct Integer {
+  static constexpr std::uint32_t mask = (1U << bits) - 1U;
+
+  template <class D>
+  static WEFT_LANES_ATTR auto narrow(D d, hn::Vec<D> value) {
+    const hn::RebindToUnsigned<D> u32;
+    // The last place of 1.5 * 2^23 is 1: the adder rounds, and the low bits are the integer.
+    return hn::And(hn::BitCast(u32, hn::Add(value, hn::Set(d, 0x1.8p23F))), hn::Set(u32, mask));
+  }
+
+  template <class D, class V>
+  static WEFT_LANES_ATTR V narrow(D d, hn::Vec<D> value, V dice) {
+    const hn::RebindToUnsigned<D> u32;
+    const auto word = hn::BitCast(u32, value);
+    const auto magnitude = hn::BitCast(d, hn::And(word, hn::Set(u32, 0x7fffffffU)));
+    const auto fixed =
+        hn::BitCast(u32, hn::ConvertTo(hn::RebindToSigned<D>(), hn::Mul(magnitude, hn::Set(d, 0x1p23F))));
+    const auto rounded = hn::ShiftRight<23>(hn::Add(fixed, hn::ShiftRight<9>(dice)));
+    const auto is_negative = hn::Sub(hn::Zero(u32), hn::ShiftRight<31>(word));
+    return hn::And(hn::Sub(hn::Xor(rounded, is_negative), is_negative), hn::Set(u32, mask));
+  }
+
+  template <class D, class V>
+  static WEFT_LANES_ATTR hn::Vec<D> widen(D d, V words) {
+    const hn::RebindToSigned<D> i32;
+    const auto high = hn::BitCast(i32, hn::ShiftLeft<32 - bits>(words));
+    return hn::ConvertTo(d, hn::ShiftRight<32 - bits>(high));
+  }
+};
+
+struct UpperHalf {
+  template <class D>
+  static WEFT_LANES_ATTR auto narrow(D, hn::Vec<D> value) {
+    const hn::RebindToUnsigned<D> u32;
+    const auto word = hn::BitCast(u32, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(u32, 1U));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(u32, 0x7fffU)), odd));
+    const auto nan = hn::Or(hn::ShiftRight<16>(word), hn::Set(u32, 0x40U));
+    return hn::IfThenElse(above(u32, hn::And(word, hn::Set(u32, 0x7fffffffU)), 0x7f800000), nan, rounded);
+  }
+  template <class D, class V>
+  static WEFT_LANES_ATTR hn::Vec<D> widen(D d, V words) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(words));
+  }
+};
+
+#if WEFT_LANES_F16
+struct F16 {
+  using T = hwy::float16_t;
+  static constexpr bool has_scale = true;
+  template <class D>
+  static WEFT_LANES_ATTR void store(D, hn::Vec<D> value, T* to) {
+    const hn::Rebind<T, D> f16;
+    hn::StoreU(hn::DemoteTo(f16, value), f16, to);
+  }
+  template <class D>
+  static WEFT_LANES_ATTR hn::Vec<D> load(D d, const T* from) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), from));
+  }
+#else
+struct F16 : Stored<std::uint16_t, SmallFloat<16, 10, 15>> {
+#endif
+  static constexpr int top = 14;
+  static constexpr std::uint32_t carry = 0;
+};
+struct BF16 : Stored<std::uint16_t, UpperHalf> {
+  static constexpr bool has_scale = false;
+};
+struct E4M3 : Stored<std::uint8_t, SmallFloat<8, 3, 7>> {
+  static constexpr int top = 7;
+  static constexpr std::uint32_t carry = 0;
+};
+struct E5M2 : Stored<std::uint8_t, SmallFloat<8, 2, 15>> {
+  static constexpr int top = 14;
+  static constexpr std::uint32_t carry = 0;
+};
+// A scaled magnitude is at most 127, and at most 32767: also where chance rounds it up.
+struct I8 : Stored<std::uint8_t, Integer<8>> {
+  static constexpr int top = 6;
+  static constexpr std::uint32_t carry = 0x1ffff;
+};
+struct I16 : Stored<std::uint16_t, Integer<16>> {
+  static constexpr int top = 14;
+  static constexpr std::uint32_t carry = 0x1ff;
+};
+
+/// `step(d, i)` for whole vectors of elements, then for what is left.
+template <class Step>
+WEFT_LANES_ATTR void for_lanes(std::size_t count, const Step& step) {
+  const FullTag full;
+  const std::size_t lanes = hn::Lanes(full);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) step(full, i);
+  for (; i < count; ++i) step(OneTag(), i);
+}
+
+WEFT_LANES_ATTR std::uint32_t largest(const float* values, std::int64_t count) {
+  const hn::RebindToSigned<FullTag> i32;
+  const std::size_t lanes = hn::Lanes(i32);
+  const auto size = static_cast<std::size_t>(count);
+  auto most = hn::Zero(i32);
+  std::size_t i = 0;
+  for (; i + lanes <= size; i += lanes) {
+    const auto word = hn::BitCast(i32, hn::LoadU(FullTag(), values + i));
+    most = hn::Max(most, hn::And(word, hn::Set(i32, 0x7fffffff)));
+  }
+  auto result = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(i32, most)));
+  for (; i < size; ++i) {
+    const std::uint32_t word = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffU;
+    result = result < word ? word : result;
+  }
+  return result;
+}
+
+template <class Format, Rounding rounding>
+struct Encode {
+  using T = typename Format::T;
+
+  static WEFT_LANES_ATTR void block(std::byte* code, const float* values, std::size_t count,
+                                    [[maybe_unused]] std::uint64_t key) {
+    Factors scale{1.0F, 1.0F};
+    if constexpr (Format::has_scale) {
+      const std::uint8_t byte = scale_of(largest(values, static_cast<std::int64_t>(count)), Format::carry);
+      *code++ = static_cast<std::byte>(byte);
+      if (byte == nan_block) {
+        std::memset(code, 0, count * sizeof(T));
+        return;
+      }
+      scale = factors_of(Format::top - (byte + lowest_exponent));
+    }
+    T* out = reinterpret_cast<T*>(code);
+    const Dice dice(key);
+    for_lanes(count, [=](auto d, std::size_t i) WEFT_LANES_ATTR {
+      auto value = hn::LoadU(d, values + i);
+      if constexpr (Format::has_scale)
+        value = hn::Mul(hn::Mul(value, hn::Set(d, scale.first)), hn::Set(d, scale.second));
+      if constexpr (rounding == Rounding::stochastic) {
+        Format::store(d, value, out + i, dice.roll(d, i));
+      } else {
+        Format::store(d, value, out + i);
+      }
+    });
+  }
+
+  static WEFT_LANES_ATTR void blocks(std::byte* code, const float* values, std::int64_t count, Chance chance,
+                                     BlockFormat format) {
+    for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+      const std::uint64_t key = rounding == Rounding::stochastic
+                                    ? mixed(chance.key ^ static_cast<std::uint64_t>(chance.first_block++))
+                                    : 0;
+      const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
+      block(code, values + begin, static_cast<std::size_t>(length), key);
+      code += block_bytes(format);
+    }
+  }
+};
+
+template <class Format, Into into>
+struct Decode {
+  using T = typename Format::T;
+
+  template <class D>
+  static WEFT_LANES_ATTR void put(D d, hn::Vec<D> value, float* to) {
+    if constexpr (into == Into::add) value = hn::Add(hn::LoadU(d, to), value);
+    if constexpr (into == Into::subtract) value = hn::Sub(hn::LoadU(d, to), value);
+    hn::StoreU(value, d, to);
+  }
+
+  static WEFT_LANES_ATTR void block(float* values, const std::byte* code, std::size_t count) {
+    Factors scale{1.0F, 1.0F};
+    if constexpr (Format::has_scale) {
+      const auto byte = static_cast<std::uint8_t>(*code++);
+      if (byte == nan_block) {
+        for (std::size_t i = 0; i < count; ++i) values[i] = std::bit_cast<float>(0x7fc00000U);
+        return;
+      }
+      scale = factors_of(byte + lowest_exponent - Format::top);
+    }
+    const T* in = reinterpret_cast<const T*>(code);
+    for_lanes(count, [=](auto d, std::size_t i) WEFT_LANES_ATTR {
+      auto value = Format::load(d, in + i);
+      if constexpr (Format::has_scale)
+        value = hn::Mul(hn::Mul(value, hn::Set(d, scale.first)), hn::Set(d, scale.second));
+      put(d, value, values + i);
+    });
+  }
+
+  static WEFT_LANES_ATTR void blocks(float* values, const std::byte* code, std::int64_t count,
+                                     BlockFormat format) {
+    for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+      const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
+      block(values + begin, code, static_cast<std::size_t>(length));
+      code += block_bytes(format);
+    }
+  }
+};
+
+template <class Format>
+WEFT_LANES_ATTR void decode_as(BlockFormat format, Into into, float* values, const std::byte* code,
+                               std::int64_t count) {
+  if (into == Into::set) return Decode<Format, Into::set>::blocks(values, code, count, format);
+  if (into == Into::add) return Decode<Format, Into::add>::blocks(values, code, count, format);
+  return Decode<Format, Into::subtract>::blocks(values, code, count, format);
+}
+
+WEFT_LANES_ATTR void decode(BlockFormat format, Into into, float* values, const std::byte* code,
+                            std::int64_t count) {
+  switch (format) {
+    case BlockFormat::f16:
+      return decode_as<F16>(format, into, values, code, count);
+    case BlockFormat::bf16:
+      return decode_as<BF16>(format, into, values, code, count);
+    case BlockFormat::e4m3:
+      return decode_as<E4M3>(format, into, values, code, count);
+    case BlockFormat::e5m2:
+      return decode_as<E5M2>(format, into, values, code, count);
+    case BlockFormat::i8:
+      return decode_as<I8>(format, into, values, code, count);
+    case BlockFormat::i16:
+      return decode_as<I16>(format, into, values, code, count);
+  }
+}
+
+template <class Format>
+WEFT_LANES_ATTR void encode_small(BlockFormat format, Rounding rounding, std::byte* code, const float* values,
+                                  std::int64_t count, Chance chance) {
+  if (rounding == Rounding::nearest)
+    return Encode<Format, Rounding::nearest>::blocks(code, values, count, chance, format);
+  Encode<Format, Rounding::stochastic>::blocks(code, values, count, chance, format);
+}
+
+WEFT_LANES_ATTR void encode(BlockFormat format, Rounding rounding, std::byte* code, const float* values,
+                            std::int64_t count, Chance chance) {
+  switch (format) {
+    case BlockFormat::f16:
+      return Encode<F16, Rounding::nearest>::blocks(code, values, count, chance, format);
+    case BlockFormat::bf16:
+      return Encode<BF16, Rounding::nearest>::blocks(code, values, count, chance, format);
+    case BlockFormat::e4m3:
+      return encode_small<E4M3>(format, rounding, code, values, count, chance);
+    case BlockFormat::e5m2:
+      return encode_small<E5M2>(format, rounding, code, values, count, chance);
+    case BlockFormat::i8:
+      return encode_small<I8>(format, rounding, code, values, count, chance);
+    case BlockFormat::i16:
+      return Encode<I16, Rounding::nearest>::blocks(code, values, count, chance, format);
+  }
+}
+
+}  // namespace
+}  // namespace weft::detail::WEFT_LANES
