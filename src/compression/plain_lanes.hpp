@@ -46,10 +46,6 @@ template <class D>
 Vec<D> Zero(D) {
   return {};
 }
-template <class D, class T>
-Vec<D> Iota(D, T first) {
-  return static_cast<Vec<D>>(first);
-}
 template <class D, class V>
 Vec<D> BitCast(D, V value) {
   return std::bit_cast<Vec<D>>(value);
