@@ -38,8 +38,10 @@ HWY_EXPORT(largest);
 const BlockKernel& block_kernel() {
   static constexpr BlockKernel kernel{
       [](BlockFormat format, Rounding rounding, std::byte* code, const float* values, std::int64_t count,
-         Chance chance) { HWY_DYNAMIC_DISPATCH(encode)
-                          (format, rounding, code, values, count, chance); },
+         Chance chance) {
+        HWY_DYNAMIC_DISPATCH(encode)
+        (format, rounding, code, values, count, chance);
+      },
       [](BlockFormat format, Into into, float* values, const std::byte* code, std::int64_t count) {
         HWY_DYNAMIC_DISPATCH(decode)(format, into, values, code, count);
       },

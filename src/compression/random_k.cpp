@@ -22,7 +22,7 @@ class RandomK final : public Codec {
   RandomK(double fraction, std::uint64_t seed)
       : fraction_(detail::checked_fraction("random-k", fraction)), seed_(seed) {}
 
-  std::string name() const override { 
+  std::string name() const override {
     return text("random-k:", fraction_) + (seed_ == 0 ? std::string() : text(" seed ", seed_));
   }
   Algebra algebra() const override { return Algebra::linear; }

@@ -30,9 +30,11 @@
 namespace weft {
 
 enum class Algebra : std::uint8_t {
-  linear,     ///< codes are f32 that may be summed: an all_reduce
-  blockwise,  ///< blocks are coded each for itself: an all_to_all of parts, sums in f32, an all_gather
-  whole,      ///< a call is one code: an all_gather, and every rank sums
+  linear,  ///< codes are f32 that may be summed: an all_reduce
+  /// Blocks are coded each for itself, and codes of blocks are put one behind the other: an all_to_all of
+  /// parts, sums in f32, an all_gather.
+  blockwise,
+  whole,  ///< a call is one code: an all_gather, and every rank sums
 };
 
 enum class Rounding : std::uint8_t {
