@@ -219,8 +219,9 @@ TEST_P(EveryCodecHook, AStepWithNaNOrInfIsAsIfItHadNeverBeen) {
       }
       EXPECT_EQ(never.errors, once.errors);
       const bool is_by_block = codec->algebra() == Algebra::blockwise && codec->name() != "bf16";
-      if (is_by_block && trial.options.start_step <= bad_step)
+      if (is_by_block && trial.options.start_step <= bad_step) {
         EXPECT_TRUE(std::isnan(once.means[bad_step][static_cast<std::size_t>(1234 * number + 1)]));
+      }
     }
   }
 }
