@@ -25,7 +25,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 #else
 #define WEFT_LANES_F16 0
 #endif
+// clang-format off
+#include "compression/block_numbers-inl.hpp"
 #include "compression/block_loops-inl.hpp"
+// clang-format on
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

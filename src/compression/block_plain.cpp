@@ -6,7 +6,10 @@
 #define WEFT_LANES plain_lanes
 #define WEFT_LANES_ATTR
 #define WEFT_LANES_F16 0
+// clang-format off
+#include "compression/block_numbers-inl.hpp"
 #include "compression/block_loops-inl.hpp"
+// clang-format on
 
 namespace weft::detail {
 

@@ -201,6 +201,8 @@ TEST_P(EveryCodecHook, AStepWithNaNOrInfIsAsIfItHadNeverBeen) {
   int number = 0;
   for (const float bad : test::not_finite_enough()) {
     ++number;
+    // A block of one parameter, and one in which there is a gap: nobody would overwrite NaN there.
+    const auto at = static_cast<std::size_t>(number % 2 == 0 ? 1234 * number : 4990);
     for (const bool is_sharded : {false, true}) {
       const Trial trial{.ranks = 1 << (number % 3),
                         .options = {.start_step = static_cast<std::uint64_t>(number % 5)},
@@ -209,8 +211,7 @@ TEST_P(EveryCodecHook, AStepWithNaNOrInfIsAsIfItHadNeverBeen) {
       const Outcome never = run(GetParam(), trial, 4, gradient);
       const Outcome once = run(GetParam(), trial, 5, [&](int step, int rank) {
         std::vector<float> values = gradient(step > bad_step ? step - 1 : step, rank);
-        if (step == bad_step && rank == trial.ranks - 1)
-          values[static_cast<std::size_t>(1234 * number)] = bad;
+        if (step == bad_step && rank == trial.ranks - 1) values[at] = bad;
         return values;
       });
       for (std::size_t step = 0; step < 4; ++step) {
@@ -220,7 +221,7 @@ TEST_P(EveryCodecHook, AStepWithNaNOrInfIsAsIfItHadNeverBeen) {
       EXPECT_EQ(never.errors, once.errors);
       const bool is_by_block = codec->algebra() == Algebra::blockwise && codec->name() != "bf16";
       if (is_by_block && trial.options.start_step <= bad_step) {
-        EXPECT_TRUE(std::isnan(once.means[bad_step][static_cast<std::size_t>(1234 * number + 1)]));
+        EXPECT_TRUE(std::isnan(once.means[bad_step][at + 1]));
       }
     }
   }
