@@ -5,6 +5,7 @@
 #include "weft/collectives/communicator.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/compression/codec_hook.hpp"
+#include "weft/compression/hook_named.hpp"
 #include "weft/compression/power_sgd.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <numeric>
 #include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
+#include "core/nearest_name.hpp"
 #include "weft/compression/codec.hpp"
 #include "weft/core/error.hpp"
 
@@ -19,27 +16,6 @@ constexpr const char* allowed =
     "with a "
     "fraction 0 < F <= 1, as top-k:0.01";
 
-/// Letters to insert, drop or replace (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
-template <class Names>
-std::string nearest(const Names& all, std::string_view name) {
-  return std::string(
-      *std::ranges::min_element(all, {}, [&](const char* one) { return distance(one, name); }));
-}
-
 [[noreturn]] void refuse(const std::string& problem, const std::string& advice) {
   throw Error(ErrorKind::usage, problem, text(advice, "; allowed are ", allowed));
 }
@@ -50,7 +26,7 @@ Rounding rounding_of(const std::string& name, const std::string& codec,
   if (!parameter || *parameter == roundings[0]) return Rounding::nearest;
   if (*parameter == roundings[1]) return Rounding::stochastic;
   refuse(text("codec '", name, "': ", codec, " has no rounding '", *parameter, "'"),
-         text("did you mean ", codec, ":", nearest(roundings, *parameter), "?"));
+         text("did you mean ", codec, ":", detail::nearest_name(roundings, *parameter), "?"));
 }
 
 double fraction_of(const std::string& name, const std::string& codec,
@@ -76,8 +52,8 @@ std::shared_ptr<const Codec> codec_named(const std::string& name) {
   if (codec == "fp8-e5m2") return fp8_codec(Fp8::e5m2, rounding_of(name, codec, parameter));
   if (codec == "int8") return int8_codec(rounding_of(name, codec, parameter));
   if (std::ranges::find(names, codec) == names.end()) {
-    refuse(text("no codec is named '", name, "'"),
-           text("did you mean ", nearest(names, codec), parameter ? ":" : "", parameter.value_or(""), "?"));
+    refuse(text("no codec is named '", name, "'"), text("did you mean ", detail::nearest_name(names, codec),
+                                                        parameter ? ":" : "", parameter.value_or(""), "?"));
   }
   if (parameter) refuse(text("codec '", name, "': ", codec, " takes no parameter"), text("say ", codec));
   return codec == "fp16" ? fp16_codec() : bf16_codec();

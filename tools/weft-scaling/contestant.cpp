@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "strategy.hpp"
+
 namespace weft::scaling {
 namespace {
 
@@ -47,21 +49,18 @@ Communicator alone(Communicator comm) {
   return comm.device().is_host() ? self() : *comm.split(comm.rank());
 }
 
-std::int64_t warm_up(std::int64_t steps) {
-  return std::min<std::int64_t>(3, steps / 4);
-}
-
 Contestant::Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
                        const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace)
     : strategy_(std::move(strategy)),
       comm_(comm),
       trace_(std::move(trace)),
       predictions_(spec.predictions()),
+      first_counted_(first_counted(options)),
       trainer_(strategy_ == "nocomm" ? alone(comm) : comm, spec, text,
                {.share = {comm.rank(), comm.size()},
                 .steps = options.steps,
                 .seed = options.seed,
-                .reducer = {.bucket_bytes = options.bucket_bytes},
+                .reducer = {.bucket_bytes = options.bucket_bytes, .hook = hook_of(strategy_, options)},
                 .trace = trace_}) {}
 
 void Contestant::train(std::int64_t steps) {
@@ -91,7 +90,7 @@ double Contestant::held_out_loss() {
 }
 
 Run Contestant::result(double last_loss) {
-  const auto skipped = static_cast<std::ptrdiff_t>(warm_up(trainer_.steps_done()));
+  const auto skipped = static_cast<std::ptrdiff_t>(first_counted_);
   const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
   const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
   const GradientReducer& reducer = trainer_.reducer();
@@ -109,7 +108,7 @@ Run Contestant::result(double last_loss) {
       static_cast<std::int64_t>(std::ranges::max(gather(comm_, static_cast<double>(trainer_.held_bytes()))));
   run.first_loss = first_loss;
   run.last_loss = last_loss;
-  run.parts = accounted_.median(comm_, warm_up(trainer_.steps_done()));
+  run.parts = accounted_.median(comm_, first_counted_);
   run.samples = mean_of_ranks(comm_, timed);
   return run;
 }

@@ -20,8 +20,6 @@ std::vector<double> gather(Communicator comm, double mine);
 std::vector<double> mean_of_ranks(Communicator comm, std::vector<double> mine);
 /// This rank's own communicator, on the same device. Collective.
 Communicator alone(Communicator comm);
-/// The first steps touch memory for the first time and are left out of the times.
-std::int64_t warm_up(std::int64_t steps);
 
 class Contestant {
  public:
@@ -48,6 +46,7 @@ class Contestant {
   Communicator comm_;
   std::shared_ptr<Trace> trace_;
   int predictions_;
+  std::int64_t first_counted_;
   examples::Trainer<float> trainer_;
   std::vector<double> seconds_;
   std::vector<double> exposed_;

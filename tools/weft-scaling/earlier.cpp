@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "contestant.hpp"
+#include "strategy.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
@@ -128,7 +129,7 @@ void check_comparable(const EarlierRun& earlier, const Options& options, const C
   same(file, "the model is", earlier.setting.model, options.model);
   same(file, "the number of ranks is", earlier.ranks, comm.size());
   same(file, "the device is", device_of(earlier.setting.backend), device_of(comm.backend()));
-  const std::int64_t counting = options.steps - warm_up(options.steps);
+  const std::int64_t counting = options.steps - first_counted(options);
   if (counting < static_cast<std::int64_t>(report::fewest_samples)) {
     throw Error(ErrorKind::usage,
                 text("--compare with --steps ", options.steps, ": ", counting,

@@ -81,7 +81,7 @@ int run(const std::vector<std::string>& arguments) {
   std::optional<report::Comparison> comparison;
   if (earlier && speaks) {
     comparison = scaling::compare(*earlier, setting, runs);
-    say("\n" + report::to_text(*comparison));
+    say(text("\n", report::to_text(*comparison)));
   }
   const std::vector<scaling::Connection> connections = scaling::connections(comm, nccl_log);
   if (trace) write_trace(*trace, comm, *options.trace);

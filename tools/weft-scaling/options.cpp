@@ -8,14 +8,13 @@
 #include <string_view>
 
 #include "common/command_line.hpp"
+#include "strategy.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
 namespace {
 
 namespace po = boost::program_options;
-
-constexpr std::array<std::string_view, 2> known_strategies{"nocomm", "ddp"};
 
 po::options_description description(Options& options, std::string& strategies) {
   std::string models;
@@ -26,7 +25,10 @@ po::options_description description(Options& options, std::string& strategies) {
        "file or folder to train on (/usr/share/common-licenses); the last tenth is held out")              //
       ("model", po::value(&options.model)->value_name("NAME"), ("workload (gpt-ref): " + models).c_str())  //
       ("strategies", po::value(&strategies)->value_name("LIST"),
-       "what to run, by commas (nocomm,ddp): nocomm, ddp")                                           //
+       ("what to run, by commas (nocomm,ddp): " + allowed_strategies()).c_str())  //
+      ("start-step", po::value<std::int64_t>()->value_name("N"),
+       "when codes that keep what they lose begin (5, or a quarter of the steps); before it gradients are "
+       "reduced as they are")                                                                        //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")  //
       ("seed", po::value(&options.seed)->value_name("N"),
        "of the parameters and the order of the text (1)")  //
@@ -77,6 +79,10 @@ void check(const Options& options) {
   }
   if (options.wire_rate && !(*options.wire_rate > 0 && std::isfinite(*options.wire_rate)))
     throw Error(ErrorKind::usage, text("--wire-rate ", *options.wire_rate, " is not a number above 0"));
+  if (options.start_step && (*options.start_step < 0 || *options.start_step >= options.steps)) {
+    throw Error(ErrorKind::usage, text("--start-step ", *options.start_step,
+                                       " is not a number from 0 to below --steps ", options.steps));
+  }
   if (options.bucket_bytes == 0)
     throw Error(ErrorKind::usage, "--bucket-bytes 0 is not a number of 1 or more");
   if (options.ranks && *options.ranks < 1) {
@@ -86,12 +92,9 @@ void check(const Options& options) {
     throw Error(ErrorKind::usage, text("--device ", *options.device, " is neither host nor cuda"));
   }
   if (options.strategies.empty())
-    throw Error(ErrorKind::usage, "--strategies is empty", "allowed are nocomm and ddp");
+    throw Error(ErrorKind::usage, "--strategies is empty", "allowed are " + allowed_strategies());
   for (const std::string& strategy : options.strategies) {
-    if (std::ranges::find(known_strategies, strategy) == known_strategies.end()) {
-      throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
-                  "allowed are nocomm and ddp");
-    }
+    check_strategy(strategy);
     if (std::ranges::count(options.strategies, strategy) > 1) {
       throw Error(ErrorKind::usage, text("--strategies names '", strategy, "' twice"));
     }
@@ -115,6 +118,7 @@ Options parse(const std::vector<std::string>& arguments) {
   options.help = values.count("help") != 0;
   if (options.help) return options;
   if (values.count("strategies") != 0) options.strategies = tool::split(strategies);
+  if (values.count("start-step") != 0) options.start_step = values["start-step"].as<std::int64_t>();
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
   if (values.count("sweep") != 0) options.sweep = rank_counts(values["sweep"].as<std::string>());
@@ -142,6 +146,7 @@ std::string help() {
       << "\nExamples:\n"
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
          "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
+         "  mpirun -n 4 weft-scaling --strategies nocomm,ddp,ddp+bf16,ddp+powersgd:4\n"
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"

@@ -16,6 +16,7 @@ struct Options {
   std::string model = "gpt-ref";
   std::vector<std::string> strategies{"nocomm", "ddp"};
   std::int64_t steps = 40;
+  std::optional<std::int64_t> start_step;  ///< of codes that keep what they lose
   std::uint64_t seed = 1;
   std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
   std::optional<int> ranks;                 ///< must be what the launcher provides

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "contestant.hpp"
+#include "strategy.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
@@ -95,7 +96,7 @@ report::ScalingPage page_of(const Options& options, const std::vector<std::strin
        text(comm.size(), " on ", comm.topology().nodes(), comm.topology().nodes() == 1 ? " node" : " nodes")},
       {"backend", comm.backend()},
       {"text", options.text},
-      {"steps", text(options.steps, ", of which the first ", warm_up(options.steps), " do not count")},
+      {"steps", text(options.steps, ", of which the first ", first_counted(options), " do not count")},
       {"seed", text(options.seed)},
       {"date", date()},
       {"command", text("weft-scaling ", joined(command, " "))}};

@@ -24,10 +24,14 @@ boost::json::value or_null(const std::optional<double>& value) {
 
 void print_table(std::ostream& out, const std::vector<Run>& runs) {
   std::ostringstream table;
-  table << "strategy   ranks  step ms   p99 ms  tokens/s  vs nocomm  vs single  exposed ms  sent MB/step  "
+  std::size_t longest = std::string_view("strategy").size();
+  for (const Run& run : runs) longest = std::max(longest, run.strategy.size());
+  const auto width = static_cast<int>(longest);
+  table << std::left << std::setw(width) << "strategy"
+        << "   ranks  step ms   p99 ms  tokens/s  vs nocomm  vs single  exposed ms  sent MB/step  "
            "held MB  held-out loss\n";
   for (const Run& run : runs) {
-    table << std::left << std::setw(9) << run.strategy << std::right << std::fixed << std::setw(7)
+    table << std::left << std::setw(width) << run.strategy << std::right << std::fixed << std::setw(8)
           << run.ranks << std::setprecision(1) << std::setw(9) << run.median_seconds * 1e3 << std::setw(9)
           << run.p99_seconds * 1e3 << std::setprecision(0) << std::setw(10) << run.tokens_per_second
           << std::setw(11) << share(run.efficiency_vs_nocomm) << std::setw(11)
@@ -46,7 +50,8 @@ std::string parts_text(const Run& run) {
       << run.parts.link_busy * 1e3 << " ms of a step, " << run.parts.overlap * 1e3
       << " ms of that while ranks compute; exposed " << run.exposed_seconds * 1e3 << " ms, of which "
       << run.parts.slowest * 1e3 << " ms for buckets that another rank had not brought";
-  if (run.parts.slowest_rank && run.parts.slowest > 5e-6) out << " (most for rank " << *run.parts.slowest_rank << ')';
+  if (run.parts.slowest_rank && run.parts.slowest > 5e-6)
+    out << " (most for rank " << *run.parts.slowest_rank << ')';
   out << '\n';
   if (run.bound_seconds) {
     out << run.strategy << ": no step can be shorter than " << *run.bound_seconds * 1e3

@@ -1,0 +1,22 @@
+#pragma once
+// Strategies by name: how a step's gradients come together.
+
+#include <memory>
+#include <string>
+
+#include "options.hpp"
+#include "weft/gradient/comm_hook.hpp"
+
+namespace weft::scaling {
+
+/// For people.
+std::string allowed_strategies();
+/// @throws Error (usage) saying what is allowed, and what is nearest
+void check_strategy(const std::string& strategy);
+/// What reduces gradients; null: as the reducer does without. For a new reducer each.
+std::shared_ptr<CommHook> hook_of(const std::string& strategy, const Options& options);
+/// The first step that counts for times, of all strategies: before it memory is touched for the first time,
+/// and codes that keep what they lose have not begun.
+std::int64_t first_counted(const Options& options);
+
+}  // namespace weft::scaling
