@@ -108,6 +108,7 @@ Run Contestant::result(double last_loss) {
       static_cast<std::int64_t>(std::ranges::max(gather(comm_, static_cast<double>(trainer_.held_bytes()))));
   run.first_loss = first_loss;
   run.last_loss = last_loss;
+  run.curve = curve;
   run.parts = accounted_.median(comm_, first_counted_);
   run.samples = mean_of_ranks(comm_, timed);
   return run;

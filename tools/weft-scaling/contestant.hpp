@@ -40,6 +40,7 @@ class Contestant {
   /// Steps between two points of the loss curve.
   std::int64_t next_point = 0;
   double first_loss = 0;
+  std::vector<Run::LossPoint> curve;
 
  private:
   std::string strategy_;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t turn_steps = 5;     // a strategy trains this long before the next one does
 constexpr std::int64_t single_steps = 10;  // rank 0 alone; the others sleep at the barrier
-constexpr std::int64_t curve_points = 8;
+constexpr std::int64_t curve_points = 20;
 
 /// Tokens per second of one rank while the others sleep.
 double measure_single(Communicator comm, const Options& options, const examples::Text& text) {
@@ -49,6 +49,7 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
     contestants.emplace_back(strategy, comm, spec, options, text, trace);
   for (Contestant& one : contestants) {
     one.first_loss = one.held_out_loss();
+    one.curve = {{0, one.first_loss}};
     progress.loss(one.strategy(), 0, one.first_loss, one.first_loss);
   }
 
@@ -61,6 +62,7 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
       if (one.steps_done() < one.next_point + between_points && one.steps_done() < options.steps) continue;
       one.next_point = one.steps_done();
       last[i] = one.held_out_loss();
+      one.curve.push_back({one.steps_done(), last[i]});
       progress.loss(one.strategy(), one.steps_done(), one.mean_training_loss(), last[i]);
     }
   }

@@ -29,6 +29,11 @@ struct Run {
   std::int64_t peak_bytes_per_rank = 0;
   double first_loss = 0;  ///< held out, before the first step
   double last_loss = 0;   ///< held out, after the last
+  struct LossPoint {
+    std::int64_t step;
+    double held_out;
+  };
+  std::vector<LossPoint> curve;  ///< between them, too
   /// Of each step that counts, in the order of time; mean over ranks. Of a sweep: none.
   std::vector<double> samples;
 };

@@ -69,6 +69,13 @@ boost::json::object step_seconds(const Run& run) {
   return result;
 }
 
+/// [[step, held-out loss]]
+boost::json::array curve(const Run& run) {
+  boost::json::array points;
+  for (const auto& [step, held_out] : run.curve) points.push_back(boost::json::array{step, held_out});
+  return points;
+}
+
 boost::json::object row(const Run& run) {
   return {{"strategy", run.strategy},
           {"ranks", run.ranks},
@@ -84,7 +91,7 @@ boost::json::object row(const Run& run) {
           {"bound_seconds", or_null(run.bound_seconds)},
           {"wire_bytes_per_step", run.wire_bytes_per_step},
           {"peak_bytes_per_rank", run.peak_bytes_per_rank},
-          {"loss", {{"first", run.first_loss}, {"last", run.last_loss}}}};
+          {"loss", {{"first", run.first_loss}, {"last", run.last_loss}, {"curve", curve(run)}}}};
 }
 
 std::string document(const Setting& setting, const char* name, boost::json::array rows,
