@@ -241,13 +241,13 @@ PowerSgdState PowerSgdHook::state() {
 void PowerSgdHook::load_state(const PowerSgdState& state) {
   expect_reducer("load_state");
   settle();
+  std::optional<Error> refusal;
   try {
     detail::expect_of_this_model(state, *tensors_, *layout_);
   } catch (const Error& error) {
-    comm_->give_up(error);  // the others wait for this rank's bases, and hear why they do not come
-    throw;
+    refusal = error;  // and the others hear of it where bases are compared
   }
-  detail::expect_equal_bases(state, *comm_);
+  detail::expect_taken_by_all(state, refusal, *comm_);
   steps_ = state.steps;
   basis_ = state.left_bases ? Side::left : Side::right;
   for (const auto& tensor : tensors_->all()) {

@@ -75,8 +75,9 @@ class PowerSgd : public CommHook {
  public:
   /// Between steps; waits for the last. @throws Error (usage) before there is a reducer
   virtual PowerSgdState state() = 0;
-  /// Collective, between steps. @throws Error (usage) for a state of another model, naming the parameter;
-  /// (mismatch) on all ranks when their bases differ
+  /// Collective, between steps. All ranks load or none does: then the hook is as it was, and training can go
+  /// on. @throws Error (usage) for a state of another model or with NaN, naming the parameter; (mismatch)
+  /// when another rank refuses its own, or when bases differ
   virtual void load_state(const PowerSgdState& state) = 0;
   /// Elements of one parameter's factors that travel in a step of two sides; 0: it is not compressed.
   virtual std::int64_t factor_elements(ParamId id) const = 0;

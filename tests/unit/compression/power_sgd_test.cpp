@@ -436,6 +436,24 @@ TEST(PowerSgd, RefusesAStateOfAnotherModelAndSaysWhatDiffers) {
   refused({"tall", "basis of 3"}, [](PowerSgdState& s) { s.tensors[0].basis.resize(3); });
 }
 
+TEST(PowerSgd, AStateThatOneRankRefusesLeavesAllAsTheyWere) {
+  Training training{.layout = layout, .ranks = 3, .steps = 6};
+  const auto hook = with({.rank = 2, .start_step = 1});
+  const auto without = training.run(hook);
+  training.after = [](int rank, int step, CommHook& of_rank, Communicator&) {
+    if (step != 2) return;
+    PowerSgdState state = static_cast<PowerSgd&>(of_rank).state();
+    const auto load = [&] { static_cast<PowerSgd&>(of_rank).load_state(state); };
+    if (rank == 1) {
+      state.tensors[1].residual[7] = NAN;
+      test::expect_error(ErrorKind::usage, {"odd", "NaN"}, load);
+    } else {
+      test::expect_error(ErrorKind::mismatch, {"rank 1 refuses"}, load);
+    }
+  };
+  EXPECT_EQ(difference(training.run(hook), without), "");
+}
+
 TEST(PowerSgd, RefusesStatesOfDifferentRuns) {
   run_as_threads(2, [](Communicator comm) {
     const auto hook = power_sgd({.rank = 2});
