@@ -47,7 +47,7 @@ class PowerSgdHook final : public PowerSgd {
  private:
   void settle();
   void begin_bucket(std::size_t number);
-  void tell_bad(std::size_t number, View gradient, Communicator& comm, const Stream& wire);
+  void tell_bad(std::size_t number, View means, Communicator& comm, const Stream& wire);
   void exchange(std::size_t number, Communicator& comm, const Stream& wire);
   void exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire);
   void take_results(std::size_t number, View mine, Stream wire);
@@ -59,7 +59,7 @@ class PowerSgdHook final : public PowerSgd {
   View gradients_;
   std::unique_ptr<PowerSgdTensors> tensors_;
   std::unique_ptr<PowerSgdLots> lots_;
-  Buffer bad_;  // counts of NaN and Inf by bucket, in steps before the first that is compressed
+  Buffer bad_;  // counts of NaN and Inf by bucket, of sharded means before the first step that is compressed
   std::vector<LowRankRound> rounds_;  // by bucket, of this step: the last multiplication
   std::vector<Event> done_;
   std::shared_ptr<StepVerdict> verdict_ = std::make_shared<StepVerdict>();
@@ -118,8 +118,8 @@ void PowerSgdHook::reduce(const Bucket& bucket, View gradient, Communicator& com
     exchange(number, comm, wire);
     take_results(number, gradient, wire);
   } else {
-    tell_bad(number, gradient, comm, wire);
     comm.all_reduce(gradient, ReduceOp::avg, wire);
+    detail::judge(gradient, verdict_, wire);
   }
   verdict_->submitted(wire);
 }
@@ -132,17 +132,18 @@ void PowerSgdHook::reduce_scatter(const Bucket& bucket, View gradient, View mine
     exchange(number, comm, wire);
     take_results(number, mine, wire);
   } else {
-    tell_bad(number, gradient, comm, wire);
     comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
+    tell_bad(number, mine, comm, wire);
   }
   verdict_->submitted(wire);
 }
 
-// Means may be only in parts, so that ranks would judge by different values: they tell each other.
-void PowerSgdHook::tell_bad(std::size_t number, View gradient, Communicator& comm, const Stream& wire) {
+// Of means, for sums of what is finite may not be. They are in parts, so that ranks would judge by different
+// values: they tell each other.
+void PowerSgdHook::tell_bad(std::size_t number, View means, Communicator& comm, const Stream& wire) {
   const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number), 2);
   detail::fill(counts, 0, wire);
-  detail::count_bad(counts, gradient, wire);
+  detail::count_bad(counts, means, wire);
   comm.all_reduce(counts, ReduceOp::sum, wire);
   detail::judge_counts(counts, verdict_, wire);
 }

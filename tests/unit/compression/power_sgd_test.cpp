@@ -324,6 +324,28 @@ TEST_P(InEveryForm, AStepWithNaNLeavesNoTrace) {
   }
 }
 
+// Which are finite on every rank: only sums tell. Before compression begins, and after.
+TEST_P(InEveryForm, AStepWhoseSumsOverflowLeavesNoTrace) {
+  for (const int bad_step : {1, 6}) {
+    for (const Means means : {Means::everywhere, Means::sharded}) {
+      Training skipping{.layout = layout, .ranks = 3, .steps = 8, .options = {.bucket_bytes = 6000}};
+      skipping.options.means = means;
+      const auto hook = with({.rank = 2, .start_step = 3, .form = GetParam()});
+      const auto without = skipping.run(hook);
+      Training training = skipping;
+      training.steps += 1;
+      training.gradient = [&](const ParamLayout& of, int rank, int step, int parameter) {
+        Floats values = skipping.gradient(of, rank, step > bad_step ? step - 1 : step, parameter);
+        if (step == bad_step && parameter == small) values[5] = std::numeric_limits<float>::max();
+        return values;
+      };
+      auto with_bad = training.run(hook);
+      with_bad.erase(with_bad.begin() + bad_step);
+      EXPECT_EQ(difference(with_bad, without), "") << "step " << bad_step;
+    }
+  }
+}
+
 TEST_P(InEveryForm, ADeadLayerIsZeroAndComesAliveAgain) {
   Training training{.layout = layout, .ranks = 2, .steps = 12};
   training.gradient = [](const ParamLayout& of, int rank, int step, int parameter) {
