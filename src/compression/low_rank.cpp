@@ -90,7 +90,8 @@ void keep_residual(const Matrix& matrix, const Factors& mine) {
     for (std::int64_t begin = 0; begin < matrix.columns; begin += residual_block) {
       const std::int64_t end = std::min(begin + residual_block, matrix.columns);
       for (std::int64_t j = begin; j < end; ++j)
-        lost[static_cast<std::size_t>(j - begin)] = with_residual(matrix, i, j) - product(mine, matrix, i, j);
+        lost[static_cast<std::size_t>(j - begin)] = std::clamp(
+            with_residual(matrix, i, j) - product(mine, matrix, i, j), -largest_residual, largest_residual);
       keep(matrix, i, begin, end, lost.data());
     }
   }

@@ -8,7 +8,8 @@
 //
 // A residual is 16-bit integers with an exact power of two for every `residual_block` columns of a row. It is
 // off by half a step, at most 2^-15 of the block's largest: finer than f16 where it matters, and without the
-// limits of its range.
+// limits of its range. Nothing beyond `largest_residual` is kept: a step of gradients near the end of f32's
+// range would else make the sums of every later one overflow.
 //
 // The same bits on every machine, with vectors and without: ranks decide alike by what they compute apart.
 // Nothing is fused, products are summed in the order said below, and the sum over a row goes to partial sum
@@ -20,6 +21,7 @@ namespace weft::detail {
 
 constexpr std::int64_t residual_block = 256;
 constexpr int partial_sums = 16;
+constexpr float largest_residual = 0x1p64F;
 
 /// By rows and columns as the gradient. No values: none is kept. No scales: the values are floats.
 struct Residual {
@@ -50,7 +52,8 @@ struct Factors {
 void project(const Matrix& matrix, const float* right, int rank, float* left);
 /// right[k][j] = sum over i, in order, of a[i][j] left[k][i]
 void project_transposed(const Matrix& matrix, const float* left, int rank, float* right);
-/// next = a - product(mine), values = product(mean), in one pass; sums over k in order.
+/// next = a - product(mine), within largest_residual; values = product(mean), in one pass; sums over k in
+/// order.
 void rebuild(const Matrix& matrix, const Factors& mine, const Factors& mean);
 /// next = a - product(mine); nothing where none is kept.
 void keep_residual(const Matrix& matrix, const Factors& mine);

@@ -27,11 +27,11 @@ void for_each(const LowRankJobs& jobs, Stream& stream, Function function) {
   stream.run([jobs, function = std::move(function)] { std::ranges::for_each(*jobs, function); });
 }
 
-/// Sums of what is finite are finite, so one look at the sum of a block is enough.
-bool all_finite(std::span<const float> values) {
+/// Even times `headroom`. What is finite times zero is zero, so one look at the sums is enough.
+bool all_finite(std::span<const float> values, float headroom = 1) {
   constexpr std::size_t lanes = 16;
   float sums[lanes] = {};
-  for (std::size_t i = 0; i < values.size(); ++i) sums[i % lanes] += values[i] * 0.0F;
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i % lanes] += values[i] * headroom * 0.0F;
   return std::ranges::all_of(sums, [](float sum) { return sum == 0; });
 }
 
@@ -50,7 +50,8 @@ void multiply(const LowRankJobs& jobs, Stream stream) {
 void judge(const LowRankJobs& jobs, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
   for_each(jobs, stream, [verdict](const LowRankJob& job) {
     const std::span<float> mean = factor(job.mean, job);
-    if (all_finite(mean)) return;
+    // The product with a basis has sums of as many as the rank, which are to be finite, too.
+    if (all_finite(mean, 0x1p28F)) return;
     std::ranges::fill(mean, std::numeric_limits<float>::quiet_NaN());
     verdict->found_bad();
   });

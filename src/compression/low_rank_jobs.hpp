@@ -39,7 +39,8 @@ struct LowRankPart {
 
 /// mine = the product of the matrix and its residual with the basis
 void multiply(const LowRankJobs& jobs, Stream stream);
-/// Makes `mean` NaN everywhere where it is NaN or infinite anywhere, and says so: the same on all ranks.
+/// Makes `mean` NaN everywhere where it is NaN, infinite or beyond 2^100 anywhere, and says so: the same on
+/// all ranks.
 void judge(const LowRankJobs& jobs, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
 /// The same of what is not compressed, as it is.
 void judge(ConstView sums, const std::shared_ptr<StepVerdict>& verdict, Stream stream);

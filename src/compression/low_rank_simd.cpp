@@ -257,7 +257,8 @@ HWY_ATTR void rebuild_as(const Matrix& matrix, const Factors& mine, const Factor
         product<rows>(d, mine, matrix, i, column + j, sum);
         for (int r = 0; r < rows; ++r) {
           float* lost = tile.at(r) + j;
-          const auto rest = hn::Sub(hn::Load(d, lost), sum[r]);
+          auto rest = hn::Min(hn::Sub(hn::Load(d, lost), sum[r]), hn::Set(d, largest_residual));
+          rest = hn::Max(rest, hn::Set(d, -largest_residual));
           hn::Store(rest, d, lost);
           largest.add(d, r, rest);
         }

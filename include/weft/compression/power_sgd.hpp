@@ -15,9 +15,10 @@
 // What differs from the paper and from PyTorch's hook: the residual is this rank's own, a - L (a^T L)^T, and
 // not the distance to the mean, which grows without bound where ranks' data differ and means the same; it is
 // kept in 16 bits. Vectors and small matrices travel with the factors, in the same collective. A layer
-// without a gradient gives zero and no NaN. A step to which any rank brings NaN or Inf leaves no trace: its
-// means are NaN, and the state is as if it had never been. State belongs to parameters, not to buckets:
-// buckets may change, and with Means::sharded, where a rank rebuilds only its part, the bits are the same.
+// without a gradient gives zero and no NaN. A step to which any rank brings NaN or Inf, or whose sums
+// overflow, leaves no trace: its means are NaN or Inf, and the state is as if it had never been. State
+// belongs to parameters, not to buckets: buckets may change, and with Means::sharded, where a rank rebuilds
+// only its part, the bits are the same.
 //
 // One hook serves one reducer, of f32 gradients. Memory: 4 bytes an element, for residuals before and after a
 // step. WRONG: scaling the loss by another factor from one step to the next; residuals have the old scale.

@@ -113,7 +113,7 @@ TEST(Residual, IsOffByHalfAStepOfItsBlock) {
   std::mt19937 random(3);
   for (float& value : values)
     value = std::ldexp(std::normal_distribution<float>()(random), -static_cast<int>(random() % 40));
-  values[300] = 0x1.fffffep127F;
+  values[300] = largest_residual;
   for (std::size_t i = 768; i < 1000; ++i) values[i] = i % 2 == 0 ? 0x1p-149F : 0;
   std::vector<std::int16_t> steps(values.size());
   std::vector<float> scales(static_cast<std::size_t>(blocks_of(1000)));
@@ -135,6 +135,29 @@ TEST(Residual, IsOffByHalfAStepOfItsBlock) {
           << i;
     }
     EXPECT_LE(scales[block], std::max(0x1p-126F, largest * 0x1p-14F));
+  }
+}
+
+TEST(Residual, NothingBeyondTheLargestIsKept) {
+  std::vector<float> values(40, 1.0F);
+  values[0] = 0x1.fffffep127F;
+  values[17] = -0x1p65F;
+  values[39] = -INFINITY;
+  const float zero = 0;
+  const std::vector<float> zeros(values.size());
+  const Factors nothing{&zero, zeros.data(), 1};
+  for (const auto keep : {&keep_residual, &plain::keep_residual}) {
+    std::vector<float> kept(values.size());
+    keep({1, 40, values.data(), {}, {kept.data()}}, nothing);
+    EXPECT_EQ(kept[0], largest_residual);
+    EXPECT_EQ(kept[1], 1);
+    EXPECT_EQ(kept[17], -largest_residual);
+    EXPECT_EQ(kept[39], -largest_residual);
+    std::vector<std::int16_t> steps(values.size());
+    float scale = 0;
+    keep({1, 40, values.data(), {}, {steps.data(), &scale}}, nothing);
+    EXPECT_EQ(static_cast<float>(steps[0]) * scale, largest_residual);
+    EXPECT_EQ(static_cast<float>(steps[17]) * scale, -largest_residual);
   }
 }
 

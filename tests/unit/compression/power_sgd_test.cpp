@@ -346,6 +346,31 @@ TEST_P(InEveryForm, AStepWhoseSumsOverflowLeavesNoTrace) {
   }
 }
 
+// With means that are finite, so that the step counts; what is left of it must not make later sums overflow.
+TEST_P(InEveryForm, AStepOfHugeGradientsDoesNotSpoilLaterOnes) {
+  for (const ResidualKind kind : {ResidualKind::floats, ResidualKind::sixteen_bits}) {
+    for (const float huge : {1e30F, 1e36F, 1e38F, 3e38F}) {
+      Training training{.layout = layout, .ranks = 2, .steps = 14};
+      training.gradient = [huge](const ParamLayout& of, int rank, int step, int parameter) {
+        Floats values = test::normal(of.count(ParamId{parameter}), rank, step, parameter);
+        if (step % 5 != 3 || parameter == bias || parameter == small) return values;
+        // Opposite on the other rank: they cancel in the means, and not in what each of them keeps.
+        const Floats signs = test::normal(of.count(ParamId{parameter}), 0, step, parameter);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = std::copysign(huge, rank == 0 ? signs[i] : -signs[i]);
+        return values;
+      };
+      const auto means =
+          training.run(with({.rank = 2, .start_step = 0, .residual = kind, .form = GetParam()}));
+      for (std::size_t step = 0; step < means.size(); ++step) {
+        if (step % 5 == 3) continue;
+        EXPECT_TRUE(std::ranges::all_of(means[step], [](float value) { return std::isfinite(value); }))
+            << step << " after " << huge;
+      }
+    }
+  }
+}
+
 TEST_P(InEveryForm, ADeadLayerIsZeroAndComesAliveAgain) {
   Training training{.layout = layout, .ranks = 2, .steps = 12};
   training.gradient = [](const ParamLayout& of, int rank, int step, int parameter) {

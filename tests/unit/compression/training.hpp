@@ -37,7 +37,7 @@ struct Training {
   Gradient gradient = [](const ParamLayout& of, int rank, int step, int parameter) {
     return normal(of.count(ParamId{parameter}), rank, step, parameter);
   };
-  /// Called on every rank after each step, when the means are there.
+  /// Called on every rank after each step, when the means are there; may be collective.
   std::function<void(int rank, int step, CommHook& hook, Communicator& comm)> after{};
 
   /// @param make makes a hook for a rank
@@ -62,15 +62,17 @@ struct Training {
         }
         reducer.finish_step(compute);
         compute.synchronize();
-        const std::lock_guard lock(mutex);
-        for (const Bucket& bucket : reducer.plan().buckets()) {
-          const auto means = reducer.means(bucket).template as<const float>();
-          if (options.means == Means::everywhere && comm.rank() > 0) continue;
-          const auto at = means.data() - reducer.gradients().template as<float>().data();
-          for (std::size_t i = 0; i < means.size(); ++i) {
-            const std::size_t element = static_cast<std::size_t>(at) + i;
-            if (element < all[static_cast<std::size_t>(step)].size())
-              all[static_cast<std::size_t>(step)][element] = means[i];
+        {
+          const std::lock_guard lock(mutex);
+          for (const Bucket& bucket : reducer.plan().buckets()) {
+            const auto means = reducer.means(bucket).template as<const float>();
+            if (options.means == Means::everywhere && comm.rank() > 0) continue;
+            const auto at = means.data() - reducer.gradients().template as<float>().data();
+            for (std::size_t i = 0; i < means.size(); ++i) {
+              const std::size_t element = static_cast<std::size_t>(at) + i;
+              if (element < all[static_cast<std::size_t>(step)].size())
+                all[static_cast<std::size_t>(step)][element] = means[i];
+            }
           }
         }
         if (after) after(comm.rank(), step, *hook, comm);
