@@ -7,6 +7,10 @@
 #                                        another shape, dies, is slow, or issues what the others do not (200, kinds in turn): every
 #                                        rank names rank and parameter within 2 s, and weft-report flight names the rank
 #   tests/soak.sh steps [COUNT [BIN]]    steps of training without a fault (100000), inline and with a thread: no error, no report
+#   tests/soak.sh drift [STEPS [BIN]]    PowerSGD, steps on 4 ranks whose gradients are biased apart (20000): what is not sent stays
+#                                        bounded, 40 times below PyTorch's definition, and none of the gradients is lost
+#   tests/soak.sh nan [COUNT [BIN]]      PowerSGD, NaN, infinities and values too large for sums (1000) in gradients and states of
+#                                        random trainings: all steps after are bitwise those without
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -131,7 +135,15 @@ steps() {
   [ $failed -eq 0 ]
 }
 
+drift() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_drift" $seed "${1:-20000}"
+}
+
+nan() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_nan" $seed "${1:-1000}"
+}
+
 case $trial in
-  mixes|kills|faults|steps) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan" >&2; exit 42 ;;
 esac

@@ -8,9 +8,9 @@
 
 #include <cstdlib>
 #include <functional>
-#include <random>
 
 #include "conformance/values.hpp"
+#include "support/draw.hpp"
 #include "weft/collectives/communicator.hpp"
 
 namespace weft::test {
@@ -20,22 +20,6 @@ std::uint64_t setting(const char* name, std::uint64_t fallback) {
   const char* const value = std::getenv(name);
   return value == nullptr ? fallback : std::strtoull(value, nullptr, 10);
 }
-
-/// Drawn alike on every rank.
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
-  int below(int limit) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(limit)); }
-  bool once_in(int times) { return below(times) == 0; }
-  /// Lengths of every size alike.
-  std::int64_t length() {
-    const int bits = below(17);
-    return bits == 0 ? 0 : below(1 << bits);
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 /// A communicator and the ranks of the whole that it consists of.
 struct Circle {
