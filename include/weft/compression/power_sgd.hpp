@@ -38,7 +38,8 @@ enum class LowRankForm {
   alternating,  ///< L in one step and R in the next, with the other kept: one (Vogels et al., 2020)
 };
 
-/// In what a rank keeps what was not sent.
+/// In what a rank keeps what was not sent. Values beyond 2^64 are cut off there, so that no later sum
+/// overflows.
 enum class ResidualKind {
   none,          ///< it is lost, and training with it
   sixteen_bits,  ///< integers, and a power of two for every 256; within 2^-15 of the largest of them
