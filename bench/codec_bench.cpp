@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "weft/compression/codec.hpp"
+#include "weft/compression/error_feedback.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace {
@@ -56,6 +56,29 @@ void add(benchmark::State& state, const char* name) {
   code(state, name, false, Into::add);
 }
 
+/// As a hook does: tile by tile the error is added, and what is lost is kept.
+void feedback(benchmark::State& state, const char* name, KeptAs kept) {
+  constexpr std::int64_t tile = 4096;
+  const auto codec = codec_named(name);
+  ErrorFeedback errors(codec, kept);
+  errors.cover(state.range(0));
+  Buffer values = gradients(state.range(0));
+  Buffer bytes = Buffer::on_host(DataType::u8, codec->encoded_bytes(state.range(0)));
+  const auto length = static_cast<std::size_t>(codec->encoded_bytes(tile));
+  for (auto _ : state) {
+    for (std::int64_t begin = 0; begin < state.range(0); begin += tile) {
+      const std::span code(bytes.view().bytes() + codec->encoded_bytes(begin), length);
+      const auto some = values.view().slice(begin, tile).as<float>();
+      errors.encode(code, some, {0, 0, begin});
+      errors.keep(some, begin);
+    }
+    errors.commit();
+    benchmark::ClobberMemory();
+  }
+  state.counters["elements"] =
+      benchmark::Counter(static_cast<double>(state.range(0)), benchmark::Counter::kIsIterationInvariantRate);
+}
+
 void copy(benchmark::State& state) {
   Buffer from = gradients(state.range(0));
   Buffer to = Buffer::on_host(DataType::f32, state.range(0));
@@ -83,5 +106,8 @@ CODEC(int8, "int8");
 CODEC(int8_stochastic, "int8:stochastic");
 CODEC(top_k, "top-k:0.01");
 CODEC(random_k, "random-k:0.01");
+BENCHMARK_CAPTURE(feedback, fp16, "fp16", KeptAs::sixteen_bits)->Arg(cached)->Arg(large);
+BENCHMARK_CAPTURE(feedback, int8, "int8", KeptAs::sixteen_bits)->Arg(cached)->Arg(large);
+BENCHMARK_CAPTURE(feedback, int8_f32, "int8", KeptAs::f32)->Arg(cached)->Arg(large);
 
 }  // namespace

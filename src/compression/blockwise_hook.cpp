@@ -111,7 +111,7 @@ class BlockwiseHook final : public CodedHook {
       const std::span mean = std::span(sums).first(static_cast<std::size_t>(count));
       for (int rank = 0; rank < job.ranks; ++rank) {
         codec().decode(mean, code_of<const std::byte>(from(rank) + header_bytes, i, count),
-                       at(job.turn, begin + i), rank == 0 ? Into::set : Into::add);
+                       {job.turn.step, rank, job.turn.begin + begin + i}, rank == 0 ? Into::set : Into::add);
       }
       for (float& value : mean) value /= static_cast<float>(job.ranks);
       // Whoever owns a part: the same numbers by chance, whatever the parts are.

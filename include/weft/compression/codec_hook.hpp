@@ -6,14 +6,16 @@
 //
 // What goes over the wire is the codec's algebra. Blockwise: every rank sends each other the codes of its
 // part (all_to_all), sums them in f32 in rank order, divides, encodes the mean, and sends it to all
-// (all_gather): 2 (N-1)/N times the code's bytes, and 8 for each other rank. Where ranks keep a part each,
-// the first half of that; the means are bitwise the same. Linear: an all_reduce(avg) of codes. Whole: an
-// all_gather, and every rank sums all.
+// (all_gather): 2 (N-1)/N times the code's bytes, of parts of whole blocks, and 8 for each other rank. Where
+// ranks keep a part each, the first half of that, and of the same buckets bitwise the same means. Linear: an
+// all_reduce(avg) of codes. Whole: an all_gather, and every rank sums all.
 //
 // With error feedback a rank adds to its gradients what codes lost before, its own and, of the part whose
 // mean it encodes, that of the mean: the mean that comes out, and the mean over ranks of the errors, are the
-// mean that should have come out. A step in which any rank has NaN or Inf gives NaN where they are (or, of a
-// codec by blocks, in their block) and counts as if it had never been: neither errors nor what is left to
+// mean that should have come out. Other buckets have other owners, which changes later roundings, no sum.
+//
+// A step in which any rank has NaN, Inf or more than 2^118 gives NaN there (by blocks: in all of the block;
+// a sparse code: where it was chosen) and counts as if it had never been: neither errors nor what is left to
 // chance remember it.
 //
 // Gradients are f32 in host memory. For others, chain: cast_hook(DataType::f32, codec_hook(...)). Codes and
