@@ -61,7 +61,8 @@ void CodedHook::planned(const BucketPlan& plan, View gradients, Communicator& co
   };
   std::int64_t bytes = 0;
   for (const Bucket& bucket : plan.buckets()) {
-    if (bucket.begin % granularity() != 0 || bucket.end % granularity() != 0) {
+    if (bucket.begin % granularity() != 0 ||
+        (bucket.end % granularity() != 0 && bucket.end != plan.layout().size())) {
       throw Error(ErrorKind::usage,
                   text("a bucket [", bucket.begin, ", ", bucket.end, ") of ", codec_->name(), " codes"),
                   text("plan buckets of multiples of ", granularity(), " elements, with aligned()"));

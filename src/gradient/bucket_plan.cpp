@@ -23,11 +23,14 @@ BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
   return {layout, std::move(buckets)};
 }
 
-BucketPlan aligned(const BucketPlan& plan, std::int64_t unit) {
+BucketPlan aligned(const BucketPlan& plan, std::int64_t unit, Tail tail) {
   if (unit < 1)
     throw Error(ErrorKind::usage, text("buckets aligned to ", unit, " elements"), "give at least 1");
   const ParamLayout& layout = plan.layout();
-  const auto up = [unit](std::int64_t element) { return (element + unit - 1) / unit * unit; };
+  const auto up = [&](std::int64_t element) {
+    const std::int64_t end = (element + unit - 1) / unit * unit;
+    return tail == Tail::partial ? std::min(end, layout.size()) : end;
+  };
   std::vector<Bucket> buckets;
   for (const Bucket& bucket : plan.buckets()) {
     Bucket moved{up(bucket.begin), up(bucket.end), {}};

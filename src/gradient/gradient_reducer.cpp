@@ -93,7 +93,7 @@ BucketPlan GradientReducer::State::divisible(BucketPlan plan) const {
     return aligned(plan, part * comm_.size());
   }
   if (parts_) unit = std::lcm<std::int64_t>(unit, comm_.size());
-  return unit == line ? plan : aligned(plan, unit);
+  return unit == line ? plan : aligned(plan, unit, parts_ ? Tail::padded : Tail::partial);
 }
 
 detail::BlockSquares::Range GradientReducer::State::landing(const Bucket& bucket) const {

@@ -53,9 +53,15 @@ class BucketPlan {
 /// of its own. @throws Error (usage) when bucket_bytes is 0
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
 
+/// What the last elements of the flat space are, where it is no multiple of a unit.
+enum class Tail {
+  padded,   ///< the first bucket ends beyond the layout, in padding
+  partial,  ///< it ends where the layout does
+};
+
 /// The plan with every end of a bucket moved up to a multiple of `unit` elements, so that ranks can divide
-/// buckets evenly; buckets that vanish are left out. A parameter that an end goes through is in both buckets,
-/// and the first bucket may end beyond the layout, in padding. @throws Error (usage) unless unit >= 1
-BucketPlan aligned(const BucketPlan& plan, std::int64_t unit);
+/// buckets evenly, or that blocks of a code are whole; buckets that vanish are left out. A parameter that an
+/// end goes through is in both buckets. @throws Error (usage) unless unit >= 1
+BucketPlan aligned(const BucketPlan& plan, std::int64_t unit, Tail tail = Tail::padded);
 
 }  // namespace weft

@@ -27,7 +27,8 @@ class CommHook {
   virtual ~CommHook() = default;
 
   virtual std::string name() const = 0;
-  /// Buckets begin and end at multiples of so many elements of the flat space, and so do the parts of ranks:
+  /// Buckets begin and end at multiples of so many elements of the flat space, or at its end, and so do the
+  /// parts of ranks:
   /// a code by blocks then gives the same values whichever buckets there are. A parameter may lie in two
   /// buckets for it.
   virtual std::int64_t granularity() const { return 1; }

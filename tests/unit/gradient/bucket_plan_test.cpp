@@ -55,6 +55,17 @@ TEST(BucketPlan, AnyPlanCoversTheLayoutOnceAndKeepsToItsBytes) {
 
 // Every element is in one bucket, every parameter in all buckets that have one of its elements, and nothing
 // leaves before its time: an end moves up, so what it adds to a bucket was ready before.
+TEST(BucketPlan, AlignedPlansMayEndWhereTheLayoutDoes) {
+  const ParamLayout layout(DataType::f32, {{"a", 100}, {"b", 500}, {"c", 41}});  // 128 + 512 + 64 elements
+  const BucketPlan plan = aligned(plan_buckets(layout, 1), 256, Tail::partial);
+  ASSERT_EQ(plan.buckets().size(), 2U) << "c has no multiple of its own";
+  EXPECT_EQ(plan.buckets()[0].end, layout.size());
+  EXPECT_EQ(plan.buckets()[0].begin, 256);
+  EXPECT_EQ(plan.buckets()[0].params, (std::vector{ParamId{2}, ParamId{1}}));
+  EXPECT_EQ(plan.buckets()[1].begin, 0);
+  EXPECT_EQ(plan.end(), layout.size());
+}
+
 TEST(BucketPlan, AlignedPlansCoverTheSameElementsInWholeUnits) {
   std::mt19937_64 random(12);
   for (int trial = 0; trial < 500; ++trial) {
