@@ -14,7 +14,7 @@
 # Exit status: 0 done, 42 wrong usage, 70 when something failed on the way.
 set -euo pipefail
 
-weft_strategies=nocomm,ddp
+weft_strategies=nocomm,ddp,ddp+fp16,ddp+powersgd:4
 torch_strategies=no_sync,ddp,ddp+fp16,ddp+powersgd:4
 
 peers=$(cd "$(dirname "$0")" && pwd)

@@ -112,7 +112,7 @@ lines "rows of both" 6 "^(weft|torch) [^ ]+ +[0-9]"
 grep -q '"rounds": 3' "$work/figures.json" || fail "no three rounds in the figures"
 calls "every second round starts with torch" '^(weft|torch)|store-.|weft-.\.json' \
   "weft weft-1.json torch store-1 torch store-2 weft weft-2.json weft weft-3.json torch store-3"
-calls "weft's arguments" '^weft .* --json' "$(yes 'weft --model mlp-8x1024 --strategies nocomm,ddp --steps 40 --json' | head -n 3 | paste -sd ' ')"
+calls "weft's arguments" '^weft .* --json' "$(yes 'weft --model mlp-8x1024 --strategies nocomm,ddp,ddp+fp16,ddp+powersgd:4 --steps 40 --json' | head -n 3 | paste -sd ' ')"
 calls "torch's way" '^torch (lo|eth0)' "torch lo torch lo torch lo"
 mkdir -p "$tree/.venv/bin"
 cp "$work/has_torch" "$tree/.venv/bin/python3"

@@ -14,7 +14,10 @@ small=(--model gpt-tiny --steps 6 --text "$work/text.txt")
 check help 0 "mpirun -n 2 weft-scaling" "$scaling" --help
 refused "unknown option" "unrecognised option '--modle'" "$scaling" --modle gpt-ref
 refused "unknown model" "gpt-ref, mlp-8x1024" "$scaling" --model gpt-5
-refused "unknown strategy" "'zero9'.*allowed are nocomm and ddp" "$scaling" --strategies nocomm,zero9
+refused "unknown strategy" "'zero9'.*allowed are nocomm, ddp, ddp\+fp16" "$scaling" --strategies nocomm,zero9
+refused "a code that nobody knows" "'ddp\+powersdg:4'.*did you mean powersgd:4" "$scaling" --strategies ddp+powersdg:4
+refused "a rank of nothing" "PowerSGD of rank 0" "$scaling" --strategies ddp+powersgd:0
+refused "a code that starts after the end" "--start-step 6 is not a number from 0 to below --steps 6" "$scaling" "${small[@]}" --start-step 6
 refused "strategy twice" "'ddp' twice" "$scaling" --strategies ddp,ddp
 refused "no steps" "--steps 0 is not" "$scaling" --steps 0
 refused "steps that are no number" "--steps" "$scaling" --steps many
@@ -47,6 +50,8 @@ grep -q '"name":"all_reduce #' "$work/trace.json" || fail "no all_reduce in the 
 for rank in 0 1; do
   grep -q "\"pid\":$rank,\"args\":{\"name\":\"rank $rank\"}" "$work/trace.json" || fail "rank $rank is not in the trace"
 done
+check "codes" 0 "^ddp\+powersgd:2 +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies nocomm,ddp+fp16,ddp+bf16,ddp+int8,ddp+top-k:0.1,ddp+powersgd:2,ddp+powersgd:2:alternating --json "$work/codes.json"
+[ "$(grep -oE '"curve":\[\[0,' "$work/codes.json" | wc -l)" -eq 7 ] || fail "no curve of the loss for each strategy"
 check "the bound of a step at a rate" 0 "^ddp: no step can be shorter than [0-9.]+ ms" "$launch" -n 2 "$scaling" "${small[@]}" --wire-rate 5
 check "a rate that is none" 42 "--wire-rate 0 is not a number above 0" "$scaling" --wire-rate 0
 grep -q '"name":"backward: ' "$work/trace.json" || fail "no backward pass in the trace"
