@@ -109,12 +109,18 @@ class FakeCuda final : public detail::cuda::Runtime {
   }
   // As cudaFree: what the device was given to do may use the memory, also after an error.
   void release(int device, void* address) noexcept override {
-    for (const auto& work : pending_on(device)) {
-      while (*work > 0) std::this_thread::yield();
-    }
+    drain(device);
     const std::lock_guard lock(mutex_);
     allocated -= sizes_[address];
     sizes_.erase(address);
+    std::free(address);
+  }
+  void* allocate_on_host(int, std::size_t bytes) override {
+    may("allocate_on_host");
+    return std::calloc(1, bytes);
+  }
+  void release_on_host(int device, void* address) noexcept override {
+    drain(device);
     std::free(address);
   }
 
@@ -225,6 +231,11 @@ class FakeCuda final : public detail::cuda::Runtime {
     throw Error(ErrorKind::system, text("the fake refuses ", call));
   }
 
+  void drain(int device) {
+    for (const auto& work : pending_on(device)) {
+      while (*work > 0) std::this_thread::yield();
+    }
+  }
   std::vector<std::shared_ptr<std::atomic<int>>> pending_on(int device) {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<std::atomic<int>>> result;

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstring>
+
 #include "core/cuda/kernels.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -125,6 +127,23 @@ class Driver final : public Runtime {
     try {
       const Current current(*this, device);
       check_quietly(cudaFree(memory), "giving back device memory");
+    } catch (const Error& error) {
+      log::warn(error.what());
+    }
+  }
+
+  void* allocate_on_host(int device, std::size_t bytes) override {
+    const Current current(*this, device);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+          "cannot allocate host memory that kernels reach");
+    std::memset(memory, 0, bytes);
+    return memory;
+  }
+  void release_on_host(int device, void* memory) noexcept override {
+    try {
+      const Current current(*this, device);
+      check_quietly(cudaFreeHost(memory), "giving back host memory that kernels reach");
     } catch (const Error& error) {
       log::warn(error.what());
     }

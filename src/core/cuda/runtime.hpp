@@ -52,6 +52,10 @@ class Runtime {
   /// Zeroed device memory; given back when nothing uses it.
   virtual void* allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, void* memory) noexcept = 0;
+  /// Zeroed host memory that the device's kernels reach at the same address. What they wrote there is seen by
+  /// whoever has seen an event after them pass.
+  virtual void* allocate_on_host(int device, std::size_t bytes) = 0;
+  virtual void release_on_host(int device, void* memory) noexcept = 0;
 
   // Work, in the order of a stream.
   virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;
