@@ -12,7 +12,7 @@ set(WEFT_CUDA_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities to compile 
 
 # weft_cuda_sources(floor sources...): compiles .cu files into the floor's library.
 function(weft_cuda_sources floor)
-  set(flags -std=c++20 -O3 --extended-lambda -Xcompiler -fPIC,-Wall,-Wextra)
+  set(flags -std=c++20 -O3 --extended-lambda --expt-relaxed-constexpr -Xcompiler -fPIC,-Wall,-Wextra)
   if(WEFT_WARNINGS_AS_ERRORS)
     list(APPEND flags -Werror all-warnings -Xcompiler -Werror)
   endif()

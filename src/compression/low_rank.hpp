@@ -22,6 +22,8 @@ namespace weft::detail {
 constexpr std::int64_t residual_block = 256;
 constexpr int partial_sums = 16;
 constexpr float largest_residual = 0x1p64F;
+/// A factor that overflows times this overflowed: its product with a basis has sums of as many as the rank.
+constexpr float factor_headroom = 0x1p28F;
 
 /// By rows and columns as the gradient. No values: none is kept. No scales: the values are floats.
 struct Residual {

@@ -1,30 +1,102 @@
 #include "compression/low_rank_jobs.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <span>
 
+#include "compression/cuda/low_rank_kernels.hpp"
 #include "compression/orthonormal.hpp"
+#include "weft/interop/cuda.hpp"
 
 namespace weft::detail {
 namespace {
 
-std::int64_t length(const LowRankJob& job) {
-  return job.product == Side::left ? job.matrix.rows : job.matrix.columns;
+using cuda::LowRankKernels;
+using Place = LowRankKernels::Place;
+
+/// Runs one of the twins in the order of `stream`: the first on the host, the second on a CUDA device.
+template <class OnHost, class OnDevice>
+void run(Stream& stream, OnHost on_host, OnDevice on_device) {
+  if (stream.device().is_host()) return stream.run(std::move(on_host));
+  const Place place{stream.device().index(), native_handle(stream)};
+  stream.run([place, on_device = std::move(on_device), kernels = cuda::low_rank_kernels()] {
+    on_device(*kernels, place);
+  });
 }
+
+void run(const LowRankJobs& jobs, Stream& stream, void (*twin)(std::span<const LowRankJob>),
+         void (LowRankKernels::*kernel)(LowRankKernels::Jobs, Place)) {
+  run(
+      stream, [jobs, twin] { twin(*jobs); },
+      [jobs, kernel](LowRankKernels& kernels, Place place) { (kernels.*kernel)(*jobs, place); });
+}
+
+}  // namespace
+
+void multiply(const LowRankJobs& jobs, Stream stream) {
+  run(jobs, stream, on_host::multiply, &LowRankKernels::multiply);
+}
+
+void judge(const LowRankJobs& jobs, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
+  run(
+      stream,
+      [jobs, verdict] {
+        if (on_host::judge(*jobs)) verdict->found_bad();
+      },
+      [jobs, verdict](LowRankKernels& kernels, Place place) { kernels.judge(*jobs, verdict->bad(), place); });
+}
+
+void judge(ConstView sums, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
+  run(
+      stream,
+      [sums, verdict] {
+        if (on_host::judge(sums.as<const float>())) verdict->found_bad();
+      },
+      [sums, verdict](LowRankKernels& kernels, Place place) { kernels.judge(sums, verdict->bad(), place); });
+}
+
+void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
+  run(
+      stream,
+      [counts, verdict] {
+        if (on_host::judge_counts(counts.as<const std::int64_t>())) verdict->found_bad();
+      },
+      [counts, verdict](LowRankKernels& kernels, Place place) {
+        kernels.judge_counts(counts, verdict->bad(), place);
+      });
+}
+
+void orthonormalize(const LowRankJobs& jobs, Stream stream) {
+  run(jobs, stream, on_host::orthonormalize, &LowRankKernels::orthonormalize);
+}
+
+void start_next(const LowRankJobs& jobs, Stream stream) {
+  run(jobs, stream, on_host::start_next, &LowRankKernels::start_next);
+}
+
+void start_anew(const LowRankJobs& jobs, Stream stream) {
+  run(jobs, stream, on_host::start_anew, &LowRankKernels::start_anew);
+}
+
+void rebuild(const LowRankJobs& jobs, Stream stream) {
+  run(jobs, stream, on_host::rebuild, &LowRankKernels::rebuild);
+}
+
+void keep_residuals(const LowRankJobs& jobs, Stream stream) {
+  run(jobs, stream, on_host::keep_residuals, &LowRankKernels::keep_residuals);
+}
+
+void expand(std::vector<LowRankPart> parts, Stream stream) {
+  const auto all = std::make_shared<const std::vector<LowRankPart>>(std::move(parts));
+  run(
+      stream, [all] { on_host::expand(*all); },
+      [all](LowRankKernels& kernels, Place place) { kernels.expand(*all, place); });
+}
+
+namespace on_host {
+namespace {
 
 std::span<float> factor(float* data, const LowRankJob& job) {
   return {data, static_cast<std::size_t>(job.rank * length(job))};
-}
-
-Factors factors(const LowRankJob& job, const float* made) {
-  return job.product == Side::left ? Factors{made, job.basis, job.rank} : Factors{job.basis, made, job.rank};
-}
-
-template <class Function>
-void for_each(const LowRankJobs& jobs, Stream& stream, Function function) {
-  stream.run([jobs, function = std::move(function)] { std::ranges::for_each(*jobs, function); });
 }
 
 /// Even times `headroom`. What is finite times zero is zero, so one look at the sums is enough.
@@ -35,74 +107,78 @@ bool all_finite(std::span<const float> values, float headroom = 1) {
   return std::ranges::all_of(sums, [](float sum) { return sum == 0; });
 }
 
+void draw_vector(std::span<float> basis, const LowRankJob& job, int k) {
+  const auto size = static_cast<std::size_t>(length(job));
+  draw(basis.subspan(static_cast<std::size_t>(k) * size, size), vector_seed(job.seed, k));
+}
+
 }  // namespace
 
-void multiply(const LowRankJobs& jobs, Stream stream) {
-  for_each(jobs, stream, [](const LowRankJob& job) {
+void multiply(std::span<const LowRankJob> jobs) {
+  for (const LowRankJob& job : jobs) {
     if (job.product == Side::left) {
       project(job.matrix, job.basis, job.rank, job.mine);
     } else {
       project_transposed(job.matrix, job.basis, job.rank, job.mine);
     }
-  });
+  }
 }
 
-void judge(const LowRankJobs& jobs, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
-  for_each(jobs, stream, [verdict](const LowRankJob& job) {
+bool judge(std::span<const LowRankJob> jobs) {
+  bool bad = false;
+  for (const LowRankJob& job : jobs) {
     const std::span<float> mean = factor(job.mean, job);
-    // The product with a basis has sums of as many as the rank, which are to be finite, too.
-    if (all_finite(mean, 0x1p28F)) return;
+    if (all_finite(mean, factor_headroom)) continue;
     std::ranges::fill(mean, std::numeric_limits<float>::quiet_NaN());
-    verdict->found_bad();
-  });
+    bad = true;
+  }
+  return bad;
 }
 
-void judge(ConstView sums, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
-  stream.run([sums, verdict] {
-    if (!all_finite(sums.as<const float>())) verdict->found_bad();
-  });
+bool judge(std::span<const float> sums) {
+  return !all_finite(sums);
 }
 
-void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
-  stream.run([counts, verdict] {
-    const auto some = counts.as<const std::int64_t>();
-    if (std::ranges::any_of(some, [](std::int64_t count) { return count != 0; })) verdict->found_bad();
-  });
+bool judge_counts(std::span<const std::int64_t> counts) {
+  return std::ranges::any_of(counts, [](std::int64_t count) { return count != 0; });
 }
 
-void orthonormalize(const LowRankJobs& jobs, Stream stream) {
-  for_each(jobs, stream, [](const LowRankJob& job) { orthonormalize(factor(job.mean, job), job.rank); });
+void orthonormalize(std::span<const LowRankJob> jobs) {
+  for (const LowRankJob& job : jobs) detail::orthonormalize(factor(job.mean, job), job.rank);
 }
 
-void start_next(const LowRankJobs& jobs, Stream stream) {
-  for_each(jobs, stream, [](const LowRankJob& job) {
+void start_next(std::span<const LowRankJob> jobs) {
+  for (const LowRankJob& job : jobs) {
     const std::span<float> basis = factor(job.next_basis, job);
     std::ranges::copy(factor(job.mean, job), basis.begin());
-    const std::vector<int> zero = orthonormalize(basis, job.rank);
-    if (zero.empty()) return;
-    const auto size = static_cast<std::size_t>(length(job));
-    for (const int k : zero) {
-      draw(basis.subspan(static_cast<std::size_t>(k) * size, size), vector_seed(job.seed, k));
-    }
-    orthonormalize(basis, job.rank);
-  });
+    const std::vector<int> zero = detail::orthonormalize(basis, job.rank);
+    if (zero.empty()) continue;
+    for (const int k : zero) draw_vector(basis, job, k);
+    detail::orthonormalize(basis, job.rank);
+  }
 }
 
-void rebuild(const LowRankJobs& jobs, Stream stream) {
-  for_each(jobs, stream, [](const LowRankJob& job) {
-    rebuild(job.matrix, factors(job, job.mine), factors(job, job.mean));
-  });
+void start_anew(std::span<const LowRankJob> jobs) {
+  for (const LowRankJob& job : jobs) {
+    const std::span<float> basis = factor(job.next_basis, job);
+    for (int k = 0; k < job.rank; ++k) draw_vector(basis, job, k);
+    detail::orthonormalize(basis, job.rank);
+  }
 }
 
-void keep_residuals(const LowRankJobs& jobs, Stream stream) {
-  for_each(jobs, stream, [](const LowRankJob& job) { keep_residual(job.matrix, factors(job, job.mine)); });
+void rebuild(std::span<const LowRankJob> jobs) {
+  for (const LowRankJob& job : jobs)
+    detail::rebuild(job.matrix, factors(job, job.mine), factors(job, job.mean));
 }
 
-void expand(std::vector<LowRankPart> parts, Stream stream) {
-  stream.run([parts = std::move(parts)] {
-    for (const LowRankPart& part : parts)
-      expand(part.job.matrix, factors(part.job, part.job.mean), part.begin, part.end);
-  });
+void keep_residuals(std::span<const LowRankJob> jobs) {
+  for (const LowRankJob& job : jobs) keep_residual(job.matrix, factors(job, job.mine));
 }
 
+void expand(std::span<const LowRankPart> parts) {
+  for (const LowRankPart& part : parts)
+    detail::expand(part.job.matrix, factors(part.job, part.job.mean), part.begin, part.end);
+}
+
+}  // namespace on_host
 }  // namespace weft::detail

@@ -1,11 +1,17 @@
 #pragma once
-// The work of PowerSGD on all matrices of a bucket, in the order of a stream.
+// The work of PowerSGD on all matrices of a bucket, in the order of a stream, on the host or on the stream's
+// CUDA device, where a list is one launch of a kernel.
 //
 // A job is one matrix's part in one multiplication: a basis, by which the matrix is multiplied into `mine`;
 // the sum of that over ranks, `mean`; and what the next step starts from. Lists of jobs are made once for a
-// plan, and stay as they are until everything submitted with them has run.
+// plan, and stay as they are until everything submitted with them has run. All memory of a job is the
+// stream's device's.
+//
+// The functions of on_host are the kernels' twins: the same bits, but for products of which the sums run over
+// rows (compression/cuda/low_rank_kernels.hpp).
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "compression/low_rank.hpp"
@@ -20,12 +26,13 @@ enum class Side { left, right };
 
 struct LowRankJob {
   Side product = Side::left;
-  Matrix matrix;
   int rank = 0;
+  Matrix matrix;
   const float* basis = nullptr;
   float* mine = nullptr;
   float* mean = nullptr;
   float* next_basis = nullptr;  ///< null: nothing starts from it
+  float* sums = nullptr;        ///< on a device: room for scratch_elements() of a right factor
   std::uint64_t seed = 0;       ///< of vectors that replace those which became zero; another one every step
 };
 using LowRankJobs = std::shared_ptr<const std::vector<LowRankJob>>;
@@ -36,6 +43,21 @@ struct LowRankPart {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
+
+constexpr std::int64_t length(const LowRankJob& job) {
+  return job.product == Side::left ? job.matrix.rows : job.matrix.columns;
+}
+/// With the factor that was made, or its mean.
+constexpr Factors factors(const LowRankJob& job, const float* made) {
+  return job.product == Side::left ? Factors{made, job.basis, job.rank} : Factors{job.basis, made, job.rank};
+}
+
+/// Rows of which a device keeps the sum of products before it adds these up.
+constexpr std::int64_t rows_a_sum = 128;
+constexpr std::int64_t scratch_elements(std::int64_t rows, std::int64_t columns, int rank) {
+  const std::int64_t sums = (rows + rows_a_sum - 1) / rows_a_sum;
+  return sums == 1 ? 0 : sums * rank * columns;
+}
 
 /// mine = the product of the matrix and its residual with the basis
 void multiply(const LowRankJobs& jobs, Stream stream);
@@ -50,11 +72,27 @@ void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict,
 void orthonormalize(const LowRankJobs& jobs, Stream stream);
 /// next_basis = `mean` made orthonormal, with new vectors for those that became zero.
 void start_next(const LowRankJobs& jobs, Stream stream);
+/// next_basis = new vectors made orthonormal.
+void start_anew(const LowRankJobs& jobs, Stream stream);
 /// The gradient is the mean's product with the basis; what `mine` lacks is kept.
 void rebuild(const LowRankJobs& jobs, Stream stream);
 /// The second half of that.
 void keep_residuals(const LowRankJobs& jobs, Stream stream);
 /// The first half, of some parts.
 void expand(std::vector<LowRankPart> parts, Stream stream);
+
+namespace on_host {
+void multiply(std::span<const LowRankJob> jobs);
+/// @returns whether anything is bad
+bool judge(std::span<const LowRankJob> jobs);
+bool judge(std::span<const float> sums);
+bool judge_counts(std::span<const std::int64_t> counts);
+void orthonormalize(std::span<const LowRankJob> jobs);
+void start_next(std::span<const LowRankJob> jobs);
+void start_anew(std::span<const LowRankJob> jobs);
+void rebuild(std::span<const LowRankJob> jobs);
+void keep_residuals(std::span<const LowRankJob> jobs);
+void expand(std::span<const LowRankPart> parts);
+}  // namespace on_host
 
 }  // namespace weft::detail

@@ -8,19 +8,20 @@
 namespace weft::detail {
 namespace {
 
-constexpr std::size_t partial_sums = 8;
+// As many as a block of a kernel has threads, and added as it adds them: by halves.
+constexpr std::size_t partial_sums = 256;
 
 double dot(std::span<const float> a, std::span<const float> b) {
   std::array<double, partial_sums> partial{};
-  std::size_t i = 0;
-  for (; i + partial_sums <= a.size(); i += partial_sums) {
-    for (std::size_t lane = 0; lane < partial_sums; ++lane)
-      partial[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
+  for (std::size_t begin = 0; begin < a.size(); begin += partial_sums) {
+    const std::size_t some = std::min(partial_sums, a.size() - begin);
+    for (std::size_t lane = 0; lane < some; ++lane)
+      partial[lane] += static_cast<double>(a[begin + lane]) * static_cast<double>(b[begin + lane]);
   }
-  for (std::size_t lane = 0; i + lane < a.size(); ++lane)
-    partial[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
-  return ((partial[0] + partial[1]) + (partial[2] + partial[3])) +
-         ((partial[4] + partial[5]) + (partial[6] + partial[7]));
+  for (std::size_t half = partial_sums / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+  }
+  return partial[0];
 }
 
 void subtract(std::span<float> from, double factor, std::span<const float> vector) {

@@ -7,9 +7,10 @@
 
 namespace weft::detail {
 
-/// Gram-Schmidt, twice, with sums in f64 in one fixed order: the same bits on every rank. `factor` is [rank,
-/// length]. A vector of which the ones before it leave less than 2^-20 (what rounding to f32 leaves of
-/// nothing) becomes zero, as all vectors of a dead layer do; NaN and Inf become NaN everywhere.
+/// Gram-Schmidt, twice, with sums in f64 in one fixed order: the same bits on every rank, and on a device.
+/// Element i goes to partial sum i % 256, in turn, and those are added by halves. `factor` is [rank, length].
+/// A vector of which the ones before it leave less than 2^-20 (what rounding to f32 leaves of nothing)
+/// becomes zero, as all vectors of a dead layer do; NaN and Inf become NaN everywhere.
 /// @returns the vectors that became zero
 std::vector<int> orthonormalize(std::span<float> factor, int rank);
 

@@ -46,7 +46,7 @@ class PowerSgdHook final : public PowerSgd {
 
  private:
   void settle();
-  void begin_bucket(std::size_t number);
+  void begin_bucket(std::size_t number, Stream wire);
   void tell_bad(std::size_t number, View means, Communicator& comm, const Stream& wire);
   void exchange(std::size_t number, Communicator& comm, const Stream& wire);
   void exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire);
@@ -62,7 +62,8 @@ class PowerSgdHook final : public PowerSgd {
   Buffer bad_;  // counts of NaN and Inf by bucket, of sharded means before the first step that is compressed
   std::vector<LowRankRound> rounds_;  // by bucket, of this step: the last multiplication
   std::vector<Event> done_;
-  std::shared_ptr<StepVerdict> verdict_ = std::make_shared<StepVerdict>();
+  Event drawn_;  // bases of this step, where every step begins with new ones
+  std::shared_ptr<StepVerdict> verdict_;
 
   std::int64_t steps_ = 0;    // that counted
   int place_ = 0;             // of what a step reads
@@ -75,11 +76,14 @@ class PowerSgdHook final : public PowerSgd {
 void PowerSgdHook::planned(const BucketPlan& plan, View gradients, Communicator& comm) {
   if (gradients_.data() != nullptr && gradients_.data() != gradients.data())
     throw Error(ErrorKind::usage, "one PowerSGD hook for two reducers", "make a hook for each");
-  settle();
+  if (tensors_) settle();
   layout_ = plan.layout();
   comm_ = comm;
   gradients_ = gradients;
-  if (!tensors_) tensors_ = std::make_unique<PowerSgdTensors>(*layout_, options_, comm.device());
+  if (!tensors_) {
+    tensors_ = std::make_unique<PowerSgdTensors>(*layout_, options_, comm.device());
+    verdict_ = std::make_shared<StepVerdict>(comm.device());
+  }
   lots_ = std::make_unique<PowerSgdLots>(plan, gradients, *tensors_, comm);
   bad_ = comm.allocate(DataType::i64, 2 * static_cast<std::int64_t>(lots_->size()));
   done_.assign(lots_->size(), {});
@@ -96,16 +100,18 @@ void PowerSgdHook::settle() {
   basis_ = two_sided_ ? Side::right : other(basis_);
 }
 
-void PowerSgdHook::begin_bucket(std::size_t number) {
-  if (number > 0) return;
+void PowerSgdHook::begin_bucket(std::size_t number, Stream wire) {
+  if (number > 0) return wire.wait(drawn_);
   settle();
+  drawn_ = {};
   wrote_ = compresses_ = steps_ >= options_.start_step;
   // The alternating form begins with one step of two sides: its first bases are random, and what they miss
   // would be in the residuals, which then turn the next bases away from the gradient's own directions.
   two_sided_ =
       options_.form == LowRankForm::two_sided || !options_.warm_start || steps_ == options_.start_step;
   if (compresses_ && !options_.warm_start) {
-    tensors_->draw_bases(place_, steps_);
+    tensors_->draw_bases(place_, steps_, wire);
+    drawn_ = wire.record();
     basis_ = Side::right;
   }
 }
@@ -113,7 +119,7 @@ void PowerSgdHook::begin_bucket(std::size_t number) {
 void PowerSgdHook::reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream&,
                           const Stream& wire) {
   const std::size_t number = lots_->number(bucket);
-  begin_bucket(number);
+  begin_bucket(number, wire);
   if (compresses_) {
     exchange(number, comm, wire);
     take_results(number, gradient, wire);
@@ -127,7 +133,7 @@ void PowerSgdHook::reduce(const Bucket& bucket, View gradient, Communicator& com
 void PowerSgdHook::reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                                   const Stream&, const Stream& wire) {
   const std::size_t number = lots_->number(bucket);
-  begin_bucket(number);
+  begin_bucket(number, wire);
   if (compresses_) {
     exchange(number, comm, wire);
     take_results(number, mine, wire);
@@ -154,7 +160,7 @@ void PowerSgdHook::exchange(std::size_t number, Communicator& comm, const Stream
   const Side side = other(basis_);
   const View sums = lot.factors_of_first(side);
   const View products = two_sided_ ? sums : lot.mine.slice(0, sums.count());
-  rounds_[number] = {side, {}, products, sums, place_, steps_};
+  rounds_[number] = {side, {}, products, sums, lot.sums, place_, steps_};
   const auto jobs = lots_->jobs(lot, rounds_[number]);
   if (lot.whole_elements > 0) detail::pack(lot.whole_of_first(), lot.whole, wire);
   detail::multiply(jobs, wire);
@@ -171,7 +177,7 @@ void PowerSgdHook::exchange(std::size_t number, Communicator& comm, const Stream
 void PowerSgdHook::exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire) {
   const PowerSgdLots::Lot& lot = (*lots_)[number];
   const View products = lot.mine.slice(0, lot.second.count());
-  rounds_[number] = {Side::right, left, products, lot.second, place_, steps_};
+  rounds_[number] = {Side::right, left, products, lot.second, lot.sums, place_, steps_};
   const auto jobs = lots_->jobs(lot, rounds_[number]);
   detail::multiply(jobs, wire);
   copy(lot.second, products, wire);

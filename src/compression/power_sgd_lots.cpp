@@ -15,6 +15,7 @@ std::int64_t up_to_lines(std::int64_t elements) {
 }
 
 float* floats(const View& view, std::int64_t at) {
+  if (view.empty()) return nullptr;
   return static_cast<float*>(view.data()) + at;
 }
 
@@ -42,10 +43,13 @@ void PowerSgdLots::share_out(const BucketPlan& plan) {
         piece.lot = number;
         piece.parameter = layout.offset(id);
         if (const auto* tensor = tensors_.find(id)) {
-          piece.factor = Factor{tensor, {lot.factor_elements[left], lot.factor_elements[right]}};
+          piece.factor =
+              Factor{tensor, {lot.factor_elements[left], lot.factor_elements[right]}, lot.sums_elements};
           lot.factors.push_back(*piece.factor);
           lot.factor_elements[left] += tensor->rank * tensor->shape.rows;
           lot.factor_elements[right] += tensor->rank * tensor->shape.columns;
+          if (!gradients_.device().is_host())
+            lot.sums_elements += scratch_elements(tensor->shape.rows, tensor->shape.columns, tensor->rank);
         } else {
           lot.whole.push_back(layout.view(gradients_, id));
           lot.whole_elements += layout.count(id);
@@ -62,16 +66,19 @@ void PowerSgdLots::share_out(const BucketPlan& plan) {
 void PowerSgdLots::find_places(Communicator& comm) {
   std::int64_t sent = 0;
   std::int64_t mine = 0;
+  std::int64_t sums = 0;
   const auto either = [](const Lot& lot) {
     return std::max(lot.elements(Side::left), lot.elements(Side::right));
   };
   for (const Lot& lot : lots_) {
     sent += up_to_lines(lot.whole_elements + either(lot)) + up_to_lines(lot.elements(Side::right));
     mine += up_to_lines(either(lot));
+    sums += up_to_lines(lot.sums_elements);
   }
   sent_ = comm.allocate(DataType::f32, sent);
   mine_ = Buffer::on(comm.device(), DataType::f32, mine);
-  sent = mine = 0;
+  sums_ = Buffer::on(comm.device(), DataType::f32, sums);
+  sent = mine = sums = 0;
   const auto take = [](Buffer& buffer, std::int64_t& at, std::int64_t count) {
     const View view = buffer.view().slice(at, count);
     at += up_to_lines(count);
@@ -81,6 +88,7 @@ void PowerSgdLots::find_places(Communicator& comm) {
     lot.first = take(sent_, sent, lot.whole_elements + either(lot));
     lot.second = take(sent_, sent, lot.elements(Side::right));
     lot.mine = take(mine_, mine, either(lot));
+    lot.sums = take(sums_, sums, lot.sums_elements);
   }
   std::map<const void*, View> travelling;  // by where a whole gradient lies
   for (Lot& lot : lots_) {
@@ -108,13 +116,14 @@ LowRankJob PowerSgdLots::job(const Factor& factor, const LowRankRound& round) co
   const std::int64_t made = factor.at[static_cast<int>(round.product)];
   const std::int64_t given = factor.at[round.product == Side::left ? right : left];
   return {.product = round.product,
+          .rank = tensor.rank,
           .matrix = {tensor.shape.rows, tensor.shape.columns, floats(gradients_, tensor.offset),
                      tensors_.residual(tensor, round.place), tensors_.residual(tensor, 1 - round.place)},
-          .rank = tensor.rank,
           .basis = round.basis.empty() ? tensors_.basis(tensor, round.place) : floats(round.basis, given),
           .mine = floats(round.mine, made),
           .mean = floats(round.mean, made),
           .next_basis = tensors_.basis(tensor, 1 - round.place),
+          .sums = floats(round.sums, factor.sums_at),
           .seed = PowerSgdTensors::seed(tensor, round.step)};
 }
 

@@ -19,6 +19,7 @@ struct LowRankRound {
   View basis;     ///< the other factors of the lot; empty: those that are kept
   View mine;      ///< this rank's products
   View mean;      ///< and their mean
+  View sums;      ///< what a device's sums over rows take
   int place = 0;  ///< of what is kept and read
   std::int64_t step = 0;
 };
@@ -28,6 +29,7 @@ class PowerSgdLots {
   struct Factor {
     const PowerSgdTensors::Tensor* tensor = nullptr;
     std::int64_t at[2] = {0, 0};  ///< by side, among the lot's factors of that side
+    std::int64_t sums_at = 0;     ///< in the lot's sums
   };
   /// The part of a bucket that is one parameter's.
   struct Piece {
@@ -44,9 +46,11 @@ class PowerSgdLots {
     std::vector<Piece> pieces;     ///< of the bucket
     std::int64_t whole_elements = 0;
     std::int64_t factor_elements[2] = {0, 0};
+    std::int64_t sums_elements = 0;
     View first;   ///< the first collective: whole gradients, then factors of either side
     View second;  ///< the second: right factors
     View mine;    ///< this rank's products
+    View sums;    ///< on a device: what its sums over rows take
 
     std::int64_t elements(Side side) const { return factor_elements[static_cast<int>(side)]; }
     View first_with(Side side) const { return first.slice(0, whole_elements + elements(side)); }
@@ -75,6 +79,7 @@ class PowerSgdLots {
   std::vector<Lot> lots_;
   Buffer sent_;
   Buffer mine_;
+  Buffer sums_;
 };
 
 }  // namespace weft::detail

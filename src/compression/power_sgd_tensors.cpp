@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "compression/orthonormal.hpp"
 #include "core/fnv.hpp"
+#include "weft/core/copy.hpp"
 
 namespace weft::detail {
 namespace {
@@ -15,6 +15,36 @@ std::int64_t up_to_lines(std::int64_t elements) {
   return (elements + line - 1) / line * line;
 }
 
+/// A residual in the host's memory, and what it is a copy of.
+class OnHost {
+ public:
+  OnHost(View values, View scales, const Stream& stream)
+      : values_(values.size_bytes()),
+        scales_(static_cast<std::size_t>(scales.count())),
+        of_values_(values),
+        of_scales_(scales),
+        stream_(stream) {}
+
+  Residual residual() { return {values_.data(), scales_.empty() ? nullptr : scales_.data()}; }
+  void fetch() {
+    copy(View(std::span(values_)), of_values_, stream_);
+    if (!scales_.empty()) copy(View(std::span(scales_)), of_scales_, stream_);
+    stream_.synchronize();
+  }
+  void put() {
+    copy(of_values_, ConstView(std::span(values_)), stream_);
+    if (!scales_.empty()) copy(of_scales_, ConstView(std::span(scales_)), stream_);
+    stream_.synchronize();
+  }
+
+ private:
+  std::vector<std::uint8_t> values_;
+  std::vector<float> scales_;
+  View of_values_;
+  View of_scales_;
+  Stream stream_;
+};
+
 }  // namespace
 
 MatrixShape matrix_shape(const ParamLayout& layout, ParamId id) {
@@ -23,7 +53,7 @@ MatrixShape matrix_shape(const ParamLayout& layout, ParamId id) {
 }
 
 PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOptions& options, Device device)
-    : options_(options) {
+    : options_(options), stream_(device) {
   if (layout.dtype() != DataType::f32)
     throw Error(ErrorKind::usage, text("PowerSGD of ", layout.dtype(), " gradients"),
                 "set ReducerOptions::reduce_dtype to f32");
@@ -51,7 +81,8 @@ PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOption
     residuals_[place] = Buffer::on(device, DataType::u8, elements * size);
     if (stepped) scales_[place] = Buffer::on(device, DataType::f32, scales);
   }
-  draw_bases(0, 0);
+  draw_bases(0, 0, stream_);
+  stream_.synchronize();
 }
 
 bool PowerSgdTensors::is_compressed(const MatrixShape& shape) const {
@@ -81,28 +112,40 @@ const PowerSgdTensors::Tensor* PowerSgdTensors::find(ParamId id) const {
   return tensor != tensors_.end() && tensor->id == id ? &*tensor : nullptr;
 }
 
+View PowerSgdTensors::basis_view(const Tensor& tensor, int place, std::int64_t count) {
+  return bases_[place].view().slice(tensor.basis_at, count);
+}
+
+View PowerSgdTensors::values_view(const Tensor& tensor, int place) {
+  const std::int64_t size = options_.residual == ResidualKind::floats ? sizeof(float) : sizeof(std::int16_t);
+  return residuals_[place].view().slice(tensor.residual_at * size, tensor.shape.elements() * size);
+}
+
+View PowerSgdTensors::scales_view(const Tensor& tensor, int place) {
+  if (options_.residual != ResidualKind::sixteen_bits) return {};
+  return scales_[place].view().slice(tensor.scales_at, tensor.shape.rows * blocks_of(tensor.shape.columns));
+}
+
 float* PowerSgdTensors::basis(const Tensor& tensor, int place) {
-  return static_cast<float*>(bases_[place].view().data()) + tensor.basis_at;
+  return static_cast<float*>(basis_view(tensor, place, 0).data());
 }
 
 Residual PowerSgdTensors::residual(const Tensor& tensor, int place) {
-  std::byte* const values = residuals_[place].view().bytes();
   if (options_.residual == ResidualKind::none) return {};
-  if (options_.residual == ResidualKind::floats)
-    return {values + static_cast<std::size_t>(tensor.residual_at) * sizeof(float)};
-  return {values + static_cast<std::size_t>(tensor.residual_at) * sizeof(std::int16_t),
-          static_cast<float*>(scales_[place].view().data()) + tensor.scales_at};
+  if (options_.residual == ResidualKind::floats) return {values_view(tensor, place).data()};
+  return {values_view(tensor, place).data(), static_cast<float*>(scales_view(tensor, place).data())};
 }
 
-void PowerSgdTensors::draw_bases(int place, std::int64_t step) {
+void PowerSgdTensors::draw_bases(int place, std::int64_t step, const Stream& stream) {
+  std::vector<LowRankJob> jobs;
   for (const Tensor& tensor : tensors_) {
-    const auto columns = static_cast<std::size_t>(tensor.shape.columns);
-    const auto rank = static_cast<std::size_t>(tensor.rank);
-    const std::span<float> all(basis(tensor, place), rank * columns);
-    for (std::size_t k = 0; k < rank; ++k)
-      draw(all.subspan(k * columns, columns), vector_seed(seed(tensor, step), static_cast<int>(k)));
-    orthonormalize(all, tensor.rank);
+    jobs.push_back({.product = Side::right,
+                    .rank = tensor.rank,
+                    .matrix = {tensor.shape.rows, tensor.shape.columns},
+                    .next_basis = basis(tensor, place),
+                    .seed = seed(tensor, step)});
   }
+  start_anew(std::make_shared<const std::vector<LowRankJob>>(std::move(jobs)), stream);
 }
 
 std::uint64_t PowerSgdTensors::seed(const Tensor& tensor, std::int64_t step) {
@@ -110,30 +153,39 @@ std::uint64_t PowerSgdTensors::seed(const Tensor& tensor, std::int64_t step) {
 }
 
 std::vector<float> PowerSgdTensors::read_basis(const Tensor& tensor, int place, Side side) {
-  const float* begin = basis(tensor, place);
-  return {begin, begin + tensor.rank * (side == Side::left ? tensor.shape.rows : tensor.shape.columns)};
+  const std::int64_t length = side == Side::left ? tensor.shape.rows : tensor.shape.columns;
+  std::vector<float> values(static_cast<std::size_t>(tensor.rank * length));
+  copy(View(std::span(values)), basis_view(tensor, place, tensor.rank * length), stream_);
+  stream_.synchronize();
+  return values;
 }
 
 void PowerSgdTensors::write_basis(const Tensor& tensor, int place, const std::vector<float>& values) {
-  std::ranges::copy(values, basis(tensor, place));
+  copy(basis_view(tensor, place, static_cast<std::int64_t>(values.size())), ConstView(std::span(values)),
+       stream_);
+  stream_.synchronize();
 }
 
 std::vector<float> PowerSgdTensors::read_residual(const Tensor& tensor, int place) {
-  const Residual kept = residual(tensor, place);
-  std::vector<float> values(kept.values == nullptr ? 0 : static_cast<std::size_t>(tensor.shape.elements()));
-  if (values.empty()) return values;
+  if (options_.residual == ResidualKind::none) return {};
+  OnHost kept(values_view(tensor, place), scales_view(tensor, place), stream_);
+  kept.fetch();
   // What is kept and nothing else: the product with nothing, of zeros and it.
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
   std::vector<float> sums(values.size());
-  const Matrix matrix{tensor.shape.rows, tensor.shape.columns, sums.data(), kept, {values.data()}};
+  const Matrix matrix{tensor.shape.rows, tensor.shape.columns, sums.data(), kept.residual(), {values.data()}};
   keep_residual(matrix, {});
   return values;
 }
 
 void PowerSgdTensors::write_residual(const Tensor& tensor, int place, const std::vector<float>& values) {
+  if (options_.residual == ResidualKind::none) return;
   std::vector<float> gradient = values;
   gradient.resize(static_cast<std::size_t>(tensor.shape.elements()));  // none was kept: nothing is
-  const Matrix matrix{tensor.shape.rows, tensor.shape.columns, gradient.data(), {}, residual(tensor, place)};
+  OnHost kept(values_view(tensor, place), scales_view(tensor, place), stream_);
+  const Matrix matrix{tensor.shape.rows, tensor.shape.columns, gradient.data(), {}, kept.residual()};
   keep_residual(matrix, {});
+  kept.put();
 }
 
 }  // namespace weft::detail

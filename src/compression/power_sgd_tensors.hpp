@@ -44,12 +44,12 @@ class PowerSgdTensors {
   float* basis(const Tensor& tensor, int place);
   Residual residual(const Tensor& tensor, int place);
   /// Right bases, new ones: what training, or a step without a warm start, begins with.
-  void draw_bases(int place, std::int64_t step);
+  void draw_bases(int place, std::int64_t step, const Stream& stream);
 
   /// Of what is drawn for a tensor in a step.
   static std::uint64_t seed(const Tensor& tensor, std::int64_t step);
 
-  // State, in the coordinates of the parameter.
+  // State, in the coordinates of the parameter. Nothing else may be using it; these wait for the device.
   std::vector<float> read_basis(const Tensor& tensor, int place, Side side);
   void write_basis(const Tensor& tensor, int place, const std::vector<float>& values);
   std::vector<float> read_residual(const Tensor& tensor, int place);
@@ -58,12 +58,16 @@ class PowerSgdTensors {
  private:
   bool is_compressed(const MatrixShape& shape) const;
   void expect_any(const ParamLayout& layout) const;
+  View basis_view(const Tensor& tensor, int place, std::int64_t count);
+  View values_view(const Tensor& tensor, int place);
+  View scales_view(const Tensor& tensor, int place);
 
   PowerSgdOptions options_;
   std::vector<Tensor> tensors_;  // by parameter
   Buffer bases_[2];              // f32
   Buffer residuals_[2];          // 16-bit integers or floats
   Buffer scales_[2];             // f32
+  Stream stream_;                // for state
 };
 
 }  // namespace weft::detail

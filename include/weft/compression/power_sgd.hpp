@@ -20,8 +20,10 @@
 // belongs to parameters, not to buckets: buckets may change, and with Means::sharded, where a rank rebuilds
 // only its part, the bits are the same.
 //
-// One hook serves one reducer, of f32 gradients. Memory: 4 bytes an element, for residuals before and after a
-// step. WRONG: scaling the loss by another factor from one step to the next; residuals have the old scale.
+// One hook serves one reducer, of f32 gradients, on the host or on a CUDA device; there products that sum
+// over rows are added in another order, and all else has the host's bits. Memory: 4 bytes an element, for
+// residuals before and after a step; on a device rank / 32 more. WRONG: scaling the loss by another factor
+// from one step to the next; residuals have the old scale.
 
 #include <cstdint>
 #include <memory>

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "weft/core/copy.hpp"
 #include "weft/gradient/gradient_reducer.hpp"
 
 namespace weft::test {
@@ -39,6 +40,9 @@ struct Training {
   };
   /// Called on every rank after each step, when the means are there; may be collective.
   std::function<void(int rank, int step, CommHook& hook, Communicator& comm)> after{};
+  /// Runs ranks, where their communicators say: on the host or on devices.
+  std::function<void(int ranks, const std::function<void(Communicator)>& rank)> where =
+      [](int count, const std::function<void(Communicator)>& rank) { run_as_threads(count, rank); };
 
   /// @param make makes a hook for a rank
   /// @returns what rank 0 had in its arena after each step; sharded, the parts of all ranks put together
@@ -46,18 +50,19 @@ struct Training {
   std::vector<Floats> run(Make make) const {
     std::vector<Floats> all(static_cast<std::size_t>(steps), Floats(static_cast<std::size_t>(layout.size())));
     std::mutex mutex;
-    run_as_threads(ranks, [&](Communicator comm) {
+    where(ranks, [&](Communicator comm) {
       ReducerOptions with_hook = options;
       auto hook = make(comm.rank());
       with_hook.hook = hook;
       if (queued) with_hook.wire = Stream::queued();
       GradientReducer reducer(comm, layout, with_hook);
-      Stream compute;
+      Stream compute(comm.device());
       for (int step = 0; step < steps; ++step) {
         reducer.begin_step();
+        std::vector<Floats> brought;  // until it was copied
         for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
-          const Floats values = gradient(layout, comm.rank(), step, parameter);
-          std::ranges::copy(values, reducer.gradient(ParamId{parameter}).template as<float>().begin());
+          const Floats& values = brought.emplace_back(gradient(layout, comm.rank(), step, parameter));
+          copy(reducer.gradient(ParamId{parameter}), ConstView(std::span(values)), compute);
           reducer.mark_ready(ParamId{parameter}, compute);
         }
         reducer.finish_step(compute);
@@ -65,9 +70,12 @@ struct Training {
         {
           const std::lock_guard lock(mutex);
           for (const Bucket& bucket : reducer.plan().buckets()) {
-            const auto means = reducer.means(bucket).template as<const float>();
             if (options.means == Means::everywhere && comm.rank() > 0) continue;
-            const auto at = means.data() - reducer.gradients().template as<float>().data();
+            const View mine = reducer.means(bucket);
+            Floats means(static_cast<std::size_t>(mine.count()));
+            copy(View(std::span(means)), mine, compute);
+            compute.synchronize();
+            const auto at = (mine.bytes() - reducer.gradients().bytes()) / std::ptrdiff_t{sizeof(float)};
             for (std::size_t i = 0; i < means.size(); ++i) {
               const std::size_t element = static_cast<std::size_t>(at) + i;
               if (element < all[static_cast<std::size_t>(step)].size())

@@ -1,0 +1,70 @@
+#pragma once
+// Fake kernels of PowerSGD beside the fake CUDA: their host twins, in the order of the fake's streams.
+
+#include <atomic>
+
+#include "compression/cuda/low_rank_kernels.hpp"
+#include "support/fake_cuda.hpp"
+
+namespace weft::test {
+
+class FakeLowRank final : public detail::cuda::LowRankKernels {
+ public:
+  std::atomic<int> launches{0};
+
+  void multiply(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::multiply); }
+  void judge(Jobs jobs, std::int32_t* bad, Place place) override {
+    twin(jobs, place, [bad](Jobs all) { found(bad, detail::on_host::judge(all)); });
+  }
+  void judge(ConstView sums, std::int32_t* bad, Place place) override {
+    ++launches;
+    FakeCuda::enqueue(place.stream, [=] { found(bad, detail::on_host::judge(elements<float>(sums))); });
+  }
+  void judge_counts(ConstView counts, std::int32_t* bad, Place place) override {
+    ++launches;
+    FakeCuda::enqueue(place.stream,
+                      [=] { found(bad, detail::on_host::judge_counts(elements<std::int64_t>(counts))); });
+  }
+  void orthonormalize(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::orthonormalize); }
+  void start_next(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::start_next); }
+  void start_anew(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::start_anew); }
+  void rebuild(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::rebuild); }
+  void keep_residuals(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::keep_residuals); }
+  void expand(std::span<const detail::LowRankPart> parts, Place place) override {
+    twin(parts, place, detail::on_host::expand);
+  }
+
+ private:
+  template <class T>
+  static std::span<const T> elements(ConstView view) {
+    return {static_cast<const T*>(view.data()), static_cast<std::size_t>(view.count())};
+  }
+  static void found(std::int32_t* word, bool bad) {
+    if (bad) std::atomic_ref(*word).store(1, std::memory_order_relaxed);
+  }
+  // A launch takes its arguments with it.
+  template <class Item, class Function>
+  void twin(std::span<const Item> list, Place place, Function function) {
+    ++launches;
+    FakeCuda::enqueue(place.stream,
+                      [all = std::vector<Item>(list.begin(), list.end()), function] { function(all); });
+  }
+};
+
+/// Puts fakes in force for a scope.
+class WithFakeLowRank {
+ public:
+  WithFakeLowRank() : fake_(std::make_shared<FakeLowRank>()) {
+    detail::cuda::replace_low_rank_kernels(fake_);
+  }
+  ~WithFakeLowRank() { detail::cuda::replace_low_rank_kernels(nullptr); }
+  WithFakeLowRank(const WithFakeLowRank&) = delete;
+  WithFakeLowRank& operator=(const WithFakeLowRank&) = delete;
+
+  FakeLowRank* operator->() const { return fake_.get(); }
+
+ private:
+  std::shared_ptr<FakeLowRank> fake_;
+};
+
+}  // namespace weft::test
