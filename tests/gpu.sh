@@ -27,8 +27,8 @@ build() {
   { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_WARNINGS_AS_ERRORS=ON -DWEFT_CUDA=ON -DWEFT_TESTS=ON \
       -DWEFT_MPI=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" &&
-    cmake --build build/gpu --target core_test collectives_test gradient_test conformance_processes gpu_kernels_test gpu_math_test \
-      gpu_train gpu_victim gpu_figures
+    cmake --build build/gpu --target core_test collectives_test gradient_test compression_test conformance_processes \
+      gpu_kernels_test gpu_low_rank_test gpu_math_test gpu_train gpu_victim gpu_figures gpu_low_rank_figures
   } > build/gpu/build.log 2>&1 || { tail -n 40 build/gpu/build.log; echo "gpu.sh: does not build; all of it is in build/gpu/build.log" >&2; exit 1; }
 }
 
@@ -94,10 +94,18 @@ training() {
 sanitized() {
   local tool
   tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null) || { echo "no compute-sanitizer here"; return 77; }
-  "$tool" --error-exitcode 1 $bin/gpu_kernels_test --gtest_filter='*Twin:*Wait*' | tail -n 3
+  "$tool" --error-exitcode 1 $bin/gpu_kernels_test --gtest_filter='*Twin:*Wait*' | tail -n 3 || return 1
+  "$tool" --error-exitcode 1 $bin/gpu_low_rank_test --gtest_filter='-*Large*' | tail -n 3
 }
 
-figures() { WEFT_DEVICE=cuda $bin/gpu_figures | tee "$work/figures"; }
+# The hook's step alone: bench/peers/torch_powersgd.py runs it beside PyTorch's, where there is a PyTorch.
+figures() {
+  WEFT_DEVICE=cuda $bin/gpu_figures > "$work/figures" && $bin/gpu_low_rank_figures >> "$work/figures" &&
+    WEFT_DEVICE=cuda $bin/gpu_low_rank_figures powersgd 4 48 >> "$work/figures"
+  local status=$?
+  cat "$work/figures"
+  return $status
+}
 
 # suite NAME COMMAND...: a line, and an entry of the JSON
 suite() {
@@ -138,8 +146,10 @@ echo "gpu.sh: building for $card"
 build "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)"
 echo "gpu.sh: built in $((SECONDS - begin)) s"
 suite kernels $bin/gpu_kernels_test
+suite "low rank" $bin/gpu_low_rank_test
 suite fakes $bin/collectives_test --gtest_filter='Nccl*:Device*:Places.*'
 suite reducer $bin/gradient_test --gtest_filter='*OnDevice*'
+suite powersgd $bin/compression_test --gtest_filter='*OnDevice*'
 suite models $bin/gpu_math_test
 for ranks in "${ranks_tried[@]}"; do suite "conformance $ranks" conformance "$ranks"; done
 suite "killed rank" killed_rank
