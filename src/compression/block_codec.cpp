@@ -18,7 +18,9 @@ class BlockCodec final : public Codec {
 
   std::string name() const override { return name_; }
   Algebra algebra() const override { return Algebra::blockwise; }
-  std::int64_t block() const override { return detail::block_elements; }
+  std::int64_t block() const override {
+    return detail::scale_bytes(format_) == 0 ? 1 : detail::block_elements;  // what shares a scale
+  }
   std::int64_t encoded_bytes(std::int64_t count) const override { return detail::bytes_of(format_, count); }
   Bound bound() const override { return bound_; }
 

@@ -17,9 +17,9 @@
 // Blocks. fp16, fp8 and int8 code 256 elements at a time, with one byte before them for a power of two that
 // takes the largest magnitude to the upper end of what the format holds. It is exact, so that a block of tiny
 // gradients loses no more than one of large ones, and nothing is divided by a number of ranks before it is
-// rounded. bf16 has the range of f32 and needs no scale. A block that holds NaN, Inf or more than 2^118
-// (FLT_MAX / 1024: sums over up to 1023 ranks stay finite) is NaN when it is decoded, all of it; bf16 keeps
-// these element by element.
+// rounded. bf16 has the range of f32 and needs no scale, and so no blocks. A block that holds NaN, Inf or
+// more than 2^118 (FLT_MAX / 1024: sums over up to 1023 ranks stay finite) is NaN when it is decoded, all of
+// it; bf16 keeps these element by element.
 
 #include <cstddef>
 #include <cstdint>

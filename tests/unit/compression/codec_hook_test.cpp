@@ -338,7 +338,7 @@ TEST(CodecHook, SendsTwiceTheCodeOfItsPartAndAHeaderToEveryOther) {
       std::int64_t expected = 0;
       std::int64_t half = 0;
       const Trial trial{.ranks = ranks};
-      const BucketPlan plan = plan_of(trial, *codec_hook(codec), trial.bucket_bytes);
+      const BucketPlan plan = plan_of(trial, *codec_hook(codec, trial.options), trial.bucket_bytes);
       for (const Bucket& bucket : plan.buckets()) {
         const std::int64_t part = codec->encoded_bytes(bucket.count()) / ranks;  // whole blocks
         expected += (ranks - 1) * (2 * part + 8);
