@@ -5,6 +5,7 @@
 
 #include "compression/cuda/low_rank_kernels.hpp"
 #include "compression/orthonormal.hpp"
+#include "core/elementwise.hpp"
 #include "weft/interop/cuda.hpp"
 
 namespace weft::detail {
@@ -54,7 +55,11 @@ void judge(ConstView sums, const std::shared_ptr<StepVerdict>& verdict, Stream s
       [sums, verdict](LowRankKernels& kernels, Place place) { kernels.judge(sums, verdict->bad(), place); });
 }
 
-void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
+void tell_bad(View counts, ConstView means, Communicator& comm, const std::shared_ptr<StepVerdict>& verdict,
+              Stream stream) {
+  fill(counts, 0, stream);
+  count_bad(counts, means, stream);
+  comm.all_reduce(counts, ReduceOp::sum, stream);
   run(
       stream,
       [counts, verdict] {

@@ -16,6 +16,7 @@
 
 #include "compression/low_rank.hpp"
 #include "compression/step_verdict.hpp"
+#include "weft/collectives/communicator.hpp"
 #include "weft/core/stream.hpp"
 #include "weft/core/view.hpp"
 
@@ -66,8 +67,10 @@ void multiply(const LowRankJobs& jobs, Stream stream);
 void judge(const LowRankJobs& jobs, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
 /// The same of what is not compressed, as it is.
 void judge(ConstView sums, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
-/// Of counts of NaN and infinite values.
-void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
+/// Of means that are in parts, so that ranks would judge by different values: they tell each other.
+/// @param counts two i64 of this bucket's, which others reach
+void tell_bad(View counts, ConstView means, Communicator& comm, const std::shared_ptr<StepVerdict>& verdict,
+              Stream stream);
 /// The vectors of `mean` made orthonormal, those that depend on others zero.
 void orthonormalize(const LowRankJobs& jobs, Stream stream);
 /// next_basis = `mean` made orthonormal, with new vectors for those that became zero.

@@ -29,10 +29,13 @@ class PowerSgdHook final : public PowerSgd {
   explicit PowerSgdHook(const PowerSgdOptions& options) : options_(options) {}
 
   std::string name() const override {
-    return text("PowerSGD of rank ", options_.rank, ", start ", options_.start_step, ", rate ",
-                options_.min_rate, ", warm ", options_.warm_start, ", residual ",
-                static_cast<int>(options_.residual), ", form ", static_cast<int>(options_.form), ", seed ",
-                options_.seed);
+    std::string name = text("PowerSGD of rank ", options_.rank, ", start ", options_.start_step, ", rate ",
+                            options_.min_rate, ", warm ", options_.warm_start, ", residual ",
+                            static_cast<int>(options_.residual), ", form ", static_cast<int>(options_.form),
+                            ", seed ", options_.seed);
+    if (!options_.whole.empty()) name += ", whole";
+    for (const std::string& one : options_.whole) name += " " + one;
+    return name;
   }
   bool settled() const override { return compresses_; }
   void planned(const BucketPlan& plan, View gradients, Communicator& comm) override;
@@ -47,7 +50,7 @@ class PowerSgdHook final : public PowerSgd {
  private:
   void settle();
   void begin_bucket(std::size_t number, Stream wire);
-  void tell_bad(std::size_t number, View means, Communicator& comm, const Stream& wire);
+  View bad(std::size_t number) { return bad_.view().slice(2 * static_cast<std::int64_t>(number), 2); }
   void exchange(std::size_t number, Communicator& comm, const Stream& wire);
   void exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire);
   void take_results(std::size_t number, View mine, Stream wire);
@@ -139,19 +142,9 @@ void PowerSgdHook::reduce_scatter(const Bucket& bucket, View gradient, View mine
     take_results(number, mine, wire);
   } else {
     comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
-    tell_bad(number, mine, comm, wire);
+    detail::tell_bad(bad(number), mine, comm, verdict_, wire);
   }
   verdict_->submitted(wire);
-}
-
-// Of means, for sums of what is finite may not be. They are in parts, so that ranks would judge by different
-// values: they tell each other.
-void PowerSgdHook::tell_bad(std::size_t number, View means, Communicator& comm, const Stream& wire) {
-  const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number), 2);
-  detail::fill(counts, 0, wire);
-  detail::count_bad(counts, means, wire);
-  comm.all_reduce(counts, ReduceOp::sum, wire);
-  detail::judge_counts(counts, verdict_, wire);
 }
 
 // Leaves the mean factors of every matrix on every rank, and whole gradients.

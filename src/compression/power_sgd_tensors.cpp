@@ -1,9 +1,11 @@
 #include "compression/power_sgd_tensors.hpp"
 
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include "core/fnv.hpp"
+#include "core/nearest_name.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {
@@ -52,18 +54,26 @@ MatrixShape matrix_shape(const ParamLayout& layout, ParamId id) {
   return {rows, layout.count(id) / rows};
 }
 
+bool is_compressible(const MatrixShape& shape, const PowerSgdOptions& options) {
+  return options.rank <= std::min(shape.rows, shape.columns) &&
+         static_cast<double>(shape.factor_elements(options.rank)) * options.min_rate <
+             static_cast<double>(shape.elements());
+}
+
 PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOptions& options, Device device)
     : options_(options), stream_(device) {
   if (layout.dtype() != DataType::f32)
     throw Error(ErrorKind::usage, text("PowerSGD of ", layout.dtype(), " gradients"),
                 "set ReducerOptions::reduce_dtype to f32");
+  expect_known(options.whole, layout);
+  const std::set<std::string_view> whole(options.whole.begin(), options.whole.end());
   std::int64_t bases = 0;
   std::int64_t elements = 0;
   std::int64_t scales = 0;
   for (int i = 0; i < layout.parameters(); ++i) {
     const ParamId id{i};
     const MatrixShape shape = matrix_shape(layout, id);
-    if (!is_compressed(shape)) continue;
+    if (whole.contains(layout.name(id)) || !is_compressible(shape, options)) continue;
     const std::uint64_t seed =
         Fnv().add(layout.name(id)).add(static_cast<std::int64_t>(options.seed)).value();
     tensors_.push_back({id, layout.offset(id), shape, options.rank, seed, bases, elements, scales});
@@ -85,13 +95,26 @@ PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOption
   stream_.synchronize();
 }
 
-bool PowerSgdTensors::is_compressed(const MatrixShape& shape) const {
-  return options_.rank <= std::min(shape.rows, shape.columns) &&
-         static_cast<double>(shape.factor_elements(options_.rank)) * options_.min_rate <
-             static_cast<double>(shape.elements());
+void PowerSgdTensors::expect_known(const std::vector<std::string>& whole, const ParamLayout& layout) const {
+  std::set<std::string_view> names;
+  for (int i = 0; i < layout.parameters(); ++i) names.insert(layout.name(ParamId{i}));
+  for (const std::string& name : whole) {
+    if (names.contains(name)) continue;
+    throw Error(ErrorKind::usage, text("PowerSgdOptions::whole names '", name, "', which the model lacks"),
+                text("did you mean ", nearest_name(names, name), "?"));
+  }
 }
 
 void PowerSgdTensors::expect_any(const ParamLayout& layout) const {
+  const auto is_one = [&](const std::string& name) {
+    for (int i = 0; i < layout.parameters(); ++i) {
+      if (layout.name(ParamId{i}) == name) return is_compressible(matrix_shape(layout, ParamId{i}), options_);
+    }
+    return false;
+  };
+  if (std::ranges::any_of(options_.whole, is_one))
+    throw Error(ErrorKind::usage, "PowerSgdOptions::whole names every matrix that could be compressed",
+                "leave one out, or use all_reduce_hook()");
   ParamId largest{0};
   const auto narrow = [&](ParamId id) {
     const MatrixShape shape = matrix_shape(layout, id);

@@ -20,10 +20,13 @@ struct MatrixShape {
   std::int64_t factor_elements(int rank) const { return rank * (rows + columns); }
 };
 MatrixShape matrix_shape(const ParamLayout& layout, ParamId id);
+/// Whether that makes it smaller by as much as the options ask for.
+bool is_compressible(const MatrixShape& shape, const PowerSgdOptions& options);
 
 class PowerSgdTensors {
  public:
-  /// @throws Error (usage) unless gradients are f32 and the options' rank can serve one of the parameters
+  /// @throws Error (usage) unless gradients are f32, the options' rank can serve one of the parameters, and
+  /// those that are to travel whole are some of them
   PowerSgdTensors(const ParamLayout& layout, const PowerSgdOptions& options, Device device);
 
   struct Tensor {
@@ -56,7 +59,7 @@ class PowerSgdTensors {
   void write_residual(const Tensor& tensor, int place, const std::vector<float>& values);
 
  private:
-  bool is_compressed(const MatrixShape& shape) const;
+  void expect_known(const std::vector<std::string>& whole, const ParamLayout& layout) const;
   void expect_any(const ParamLayout& layout) const;
   View basis_view(const Tensor& tensor, int place, std::int64_t count);
   View values_view(const Tensor& tensor, int place);

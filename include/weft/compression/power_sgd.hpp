@@ -58,6 +58,8 @@ struct PowerSgdOptions {
   ResidualKind residual = ResidualKind::sixteen_bits;
   LowRankForm form = LowRankForm::two_sided;
   std::uint64_t seed = 0;
+  /// Names of parameters that travel as they are, whatever min_rate says.
+  std::vector<std::string> whole{};
 };
 
 /// What a step hands on to the next, by parameter and in its shape: good for any buckets, and for another
@@ -88,7 +90,8 @@ class PowerSgd : public CommHook {
 };
 
 /// @throws Error (usage) for a rank below 1, a rate that is none, a negative start. When the reducer is made:
-/// (usage) unless gradients are f32, and when the rank is above what any matrix of the model could use
+/// (usage) unless gradients are f32, when the rank is above what any matrix of the model could use, and when
+/// `whole` names what the model lacks, or every matrix
 std::shared_ptr<PowerSgd> power_sgd(PowerSgdOptions options = {});
 
 }  // namespace weft

@@ -461,6 +461,31 @@ TEST(PowerSgd, RefusesWhatMakesNoSense) {
   });
 }
 
+TEST(PowerSgd, WhatIsNamedTravelsWhole) {
+  const PowerSgdOptions options{.rank = 2, .start_step = 0, .whole = {"odd", "bias"}};
+  const Training training{.layout = layout, .ranks = 3, .steps = 3};
+  const auto means = training.run(with(options));
+  const auto compressed = training.run(with({.rank = 2, .start_step = 0}));
+  for (int step = 0; step < training.steps; ++step) {
+    const auto& mean = means[static_cast<std::size_t>(step)];
+    EXPECT_LE(relative_error(training.part(mean, odd), training.mean(step, odd)), 1e-6) << step;
+    EXPECT_EQ(training.part(mean, tall), training.part(compressed[static_cast<std::size_t>(step)], tall));
+  }
+  EXPECT_NE(power_sgd(options)->name().find("whole odd bias"), std::string::npos) << "ranks compare names";
+}
+
+TEST(PowerSgd, RefusesToLeaveWholeWhatIsNotThereOrEverything) {
+  run_as_threads(1, [](Communicator comm) {
+    const auto reduced = [&](std::vector<std::string> whole) {
+      GradientReducer(comm, layout, {.hook = power_sgd({.rank = 2, .whole = std::move(whole)})});
+    };
+    test::expect_error(ErrorKind::usage, {"'tail'", "did you mean tall?"}, [&] { reduced({"tail"}); });
+    test::expect_error(ErrorKind::usage, {"every matrix", "all_reduce_hook"}, [&] {
+      reduced({"tall", "odd", "conv"});
+    });
+  });
+}
+
 TEST(PowerSgd, RefusesAStateOfAnotherModelAndSaysWhatDiffers) {
   using test::expect_error;
   const auto refused = [](std::initializer_list<std::string> parts, auto change) {
