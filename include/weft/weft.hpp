@@ -4,6 +4,7 @@
 #include "weft/collectives/clock.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/collectives/world.hpp"
+#include "weft/compression/auto_hook.hpp"
 #include "weft/compression/codec_hook.hpp"
 #include "weft/compression/hook_named.hpp"
 #include "weft/compression/power_sgd.hpp"
