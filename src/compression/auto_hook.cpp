@@ -23,6 +23,8 @@ enum class Phase : std::uint8_t {
   comparing,  ///< and what they chose from them is compared
 };
 
+static_assert(AutoHook::steps_before == 1 + detail::ReadyTimes::counted + 2);
+
 class ChoosingHook final : public AutoHook {
  public:
   ChoosingHook(AutoOptions options, detail::LookAtProfile seen) : options_(options), seen_(std::move(seen)) {}

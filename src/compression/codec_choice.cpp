@@ -105,7 +105,9 @@ CodecChoice choose_codecs(const BucketPlan& plan, const StepProfile& profile, co
   const std::set<ParamId> compressed = forecast.worth_compressing();
   const std::string low_rank = text("powersgd:", options.rank);
   if (!compressed.empty()) add(low_rank, forecast.exposed_compressing(compressed));
-  choice.why = text(decide(choice, options.least_gain), "; ", measured(profile));
+  choice.why = decide(choice, options.least_gain);
+  if (compressed.empty()) choice.why += text("; ", low_rank, " makes no step shorter for any tensor");
+  choice.why += "; " + measured(profile);
   for (int i = 0; i < plan.layout().parameters(); ++i) {
     const bool is_exact = choice.chosen == low_rank && !compressed.contains(ParamId{i});
     choice.tensors.push_back({plan.layout().name(ParamId{i}), is_exact ? "none" : choice.chosen});

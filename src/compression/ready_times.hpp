@@ -15,6 +15,7 @@ namespace weft::detail {
 class ReadyTimes {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t counted = 4;
 
   explicit ReadyTimes(std::size_t buckets) : buckets_(buckets) {}
 
@@ -33,8 +34,6 @@ class ReadyTimes {
   double step_seconds() const;
 
  private:
-  static constexpr std::size_t counted = 4;
-
   std::size_t buckets_;
   std::shared_ptr<std::vector<Clock::time_point>> ready_;  // of the step under way
   std::optional<Clock::time_point> before_;                // when the step before had its first bucket

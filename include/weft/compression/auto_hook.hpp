@@ -30,6 +30,10 @@ namespace weft {
 
 class AutoHook : public CommHook {
  public:
+  /// Steps that count until gradients travel as chosen, where none brings NaN: one when nothing is warm, four
+  /// that are looked at, one to agree on figures, and one to compare the choice.
+  static constexpr std::int64_t steps_before = 7;
+
   /// None until gradients travel as chosen. The same on all ranks. For the thread that steps.
   virtual const std::optional<CodecChoice>& choice() const = 0;
   /// What it was chosen from.

@@ -66,7 +66,7 @@ struct CodecChoice {
 
   std::string chosen;  ///< one of the candidates
   std::vector<Tensor> tensors;
-  std::vector<Candidate> candidates;  ///< from exact to lossy; PowerSGD only where a matrix is fit for it
+  std::vector<Candidate> candidates;  ///< from exact to lossy; PowerSGD only where it pays for a tensor
   std::string why;
 
   /// Of what is done, and not of the predictions: ranks compare it.

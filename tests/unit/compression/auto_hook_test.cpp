@@ -24,7 +24,7 @@ const ParamLayout layout(DataType::f32, {{"tall", 96 * 40, nullptr, {96, 40}},
                                          {"conv", 24 * 8 * 9, nullptr, {24, 8, 9}}});
 constexpr int odd = 2;
 constexpr AutoOptions options{.rank = 2, .start_step = 9};
-constexpr int chosen_at = 7;  // one that is not warm, four that count, one to agree, one to compare
+constexpr int chosen_at = AutoHook::steps_before;
 
 /// A wire on which a candidate wins, whatever was measured.
 void force(const std::string& winner, StepProfile& profile) {

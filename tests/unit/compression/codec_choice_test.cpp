@@ -168,6 +168,7 @@ TEST(CodecChoice, AskingForMoreChoosesMilder) {
   const BucketPlan vectors = plan_of({specs[2]});
   const CodecChoice without = choose_codecs(vectors, profile_of(vectors, {1e-4, 1e8}), {});
   EXPECT_EQ(without.candidates.size(), 2U) << "no matrix, no PowerSGD";
+  EXPECT_NE(without.why.find("powersgd:4 makes no step shorter"), std::string::npos) << without.why;
 }
 
 TEST(CodecChoice, SaysWhatAndWhy) {
