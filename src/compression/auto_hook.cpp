@@ -48,8 +48,7 @@ class ChoosingHook final : public AutoHook {
   std::size_t number(const Bucket& bucket) const;
   void begin_step(Communicator& comm, const Stream& wire);
   void go_on(Communicator& comm);
-  void observe(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
-               const Stream& wire);
+  void observe(const Bucket& bucket, Communicator& comm, const Stream& compute, const Stream& wire);
   void choose(Communicator& comm);
   void expect_equal_choices(const Communicator& comm) const;
   void begin_chosen(Communicator& comm);
@@ -62,7 +61,7 @@ class ChoosingHook final : public AutoHook {
   std::vector<LinkModel::Sample> link_;
   StepProfile mine_;  // as far as this rank knows
   std::optional<detail::ReadyTimes> ready_;
-  Buffer bad_;      // counts of NaN and Inf, by bucket
+  Buffer bad_;      // counts of NaN and Inf, by bucket; of means in parts
   Buffer figures_;  // this rank's, and the largest of all ranks'
   Buffer hashes_;   // this rank's, and all by rank
 
@@ -104,30 +103,31 @@ std::size_t ChoosingHook::number(const Bucket& bucket) const {
 
 void ChoosingHook::reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                           const Stream& wire) {
-  if (!inner_) observe(bucket, gradient, comm, compute, wire);
+  if (!inner_) observe(bucket, comm, compute, wire);
   if (inner_) return inner_->reduce(bucket, gradient, comm, compute, wire);
   comm.all_reduce(gradient, ReduceOp::avg, wire);
+  detail::judge(gradient, verdict_, wire);
   verdict_->submitted(wire);
 }
 
 void ChoosingHook::reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                                   const Stream& compute, const Stream& wire) {
   mine_.sharded = true;
-  if (!inner_) observe(bucket, gradient, comm, compute, wire);
+  if (!inner_) observe(bucket, comm, compute, wire);
   if (inner_) return inner_->reduce_scatter(bucket, gradient, mine, comm, compute, wire);
   comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
+  const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number(bucket)), 2);
+  detail::tell_bad(counts, mine, comm, verdict_, wire);
   verdict_->submitted(wire);
 }
 
 // Before a bucket that is reduced as it is; or the step begins in which they go as chosen.
-void ChoosingHook::observe(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
+void ChoosingHook::observe(const Bucket& bucket, Communicator& comm, const Stream& compute,
                            const Stream& wire) {
   const std::size_t number = this->number(bucket);
   if (number == 0) begin_step(comm, wire);
   if (inner_) return;
   ready_->note(number, compute, wire);
-  const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number), 2);
-  detail::tell_bad(counts, gradient, comm, verdict_, wire);
 }
 
 void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {

@@ -56,11 +56,12 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
       trace_(std::move(trace)),
       predictions_(spec.predictions()),
       first_counted_(first_counted(options)),
+      hook_(hook_of(strategy_, options)),
       trainer_(strategy_ == "nocomm" ? alone(comm) : comm, spec, text,
                {.share = {comm.rank(), comm.size()},
                 .steps = options.steps,
                 .seed = options.seed,
-                .reducer = {.bucket_bytes = options.bucket_bytes, .hook = hook_of(strategy_, options)},
+                .reducer = {.bucket_bytes = options.bucket_bytes, .hook = hook_},
                 .trace = trace_}) {}
 
 void Contestant::train(std::int64_t steps) {
@@ -110,6 +111,7 @@ Run Contestant::result(double last_loss) {
   run.last_loss = last_loss;
   run.curve = curve;
   run.parts = accounted_.median(comm_, first_counted_);
+  if (const auto* chooses = dynamic_cast<const AutoHook*>(hook_.get())) run.choice = chooses->choice();
   run.samples = mean_of_ranks(comm_, timed);
   return run;
 }

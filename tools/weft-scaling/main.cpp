@@ -73,6 +73,7 @@ int run(const std::vector<std::string>& arguments) {
     if (speaks) people << '\n';
     if (speaks) scaling::print_table(people, runs);
     for (const scaling::Run& run : runs) say(scaling::parts_text(run));
+    for (const scaling::Run& run : runs) say(scaling::choice_text(run));
   } else {
     say(scaling::sweep_heading());
     swept = scaling::sweep(comm, options, source, [&](const auto& one) { say(scaling::sweep_row(one)); });

@@ -33,7 +33,8 @@ struct Run {
     std::int64_t step;
     double held_out;
   };
-  std::vector<LossPoint> curve;  ///< between them, too
+  std::vector<LossPoint> curve;       ///< between them, too
+  std::optional<CodecChoice> choice;  ///< of auto; none while every step brought NaN
   /// Of each step that counts, in the order of time; mean over ranks. Of a sweep: none.
   std::vector<double> samples;
 };

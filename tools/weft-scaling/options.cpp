@@ -99,6 +99,7 @@ void check(const Options& options) {
       throw Error(ErrorKind::usage, text("--strategies names '", strategy, "' twice"));
     }
   }
+  check_steps(options);
   if (options.report == "-")
     throw Error(ErrorKind::usage, "--report - is no file", "name one, such as --report scaling.html");
   if (options.compare && !options.sweep.empty()) {
@@ -147,6 +148,7 @@ std::string help() {
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
          "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
          "  mpirun -n 4 weft-scaling --strategies nocomm,ddp,ddp+bf16,ddp+powersgd:4\n"
+         "  mpirun -n 4 weft-scaling --strategies nocomm,ddp,auto\n"
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"

@@ -61,7 +61,19 @@ std::string parts_text(const Run& run) {
   return std::move(out).str();
 }
 
+std::string choice_text(const Run& run) {
+  return run.choice ? text('\n', run.strategy, " predicted\n", *run.choice) : "";
+}
+
 namespace {
+
+boost::json::object choice_object(const CodecChoice& choice) {
+  boost::json::object codes;
+  for (const auto& [name, code] : choice.tensors) codes[name] = code;
+  boost::json::object exposed;
+  for (const auto& candidate : choice.candidates) exposed[candidate.name] = candidate.exposed_seconds;
+  return {{"codes", std::move(codes)}, {"predicted_exposed_seconds", std::move(exposed)}};
+}
 
 boost::json::object step_seconds(const Run& run) {
   boost::json::object result{{"median", run.median_seconds}, {"p99", run.p99_seconds}};
@@ -77,21 +89,24 @@ boost::json::array curve(const Run& run) {
 }
 
 boost::json::object row(const Run& run) {
-  return {{"strategy", run.strategy},
-          {"ranks", run.ranks},
-          {"step_seconds", step_seconds(run)},
-          {"tokens_per_second", run.tokens_per_second},
-          {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
-          {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
-          {"exposed_seconds", run.exposed_seconds},
-          {"overlap_seconds", run.parts.overlap},
-          {"link_busy_seconds", run.parts.link_busy},
-          {"slowest_seconds", run.parts.slowest},
-          {"slowest_rank", run.parts.slowest_rank ? boost::json::value(*run.parts.slowest_rank) : nullptr},
-          {"bound_seconds", or_null(run.bound_seconds)},
-          {"wire_bytes_per_step", run.wire_bytes_per_step},
-          {"peak_bytes_per_rank", run.peak_bytes_per_rank},
-          {"loss", {{"first", run.first_loss}, {"last", run.last_loss}, {"curve", curve(run)}}}};
+  boost::json::object result{
+      {"strategy", run.strategy},
+      {"ranks", run.ranks},
+      {"step_seconds", step_seconds(run)},
+      {"tokens_per_second", run.tokens_per_second},
+      {"efficiency_vs_nocomm", or_null(run.efficiency_vs_nocomm)},
+      {"efficiency_vs_single", or_null(run.efficiency_vs_single)},
+      {"exposed_seconds", run.exposed_seconds},
+      {"overlap_seconds", run.parts.overlap},
+      {"link_busy_seconds", run.parts.link_busy},
+      {"slowest_seconds", run.parts.slowest},
+      {"slowest_rank", run.parts.slowest_rank ? boost::json::value(*run.parts.slowest_rank) : nullptr},
+      {"bound_seconds", or_null(run.bound_seconds)},
+      {"wire_bytes_per_step", run.wire_bytes_per_step},
+      {"peak_bytes_per_rank", run.peak_bytes_per_rank},
+      {"loss", {{"first", run.first_loss}, {"last", run.last_loss}, {"curve", curve(run)}}}};
+  if (run.choice) result["choice"] = choice_object(*run.choice);
+  return result;
 }
 
 std::string document(const Setting& setting, const char* name, boost::json::array rows,

@@ -16,7 +16,9 @@ void check_strategy(const std::string& strategy);
 /// What reduces gradients; null: as the reducer does without. For a new reducer each.
 std::shared_ptr<CommHook> hook_of(const std::string& strategy, const Options& options);
 /// The first step that counts for times, of all strategies: before it memory is touched for the first time,
-/// and codes that keep what they lose have not begun.
+/// codes that keep what they lose have not begun, and auto has not chosen.
 std::int64_t first_counted(const Options& options);
+/// @throws Error (usage) where no step would count because auto chooses late
+void check_steps(const Options& options);
 
 }  // namespace weft::scaling
