@@ -196,7 +196,7 @@ void ChoosingHook::begin_chosen(Communicator& comm) {
   if (choice_->chosen == "none") {
     inner_ = all_reduce_hook();
   } else if (choice_->chosen == "bf16") {
-    inner_ = codec_hook(bf16_codec(), {.error_feedback = false});
+    inner_ = codec_hook(bf16_codec(), {.residual = KeptAs::nothing});
   } else {
     inner_ = power_sgd({.rank = options_.rank,
                         .start_step = std::max<std::int64_t>(0, options_.start_step - steps_),

@@ -34,12 +34,12 @@ std::vector<std::pair<std::int64_t, std::int64_t>> gaps_of(const Bucket& bucket,
 
 CodedHook::CodedHook(std::shared_ptr<const Codec> codec, CodecHookOptions options)
     : codec_(std::move(codec)), options_(options) {
-  if (options.error_feedback) feedback_.emplace(codec_, options.errors);
+  if (options.residual != KeptAs::nothing) feedback_.emplace(codec_, options.residual);
 }
 
 std::string CodedHook::name() const {
   std::string name = codec_->name();
-  if (feedback_) name += options_.errors == KeptAs::f32 ? " with errors in f32" : " with errors in 16 bits";
+  if (feedback_) name += options_.residual == KeptAs::f32 ? " with errors in f32" : " with errors in 16 bits";
   if (options_.start_step > 0) name += text(" from step ", options_.start_step);
   return name;
 }

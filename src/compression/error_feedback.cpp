@@ -9,6 +9,13 @@ namespace weft {
 
 using detail::BlockFormat;
 
+ErrorFeedback::ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept)
+    : codec_(std::move(codec)), kept_(kept) {
+  if (kept == KeptAs::nothing)
+    throw Error(ErrorKind::usage, text("error feedback of ", codec_->name(), " that keeps nothing"),
+                "use the codec itself, or keep 16 bits");
+}
+
 void ErrorFeedback::cover(std::int64_t elements) {
   elements = (elements + block - 1) / block * block;
   if (elements <= elements_) return;

@@ -55,7 +55,8 @@ std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start
   }
   const bool is_cast = kind == "fp16" || kind == "bf16";
   const auto start = static_cast<std::uint64_t>(is_cast ? 0 : start_step);
-  return codec_hook(codec_named(name), {.error_feedback = !is_cast, .start_step = start});
+  return codec_hook(codec_named(name),
+                    {.residual = is_cast ? KeptAs::nothing : KeptAs::sixteen_bits, .start_step = start});
 }
 
 }  // namespace weft

@@ -84,8 +84,8 @@ PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOption
   if (tensors_.empty()) expect_any(layout);
   for (int place = 0; place < 2; ++place) {
     bases_[place] = Buffer::on(device, DataType::f32, bases);
-    if (options.residual == ResidualKind::none) continue;
-    const bool stepped = options.residual == ResidualKind::sixteen_bits;
+    if (options.residual == KeptAs::nothing) continue;
+    const bool stepped = options.residual == KeptAs::sixteen_bits;
     // Bytes: no data type of ours is a 16-bit integer.
     const auto size = static_cast<std::int64_t>(stepped ? sizeof(std::int16_t) : sizeof(float));
     residuals_[place] = Buffer::on(device, DataType::u8, elements * size);
@@ -140,12 +140,12 @@ View PowerSgdTensors::basis_view(const Tensor& tensor, int place, std::int64_t c
 }
 
 View PowerSgdTensors::values_view(const Tensor& tensor, int place) {
-  const std::int64_t size = options_.residual == ResidualKind::floats ? sizeof(float) : sizeof(std::int16_t);
+  const std::int64_t size = options_.residual == KeptAs::f32 ? sizeof(float) : sizeof(std::int16_t);
   return residuals_[place].view().slice(tensor.residual_at * size, tensor.shape.elements() * size);
 }
 
 View PowerSgdTensors::scales_view(const Tensor& tensor, int place) {
-  if (options_.residual != ResidualKind::sixteen_bits) return {};
+  if (options_.residual != KeptAs::sixteen_bits) return {};
   return scales_[place].view().slice(tensor.scales_at, tensor.shape.rows * blocks_of(tensor.shape.columns));
 }
 
@@ -154,8 +154,8 @@ float* PowerSgdTensors::basis(const Tensor& tensor, int place) {
 }
 
 Residual PowerSgdTensors::residual(const Tensor& tensor, int place) {
-  if (options_.residual == ResidualKind::none) return {};
-  if (options_.residual == ResidualKind::floats) return {values_view(tensor, place).data()};
+  if (options_.residual == KeptAs::nothing) return {};
+  if (options_.residual == KeptAs::f32) return {values_view(tensor, place).data()};
   return {values_view(tensor, place).data(), static_cast<float*>(scales_view(tensor, place).data())};
 }
 
@@ -190,7 +190,7 @@ void PowerSgdTensors::write_basis(const Tensor& tensor, int place, const std::ve
 }
 
 std::vector<float> PowerSgdTensors::read_residual(const Tensor& tensor, int place) {
-  if (options_.residual == ResidualKind::none) return {};
+  if (options_.residual == KeptAs::nothing) return {};
   OnHost kept(values_view(tensor, place), scales_view(tensor, place), stream_);
   kept.fetch();
   // What is kept and nothing else: the product with nothing, of zeros and it.
@@ -202,7 +202,7 @@ std::vector<float> PowerSgdTensors::read_residual(const Tensor& tensor, int plac
 }
 
 void PowerSgdTensors::write_residual(const Tensor& tensor, int place, const std::vector<float>& values) {
-  if (options_.residual == ResidualKind::none) return;
+  if (options_.residual == KeptAs::nothing) return;
   std::vector<float> gradient = values;
   gradient.resize(static_cast<std::size_t>(tensor.shape.elements()));  // none was kept: nothing is
   OnHost kept(values_view(tensor, place), scales_view(tensor, place), stream_);

@@ -279,7 +279,7 @@ int run(std::uint64_t seed, int steps) {
   for (const auto& [form, form_name] :
        {std::pair(LowRankForm::two_sided, "two-sided"), std::pair(LowRankForm::alternating, "alternating")}) {
     for (const auto& [kind, kind_name] :
-         {std::pair(ResidualKind::sixteen_bits, "16 bits"), std::pair(ResidualKind::floats, "f32")})
+         {std::pair(KeptAs::sixteen_bits, "16 bits"), std::pair(KeptAs::f32, "f32")})
       report.judged(text("weft, ", form_name, ", ", kind_name),
                     weft_account(seed, steps, {.residual = kind, .form = form}),
                     form == LowRankForm::two_sided);

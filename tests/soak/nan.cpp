@@ -62,13 +62,12 @@ Plan draw_plan(std::uint64_t seed) {
   Draw draw(seed);
   Plan plan{.seed = seed, .ranks = 2 + draw.below(3), .micro_steps = 1 + draw.below(3)};
   plan.queued = draw.once_in(3);
-  plan.hook = {
-      .rank = 1 + draw.below(2),
-      .start_step = draw.below(5),
-      .warm_start = !draw.once_in(6),
-      .residual = draw.one_of({ResidualKind::sixteen_bits, ResidualKind::floats, ResidualKind::none}),
-      .form = draw.one_of({LowRankForm::two_sided, LowRankForm::alternating}),
-      .seed = seed};
+  plan.hook = {.rank = 1 + draw.below(2),
+               .start_step = draw.below(5),
+               .warm_start = !draw.once_in(6),
+               .residual = draw.one_of({KeptAs::sixteen_bits, KeptAs::f32, KeptAs::nothing}),
+               .form = draw.one_of({LowRankForm::two_sided, LowRankForm::alternating}),
+               .seed = seed};
   plan.options.means = draw.one_of({Means::everywhere, Means::sharded});
   if (!draw.once_in(5)) plan.options.bucket_bytes = draw.one_of<std::size_t>({1, 3000, 6000, 12000, 1 << 20});
   const int turns = 8 + draw.below(10);
@@ -82,7 +81,7 @@ Plan draw_plan(std::uint64_t seed) {
     turn.element = draw.below(static_cast<int>(layout.count(ParamId{turn.tensor})));
     turn.all_ranks = draw.once_in(2);
     turn.all_elements = draw.once_in(2);
-    turn.in_basis = plan.hook.residual == ResidualKind::none || draw.once_in(2);
+    turn.in_basis = plan.hook.residual == KeptAs::nothing || draw.once_in(2);
     plan.turns.push_back(turn);
   }
   plan.turns.push_back({.number = turns});

@@ -91,7 +91,8 @@ int main(int argc, char** argv) {
       std::printf("survivor %d %s %.3f %s\n", comm.rank(), named ? "named" : "MISSED", heard - killed,
                   error.what());
       std::fflush(stdout);
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // mpirun ends all with the first that ends
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(500));  // mpirun ends all with the first that ends
       if (killer.joinable()) killer.join();
       _exit(named ? exit_code(error.kind()) : 1);
     }

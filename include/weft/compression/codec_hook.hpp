@@ -34,8 +34,8 @@ namespace weft {
 
 /// The same on every rank.
 struct CodecHookOptions {
-  bool error_feedback = true;
-  KeptAs errors = KeptAs::sixteen_bits;
+  /// What codes lose is kept, and sent later: error feedback.
+  KeptAs residual = KeptAs::sixteen_bits;
   /// Steps before are all-reduced as they are; steps that count, from 0.
   std::uint64_t start_step = 0;
 };

@@ -21,22 +21,18 @@
 #include <memory>
 
 #include "weft/compression/codec.hpp"
+#include "weft/compression/kept_as.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft {
-
-enum class KeptAs : std::uint8_t {
-  sixteen_bits,  ///< integers behind an exact power of two for each block of 256: 4 bytes an element in all
-  f32,           ///< as they are: 8 bytes an element
-};
 
 class ErrorFeedback {
  public:
   /// Ranges begin at multiples of so many elements.
   static constexpr std::int64_t block = 256;
 
-  explicit ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept = KeptAs::sixteen_bits)
-      : codec_(std::move(codec)), kept_(kept) {}
+  /// @param kept 4 bytes an element in sixteen bits, 8 in f32, both times. @throws Error (usage) for nothing
+  explicit ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept = KeptAs::sixteen_bits);
 
   /// The flat space has so many elements, at least; errors that are there stay.
   void cover(std::int64_t elements);

@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/compression/kept_as.hpp"
 #include "weft/gradient/comm_hook.hpp"
 
 namespace weft {
@@ -40,14 +41,6 @@ enum class LowRankForm {
   alternating,  ///< L in one step and R in the next, with the other kept: one (Vogels et al., 2020)
 };
 
-/// In what a rank keeps what was not sent. Values beyond 2^64 are cut off there, so that no later sum
-/// overflows.
-enum class ResidualKind {
-  none,          ///< it is lost, and training with it
-  sixteen_bits,  ///< integers, and a power of two for every 256; within 2^-15 of the largest of them
-  floats,
-};
-
 struct PowerSgdOptions {
   int rank = 1;
   /// Steps that count until compression begins; before it means are exact. Early gradients change fast.
@@ -55,7 +48,7 @@ struct PowerSgdOptions {
   /// A matrix is compressed when that makes it smaller than by this factor; others travel as they are.
   double min_rate = 2;
   bool warm_start = true;  ///< else every step begins with new random bases, the same on all ranks
-  ResidualKind residual = ResidualKind::sixteen_bits;
+  KeptAs residual = KeptAs::sixteen_bits;  ///< of a matrix; vectors lose nothing
   LowRankForm form = LowRankForm::two_sided;
   std::uint64_t seed = 0;
   /// Names of parameters that travel as they are, whatever min_rate says.

@@ -45,7 +45,7 @@ std::shared_ptr<CommHook> begun_at(const std::string& winner, std::int64_t step)
   if (winner == "none") return all_reduce_hook();
   if (winner == "bf16")
     return codec_hook(bf16_codec(),
-                      {.error_feedback = false, .start_step = static_cast<std::uint64_t>(step)});
+                      {.residual = KeptAs::nothing, .start_step = static_cast<std::uint64_t>(step)});
   return power_sgd({.rank = options.rank, .start_step = std::max(step, options.start_step)});
 }
 

@@ -23,7 +23,7 @@ const ParamLayout layout(DataType::f32, {{"embedding", 5000}, {"weight", 3001}, 
 
 struct Trial {
   int ranks = 1;
-  CodecHookOptions options{.error_feedback = false};
+  CodecHookOptions options{.residual = KeptAs::nothing};
   bool is_sharded = false;
   std::size_t bucket_bytes = 16 << 10;
   std::size_t later_bucket_bytes = 0;  ///< from step 2 on
@@ -182,8 +182,8 @@ TEST_P(EveryCodecHook, GivesTheMeanOfCodesWhateverTheBuckets) {
 
 TEST_P(EveryCodecHook, RanksWithAPartEachHaveTheMeansThatAllWouldHave) {
   for (const int ranks : {1, 2, 4}) {
-    for (const bool error_feedback : {false, true}) {
-      const CodecHookOptions options{.error_feedback = error_feedback};
+    for (const KeptAs residual : {KeptAs::nothing, KeptAs::sixteen_bits}) {
+      const CodecHookOptions options{.residual = residual};
       const Outcome whole = run(GetParam(), {.ranks = ranks, .options = options}, 4, gradient);
       const Outcome parts =
           run(GetParam(), {.ranks = ranks, .options = options, .is_sharded = true}, 4, gradient);
@@ -249,7 +249,7 @@ std::vector<double> mean(const Vectors& all) {
 TEST_P(EveryCodecHook, TheMeanAndTheMeanErrorAreTheMeanThatCameIn) {
   for (const int ranks : {1, 2, 4}) {
     for (const KeptAs kept : {KeptAs::sixteen_bits, KeptAs::f32}) {
-      const Trial trial{.ranks = ranks, .options = {.errors = kept}, .is_sharded = kept == KeptAs::f32};
+      const Trial trial{.ranks = ranks, .options = {.residual = kept}, .is_sharded = kept == KeptAs::f32};
       Vectors before(1, std::vector<float>(static_cast<std::size_t>(layout.size())));
       for (int step = 0; step < 3; ++step) {
         Vectors gradients;
@@ -288,7 +288,7 @@ TEST_P(EveryCodecHook, EqualGradientsOnAllRanksAreThoseOfOne) {
 TEST_P(EveryCodecHook, AnotherOrderOfRanksChangesNoMoreThanRounding) {
   if (std::string(GetParam()).find("stochastic") != std::string::npos) return;
   const auto codec = codec_named(GetParam());
-  const Trial trial{.ranks = 4, .options = {.error_feedback = false}};
+  const Trial trial{.ranks = 4, .options = {.residual = KeptAs::nothing}};
   const Outcome one = run(GetParam(), trial, 1, gradient);
   const Outcome other =
       run(GetParam(), trial, 1, [](int step, int rank) { return gradient(step, 3 - rank); });

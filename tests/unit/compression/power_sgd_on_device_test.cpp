@@ -70,7 +70,7 @@ TEST_P(PowerSgdOnDevice, MeansHaveTheBitsOfTheHost) {
 
 TEST_P(PowerSgdOnDevice, EveryKindOfResidualAndBasesThatAreNewEveryStep) {
   const Training training{.layout = layout, .ranks = 2, .steps = 4, .options = {.bucket_bytes = 6000}};
-  for (const ResidualKind kind : {ResidualKind::none, ResidualKind::sixteen_bits, ResidualKind::floats}) {
+  for (const KeptAs kind : {KeptAs::nothing, KeptAs::sixteen_bits, KeptAs::f32}) {
     for (const bool warm : {false, true}) {
       SCOPED_TRACE(text("residual ", static_cast<int>(kind), ", warm ", warm));
       expect_the_same(training,
@@ -115,7 +115,7 @@ TEST_P(PowerSgdOnDevice, ADeadLayerComesAliveAgain) {
 }
 
 TEST_P(PowerSgdOnDevice, StateIsTheHostsAndTrainingGoesOnFromIt) {
-  for (const ResidualKind kind : {ResidualKind::none, ResidualKind::sixteen_bits, ResidualKind::floats}) {
+  for (const KeptAs kind : {KeptAs::nothing, KeptAs::sixteen_bits, KeptAs::f32}) {
     const PowerSgdOptions options{.rank = 2, .start_step = 1, .residual = kind, .form = GetParam()};
     const auto states_of = [&](Training training) {
       std::vector<PowerSgdState> states(2);
@@ -139,7 +139,7 @@ TEST_P(PowerSgdOnDevice, StateIsTheHostsAndTrainingGoesOnFromIt) {
       for (std::size_t i = 0; i < expected[rank].tensors.size(); ++i) {
         EXPECT_EQ(found[rank].tensors[i].basis, expected[rank].tensors[i].basis) << i;
         EXPECT_EQ(found[rank].tensors[i].residual, expected[rank].tensors[i].residual) << i;
-        EXPECT_EQ(found[rank].tensors[i].residual.empty(), kind == ResidualKind::none);
+        EXPECT_EQ(found[rank].tensors[i].residual.empty(), kind == KeptAs::nothing);
       }
     }
     // Taken over by other hooks on devices, it makes the rest of the training the host's.

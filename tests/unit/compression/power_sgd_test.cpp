@@ -194,7 +194,7 @@ TEST_P(InEveryForm, OfTheTrueRankMeansAreExact) {
 }
 
 TEST_P(InEveryForm, WhatWasNotSentIsInTheResiduals) {
-  for (const ResidualKind kind : {ResidualKind::floats, ResidualKind::sixteen_bits}) {
+  for (const KeptAs kind : {KeptAs::f32, KeptAs::sixteen_bits}) {
     Training training{.layout = layout, .ranks = 4, .steps = 20};
     std::vector<double> residual(static_cast<std::size_t>(layout.count(ParamId{odd})));
     std::mutex mutex;
@@ -216,7 +216,7 @@ TEST_P(InEveryForm, WhatWasNotSentIsInTheResiduals) {
         brought[i] += gradient[i];
       }
     }
-    EXPECT_LE(relative_error(sent, brought), kind == ResidualKind::floats ? 3e-6 : 3e-4);
+    EXPECT_LE(relative_error(sent, brought), kind == KeptAs::f32 ? 3e-6 : 3e-4);
   }
 }
 
@@ -348,7 +348,7 @@ TEST_P(InEveryForm, AStepWhoseSumsOverflowLeavesNoTrace) {
 
 // With means that are finite, so that the step counts; what is left of it must not make later sums overflow.
 TEST_P(InEveryForm, AStepOfHugeGradientsDoesNotSpoilLaterOnes) {
-  for (const ResidualKind kind : {ResidualKind::floats, ResidualKind::sixteen_bits}) {
+  for (const KeptAs kind : {KeptAs::f32, KeptAs::sixteen_bits}) {
     for (const float huge : {1e30F, 1e36F, 1e38F, 3e38F}) {
       Training training{.layout = layout, .ranks = 2, .steps = 14};
       training.gradient = [huge](const ParamLayout& of, int rank, int step, int parameter) {
@@ -432,8 +432,7 @@ TEST(PowerSgd, WithoutWarmStartEveryStepIsNewAndStillAddsUp) {
   training.gradient = [](const ParamLayout& of, int rank, int, int parameter) {
     return test::normal(of.count(ParamId{parameter}), rank, 0, parameter);
   };
-  const PowerSgdOptions options{
-      .rank = 1, .start_step = 0, .warm_start = false, .residual = ResidualKind::none};
+  const PowerSgdOptions options{.rank = 1, .start_step = 0, .warm_start = false, .residual = KeptAs::nothing};
   const auto means = training.run(with(options));
   EXPECT_NE(training.part(means[0], odd), training.part(means[1], odd)) << "other bases of the same gradient";
   EXPECT_EQ(difference(training.run(with(options)), means), "") << "and the same ones in every run";
