@@ -55,6 +55,8 @@ std::string summary(const std::vector<Connection>& connections) {
 }
 
 report::ScalingPage::Strategy strategy_of(const Run& run) {
+  std::vector<report::ScalingPage::LossPoint> curve;
+  for (const auto& [step, held_out] : run.curve) curve.push_back({step, held_out});
   return {.name = run.strategy,
           .step_seconds = run.median_seconds,
           .p99_seconds = run.p99_seconds,
@@ -71,7 +73,9 @@ report::ScalingPage::Strategy strategy_of(const Run& run) {
           .peak_bytes = static_cast<double>(run.peak_bytes_per_rank),
           .first_loss = run.first_loss,
           .last_loss = run.last_loss,
-          .samples = run.samples};
+          .samples = run.samples,
+          .compressed = is_coded(run.strategy),
+          .curve = std::move(curve)};
 }
 
 }  // namespace

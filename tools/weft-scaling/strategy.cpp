@@ -29,10 +29,13 @@ std::int64_t start_step(const Options& options) {
 
 }  // namespace
 
+bool is_coded(const std::string& strategy) {
+  return code_of(strategy).has_value();
+}
+
 std::string allowed_strategies() {
   return "nocomm, ddp, ddp+fp16, ddp+bf16, ddp+powersgd:RANK (and powersgd:RANK:alternating), ddp+CODEC "
-         "(fp8-e4m3, "
-         "fp8-e5m2, int8, top-k:F, random-k:F), auto";
+         "(fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), auto";
 }
 
 void check_strategy(const std::string& strategy) {
@@ -56,8 +59,7 @@ std::shared_ptr<CommHook> hook_of(const std::string& strategy, const Options& op
 
 std::int64_t first_counted(const Options& options) {
   const std::int64_t warm_up = std::min<std::int64_t>(3, options.steps / 4);
-  const bool late = std::ranges::any_of(
-      options.strategies, [](const std::string& strategy) { return code_of(strategy).has_value(); });
+  const bool late = std::ranges::any_of(options.strategies, is_coded);
   const std::int64_t begun = late ? std::min(start_step(options), options.steps / 4) : 0;
   return warm_up + (is_chosen(options) ? std::max(begun, AutoHook::steps_before) : begun);
 }

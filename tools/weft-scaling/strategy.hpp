@@ -13,6 +13,8 @@ namespace weft::scaling {
 std::string allowed_strategies();
 /// @throws Error (usage) saying what is allowed, and what is nearest
 void check_strategy(const std::string& strategy);
+/// Whether its gradients travel in a code.
+bool is_coded(const std::string& strategy);
 /// What reduces gradients; null: as the reducer does without. For a new reducer each.
 std::shared_ptr<CommHook> hook_of(const std::string& strategy, const Options& options);
 /// The first step that counts for times, of all strategies: before it memory is touched for the first time,

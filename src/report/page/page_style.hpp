@@ -11,12 +11,12 @@ inline constexpr std::string_view page_style = R"css(
 :root { color-scheme: light dark;
   --ground: #fff; --raised: #f4f6f8; --ink: #1a1f26; --soft: #56606c; --line: #d5dbe1;
   --compute: #a9c6e8; --overlapped: #2f6fb0; --exposed: #d9601a; --hatch: #8f3a07;
-  --forward: #cfdff2; --backward: #8fb4dd; --update: #b9bfe6; --wire: #2f8f83;
+  --forward: #cfdff2; --backward: #8fb4dd; --update: #b9bfe6; --wire: #2f8f83; --plum: #8a4fa3;
   --good: #0b6b50; --bad: #a8320a; }
 @media screen and (prefers-color-scheme: dark) { :root {
   --ground: #14181d; --raised: #1d232a; --ink: #e4e8ec; --soft: #9aa5b1; --line: #323b45;
   --compute: #35587d; --overlapped: #7fb5ec; --exposed: #f08a4b; --hatch: #a3481a;
-  --forward: #29415c; --backward: #3f6a96; --update: #4b4f86; --wire: #4fb8aa;
+  --forward: #29415c; --backward: #3f6a96; --update: #4b4f86; --wire: #4fb8aa; --plum: #c79be0;
   --good: #5fcfa8; --bad: #ff9d6e; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
@@ -62,6 +62,14 @@ ul.keys { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .15
 .bar ul.keys { margin-bottom: .1rem; }
 .key { display: inline-block; width: .8em; height: .8em; margin-right: .45em; }
 .bar { margin: 1.1rem 0; }
+.curve { stroke-width: 2; } .lead { stroke-width: 1.5; }
+.hue-0 { stroke: var(--overlapped); } .hue-1 { stroke: var(--exposed); } .hue-2 { stroke: var(--wire); }
+.hue-3 { stroke: var(--plum); } .hue-4 { stroke: var(--ink); }
+.dash-1 { stroke-dasharray: 7 4; } .dash-2 { stroke-dasharray: 2 2.5; } .dash-3 { stroke-dasharray: 10 3 2 3; }
+.curves { display: grid; grid-template-columns: minmax(0, 1fr) fit-content(45%); gap: 0 .35rem; margin: .8rem 0; }
+.curves h3 { grid-column: 1 / -1; margin: 1.1rem 0 .6rem; }
+.ends { font-size: 12px; line-height: 16px; min-width: 0; }
+.ends div { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .lanes { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0 .6rem; margin: .8rem 0; }
 .labels { padding-top: 2px; font-size: 11px; line-height: 16px; color: var(--soft); text-align: right; white-space: nowrap; }
 .labels .first { color: var(--ink); }

@@ -17,6 +17,8 @@ std::string efficiency_bars(const std::vector<ScalingPage::Strategy>& strategies
 std::string efficiency_lines(const std::vector<ScalingPage::Point>& points);
 /// How the steps of each strategy vary.
 std::string step_times(const std::vector<ScalingPage::Strategy>& strategies);
+/// The held-out loss over steps, and how far each strategy is from the first that sends whole gradients.
+std::string loss_curves(const std::vector<ScalingPage::Strategy>& strategies);
 /// The ratios and their intervals.
 std::string ratios(const Comparison& comparison);
 /// A lane for each rank and track.

@@ -146,6 +146,10 @@ std::string body(const ScalingPage& page) {
   result +=
       section("How steps vary", "How many steps took how long, as means over ranks; the line is the median.",
               step_times(page.strategies));
+  result += section("Held-out loss",
+                    "Of text that no rank trains on, after so many steps. Lower is better; lines lead to the "
+                    "strategies' labels.",
+                    loss_curves(page.strategies));
   if (page.comparison) {
     result += section(
         "Against the earlier run",

@@ -1,7 +1,7 @@
 #pragma once
 // One page that shows what a run of weft-scaling measured: the verdict in a sentence, the figures, where a
-// step goes, how communication overlaps, how it scales, how steps vary, and what changed since an earlier
-// run.
+// step goes, how communication overlaps, how it scales, how steps vary, what is learned, and what changed
+// since an earlier run.
 //
 // A self-contained HTML document: style and drawings are inline, there are no scripts and nothing is fetched
 // (its own policy forbids both). It follows the reader's light or dark, prints, and fits a telephone. Colours
@@ -16,6 +16,7 @@
 // What was not measured stays 0 or empty, and is then not shown: no timeline, no section about it.
 // WRONG: escaping names before they go in; the page escapes everything it is given.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,11 @@
 namespace weft::report {
 
 struct ScalingPage {
+  struct LossPoint {
+    std::int64_t step = 0;
+    double held_out = 0;
+  };
+
   struct Strategy {
     std::string name;
     double step_seconds = 0;  ///< median
@@ -44,7 +50,9 @@ struct ScalingPage {
     double peak_bytes = 0;            ///< held by a rank
     double first_loss = 0;
     double last_loss = 0;
-    std::vector<double> samples;  ///< seconds of each step that counts
+    std::vector<double> samples;        ///< seconds of each step that counts
+    bool compressed = false;            ///< gradients travel in a code, which loses something
+    std::vector<LossPoint> curve = {};  ///< by step; drawn where it has two points or more
   };
 
   /// Of one step. Times are seconds from its beginning.

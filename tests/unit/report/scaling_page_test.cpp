@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
 
+#include "report/page/curves.hpp"
 #include "report/page/markup.hpp"
 #include "report/page/scaling_charts.hpp"
 #include "weft/core/error.hpp"
@@ -43,7 +45,8 @@ ScalingPage measured() {
                              .peak_bytes = 183e6,
                              .first_loss = 5.611,
                              .last_loss = 3.104,
-                             .samples = std::vector<double>(20, 0.263)});
+                             .samples = std::vector<double>(20, 0.263),
+                             .curve = {{0, 5.611}, {20, 3.62}, {40, 3.104}}});
   return page;
 }
 
@@ -200,6 +203,126 @@ TEST(ScalingPage, AnOutlierIsCountedAndDoesNotPressTheOthersTogether) {
   const std::string html = plain(step_times(page.strategies));
   EXPECT_TRUE(has(html, "1 beyond, up to 5.00 s"));
   EXPECT_FALSE(has(html, ">1000 ms<"));
+}
+
+/// ddp and the same with a code that loses one per cent.
+std::vector<ScalingPage::Strategy> learned() {
+  std::vector<ScalingPage::Strategy> strategies{measured().strategies[1], measured().strategies[1]};
+  strategies[1].name = "ddp+powersgd:4";
+  strategies[1].compressed = true;
+  for (auto& [step, held_out] : strategies[1].curve)
+    if (step > 0) held_out *= 1.01;
+  return strategies;
+}
+
+TEST(LossCurves, EveryStrategyHasALineALabelAndItsFigures) {
+  const std::string html = plain(loss_curves({learned()[0]}));
+  EXPECT_EQ(count(html, "class=\"curve hue-0 dash-0\""), 2u);  // of three points
+  EXPECT_EQ(count(html, "class=\"lead "), 1u);
+  EXPECT_TRUE(has(html, ">ddp 3.104</div>")) << html;
+  EXPECT_TRUE(has(html, "<desc>ddp 3.104</desc>")) << html;
+  EXPECT_TRUE(has(html, "class=\"words\">20</th><td>3.6200</td>")) << html;
+  EXPECT_FALSE(has(html, "Difference to"));  // there is nothing it could differ from
+}
+
+TEST(LossCurves, WhatIsAboveAndBelowTheFirstWithoutCompressionIsDrawn) {
+  std::vector<ScalingPage::Strategy> strategies = learned();
+  const std::string html = plain(loss_curves(strategies));
+  EXPECT_EQ(count(html, "class=\"curve hue-1 dash-1\""), 4u);  // in both drawings
+  EXPECT_TRUE(has(html, "<title>Difference to ddp</title><desc>ddp+powersgd:4 +1.00 %</desc>")) << html;
+  EXPECT_TRUE(has(html, ">ddp+powersgd:4 +1.00 %</div>")) << html;
+  EXPECT_TRUE(has(html, "ddp+powersgd:4, against ddp</th>")) << html;
+  EXPECT_TRUE(has(html, "<td>5.6110</td><td>5.6110</td><td>0.00 %</td>")) << html;
+
+  // Neither who sends nothing nor who sends less is what others are held against.
+  std::swap(strategies[0], strategies[1]);
+  strategies.insert(strategies.begin(), strategies[1]);
+  strategies.front().name = "nocomm";
+  EXPECT_EQ(count(loss_curves(strategies), "<title>Difference to ddp</title>"), 1u);
+  strategies.pop_back();
+  EXPECT_FALSE(has(loss_curves(strategies), "Difference to"));
+}
+
+TEST(LossCurves, WhatHasNoTwoPointsIsNotDrawn) {
+  std::vector<ScalingPage::Strategy> strategies = learned();
+  strategies[0].curve.resize(1);
+  const std::string html = loss_curves(strategies);
+  EXPECT_TRUE(has(html, "ddp+powersgd:4 "));
+  EXPECT_FALSE(has(html, ">ddp</th>") || has(html, "Difference to")) << html;
+  strategies[1].curve.clear();
+  EXPECT_EQ(loss_curves(strategies), "");
+  EXPECT_EQ(loss_curves({}), "");
+  ScalingPage page = measured();
+  EXPECT_TRUE(has(to_html(page), "<h2>Held-out loss</h2>"));
+  page.strategies[1].curve.resize(1);
+  EXPECT_FALSE(has(to_html(page), "<h2>Held-out loss</h2>"));
+}
+
+TEST(LossCurves, ALossThatExplodesIsSaidAndDoesNotPressTheOthersTogether) {
+  std::vector<ScalingPage::Strategy> strategies = learned();
+  const std::string before = loss_curves({strategies[0]});
+  const auto line_of_ddp = [](const std::string& html) {
+    const auto end = html.find(" class=\"curve hue-0 dash-0\"");
+    const auto begin = html.rfind("<line", end);
+    return html.substr(begin, end - begin);
+  };
+  strategies[1].curve = {{0, 5.611}, {20, 1e30}, {40, std::nan("")}};
+  const std::string html = plain(loss_curves(strategies));
+  EXPECT_EQ(line_of_ddp(html), line_of_ddp(before));
+  EXPECT_TRUE(has(html, "<td>3.6200</td><td>1e+30</td><td>-</td>")) << html;
+  EXPECT_TRUE(has(html, ">ddp+powersgd:4 until step 0</div>")) << html;
+  EXPECT_TRUE(has(html, "Not drawn: 2 points of ddp+powersgd:4, no number or above 8.4;")) << html;
+  EXPECT_FALSE(has(html, "nan") || has(html, "inf")) << html;
+
+  for (auto& strategy : strategies)
+    for (auto& [step, held_out] : strategy.curve) held_out = std::nan("");
+  const std::string nothing = loss_curves(strategies);
+  EXPECT_FALSE(has(nothing, "<svg"));
+  EXPECT_TRUE(has(nothing, "3 points of ddp, 3 points of ddp+powersgd:4")) << nothing;
+  EXPECT_FALSE(has(nothing, "nan") || has(nothing, "above")) << nothing;
+}
+
+TEST(LossCurves, EqualCurvesDifferByNothing) {
+  std::vector<ScalingPage::Strategy> strategies = learned();
+  strategies[1].curve = strategies[0].curve;
+  EXPECT_TRUE(has(plain(loss_curves(strategies)), ">ddp+powersgd:4 0.00 %</div>"));
+  for (auto& strategy : strategies)
+    for (auto& [step, held_out] : strategy.curve) held_out = 2;
+  const std::string flat = loss_curves(strategies);
+  EXPECT_TRUE(has(flat, "class=\"curve hue-0 dash-0\""));
+  EXPECT_FALSE(has(flat, "nan") || has(flat, "inf")) << flat;
+}
+
+TEST(LossCurves, NamesAreEscaped) {
+  std::vector<ScalingPage::Strategy> strategies = learned();
+  for (auto& strategy : strategies) strategy.name = "<b>&\"'";
+  strategies[1].curve[2].held_out = HUGE_VAL;
+  const std::string html = loss_curves(strategies);
+  EXPECT_FALSE(has(html, "<b>"));
+  EXPECT_TRUE(has(html, "Not drawn: 1 point of &lt;b&gt;&amp;&quot;&#39;,")) << html;
+  EXPECT_TRUE(has(html, "<desc>&lt;b&gt;&amp;&quot;&#39; until step 20; ")) << html;
+}
+
+TEST(LossCurves, TwentyLooksDiffer) {
+  std::set<std::string> looks;
+  for (std::size_t i = 0; i < 20; ++i) looks.insert(look_of(i));
+  EXPECT_EQ(looks.size(), 20u);
+}
+
+TEST(LossCurves, LabelsNeverOverlapAndStayInside) {
+  EXPECT_EQ(apart({20, 60, 100}, 16, 230), (std::vector<double>{20, 60, 100}));
+  EXPECT_EQ(apart({50, 50, 50}, 16, 230), (std::vector<double>{50, 66, 82}));
+  EXPECT_EQ(apart({0, 228, 229, 230}, 16, 230), (std::vector<double>{8, 190, 206, 222}));
+  EXPECT_EQ(apart({}, 16, 230), std::vector<double>());
+  // As many as just fit, wherever they want to stand.
+  for (const double wanted : {-5.0, 0.0, 40.0, 80.0, 99.0}) {
+    const auto places = apart(std::vector<double>(5, wanted), 16, 80);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      EXPECT_NEAR(places[i], 8 + 16.0 * static_cast<double>(i), 1e-9) << wanted;
+  }
+  // More than the drawing's usual height has room for make it higher.
+  std::vector<ScalingPage::Strategy> many(30, learned()[0]);
+  EXPECT_TRUE(has(loss_curves(many), "height=\"506.0\"")) << loss_curves(many);
 }
 
 std::vector<ScalingPage::Span> back_to_back(int spans, double each, double gap) {
