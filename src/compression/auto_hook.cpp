@@ -58,8 +58,7 @@ class ChoosingHook final : public AutoHook {
   std::optional<BucketPlan> plan_;
   View gradients_;
   std::shared_ptr<detail::StepVerdict> verdict_ = std::make_shared<detail::StepVerdict>();
-  std::vector<LinkModel::Sample> link_;
-  StepProfile mine_;  // as far as this rank knows
+  detail::StepFigures mine_;
   std::optional<detail::ReadyTimes> ready_;
   Buffer bad_;      // counts of NaN and Inf, by bucket; of means in parts
   Buffer figures_;  // this rank's, and the largest of all ranks'
@@ -85,14 +84,14 @@ void ChoosingHook::planned(const BucketPlan& plan, View gradients, Communicator&
   gradients_ = gradients;
   if (inner_) return inner_->planned(plan, gradients, comm);
   if (verdict_->settle()) ++steps_;
-  if (link_.empty()) {
-    link_ = detail::measure_link(comm, plan.layout());  // after which all ranks code at the same time
-    mine_.coding = detail::measure_coding(plan.layout(), options_.rank);
+  if (mine_.link.empty()) {
+    mine_.link = detail::measure_link(comm, plan.layout());  // after which all ranks code at the same time
+    mine_.profile.coding = detail::measure_coding(plan.layout(), options_.rank);
   }
   phase_ = Phase::observing;
   ready_.emplace(plan.buckets().size());
   bad_ = comm.allocate(DataType::i64, 2 * std::ssize(plan.buckets()));
-  figures_ = comm.allocate(DataType::f64, 2 * detail::numbers_of(plan.buckets().size(), link_.size()));
+  figures_ = comm.allocate(DataType::f64, 2 * detail::numbers_of(plan.buckets().size(), mine_.link.size()));
   hashes_ = comm.allocate(DataType::i64, 1 + comm.size());
 }
 
@@ -106,16 +105,18 @@ void ChoosingHook::reduce(const Bucket& bucket, View gradient, Communicator& com
   if (!inner_) observe(bucket, comm, compute, wire);
   if (inner_) return inner_->reduce(bucket, gradient, comm, compute, wire);
   comm.all_reduce(gradient, ReduceOp::avg, wire);
+  ready_->arrived(number(bucket), wire);
   detail::judge(gradient, verdict_, wire);
   verdict_->submitted(wire);
 }
 
 void ChoosingHook::reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                                   const Stream& compute, const Stream& wire) {
-  mine_.sharded = true;
+  mine_.profile.sharded = true;
   if (!inner_) observe(bucket, comm, compute, wire);
   if (inner_) return inner_->reduce_scatter(bucket, gradient, mine, comm, compute, wire);
   comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
+  ready_->arrived(number(bucket), wire);
   const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number(bucket)), 2);
   detail::tell_bad(counts, mine, comm, verdict_, wire);
   verdict_->submitted(wire);
@@ -127,7 +128,7 @@ void ChoosingHook::observe(const Bucket& bucket, Communicator& comm, const Strea
   const std::size_t number = this->number(bucket);
   if (number == 0) begin_step(comm, wire);
   if (inner_) return;
-  ready_->note(number, compute, wire);
+  ready_->ready(number, compute, wire);
 }
 
 void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {
@@ -139,7 +140,7 @@ void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {
   }
   if (inner_) return;
   ready_->begin_step();
-  mine_.beside = !wire.is_inline();
+  mine_.profile.beside = !wire.is_inline();
   // Read when the step has ended, and posted again where that did not count.
   if (phase_ == Phase::agreeing) {
     const std::int64_t half = figures_.count() / 2;
@@ -154,9 +155,10 @@ void ChoosingHook::go_on(Communicator& comm) {
   switch (phase_) {
     case Phase::observing:
       if (!ready_->enough()) return;
-      mine_.ready_seconds = ready_->seconds();
-      mine_.step_seconds = ready_->step_seconds();
-      std::ranges::copy(detail::to_numbers(mine_, link_), figures_.as<double>().begin());
+      mine_.profile.ready_seconds = ready_->seconds();
+      mine_.profile.step_seconds = ready_->step_seconds();
+      mine_.took_seconds = ready_->took_seconds();
+      std::ranges::copy(detail::to_numbers(mine_), figures_.as<double>().begin());
       phase_ = Phase::agreeing;
       return;
     case Phase::agreeing:
@@ -172,8 +174,7 @@ void ChoosingHook::go_on(Communicator& comm) {
 
 void ChoosingHook::choose(Communicator& comm) {
   const auto numbers = figures_.as<const double>();
-  profile_ = detail::of_numbers(numbers.subspan(numbers.size() / 2), plan_->buckets().size(), link_);
-  profile_->sharded = mine_.sharded;
+  profile_ = detail::of_numbers(numbers.subspan(numbers.size() / 2), mine_, *plan_);
   if (seen_) seen_(comm.rank(), *profile_);
   made_ = choose_codecs(*plan_, *profile_, options_);
   hashes_.as<std::int64_t>().front() = static_cast<std::int64_t>(made_->hash());

@@ -41,6 +41,7 @@ void check(const BucketPlan& plan, const StepProfile& profile) {
   for (const double ready : profile.ready_seconds)
     refuse_unless(is_time(ready), "a bucket that is ready after ", ready, " s");
   refuse_unless(is_time(profile.step_seconds), "a step of ", profile.step_seconds, " s");
+  refuse_unless(profile.slowdown >= 1 && std::isfinite(profile.slowdown), "a slowdown of ", profile.slowdown);
   const auto& [latency, rate] = profile.link;
   refuse_unless(is_time(latency) && rate > 0 && std::isfinite(rate), "a link of ", latency, " s and ", rate,
                 " bytes/s");
@@ -82,6 +83,7 @@ std::string measured(const StepProfile& profile) {
       << 1e9 / profile.link.bytes_per_second << " ms/MB; coding takes " << profile.coding.bf16 * 1e9
       << " (bf16) or " << profile.coding.matrix * 1e9 << " (PowerSGD) ms for a million elements, "
       << (profile.beside ? "beside the backward pass" : "in the way of the backward pass");
+  if (profile.slowdown > 1) out << ", where all takes " << profile.slowdown << " times as long as alone";
   return std::move(out).str();
 }
 

@@ -1,6 +1,7 @@
 #include "compression/ready_times.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace weft::detail {
 namespace {
@@ -17,9 +18,14 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-void ReadyTimes::note(std::size_t bucket, Stream compute, Stream wire) {
-  compute.run([ready = ready_, bucket] { (*ready)[bucket] = Clock::now(); });
+void ReadyTimes::ready(std::size_t bucket, Stream compute, Stream wire) {
+  compute.run([times = times_, bucket] { (*times)[bucket].ready = Clock::now(); });
   wire.wait(compute.record());
+  wire.run([times = times_, bucket] { (*times)[bucket].begun = Clock::now(); });
+}
+
+void ReadyTimes::arrived(std::size_t bucket, Stream wire) {
+  wire.run([times = times_, bucket] { (*times)[bucket].arrived = Clock::now(); });
 }
 
 void ReadyTimes::end_step(bool counts) {
@@ -27,23 +33,28 @@ void ReadyTimes::end_step(bool counts) {
     before_.reset();
     return;
   }
-  const Clock::time_point first = ready_->front();
+  const Clock::time_point first = times_->front().ready;
   // The first step has none before it, and does not count: nothing is warm then.
   if (before_) {
     spans_.push_back(seconds_between(*before_, first));
-    std::vector<double>& all = seconds_.emplace_back();
-    for (const Clock::time_point ready : *ready_) all.push_back(std::max(0.0, seconds_between(first, ready)));
+    for (std::size_t bucket = 0; bucket < buckets_; ++bucket) {
+      const auto& [ready, begun, arrived] = (*times_)[bucket];
+      seconds_[bucket].push_back(std::max(0.0, seconds_between(first, ready)));
+      took_[bucket].push_back(seconds_between(begun, arrived));
+    }
   }
   before_ = first;
 }
 
 std::vector<double> ReadyTimes::seconds() const {
   std::vector<double> medians;
-  for (std::size_t bucket = 0; bucket < buckets_; ++bucket) {
-    std::vector<double> of_steps;
-    for (const auto& step : seconds_) of_steps.push_back(step[bucket]);
-    medians.push_back(median(std::move(of_steps)));
-  }
+  std::ranges::transform(seconds_, std::back_inserter(medians), median);
+  return medians;
+}
+
+std::vector<double> ReadyTimes::took_seconds() const {
+  std::vector<double> medians;
+  std::ranges::transform(took_, std::back_inserter(medians), median);
   return medians;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// When the buckets of the first steps were ready, and how far apart steps were, on this rank.
+// When the buckets of the first steps were ready, how long the wire had them, and how far apart steps were,
+// on this rank.
 //
 // The thread that submits calls all of it; what compute streams write is read when their step has ended.
 
@@ -17,11 +18,13 @@ class ReadyTimes {
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t counted = 4;
 
-  explicit ReadyTimes(std::size_t buckets) : buckets_(buckets) {}
+  explicit ReadyTimes(std::size_t buckets) : buckets_(buckets), seconds_(buckets), took_(buckets) {}
 
-  void begin_step() { ready_ = std::make_shared<std::vector<Clock::time_point>>(buckets_); }
+  void begin_step() { times_ = std::make_shared<std::vector<Times>>(buckets_); }
   /// After the work that finishes a bucket's gradients; the wire waits for it, so that it is there with them.
-  void note(std::size_t bucket, Stream compute, Stream wire);
+  void ready(std::size_t bucket, Stream compute, Stream wire);
+  /// After its means.
+  void arrived(std::size_t bucket, Stream wire);
   /// Everything submitted in the step has run.
   /// @param counts whether it is to be remembered
   void end_step(bool counts);
@@ -30,14 +33,23 @@ class ReadyTimes {
   bool enough() const { return spans_.size() >= counted; }
   /// By bucket, after the first one's; medians over steps.
   std::vector<double> seconds() const;
+  /// By bucket: from when the wire began with it; medians over steps.
+  std::vector<double> took_seconds() const;
   /// From one step to the next, where none that does not count was between them; the median.
   double step_seconds() const;
 
  private:
+  struct Times {
+    Clock::time_point ready;
+    Clock::time_point begun;
+    Clock::time_point arrived;
+  };
+
   std::size_t buckets_;
-  std::shared_ptr<std::vector<Clock::time_point>> ready_;  // of the step under way
-  std::optional<Clock::time_point> before_;                // when the step before had its first bucket
-  std::vector<std::vector<double>> seconds_;               // by step that counts
+  std::shared_ptr<std::vector<Times>> times_;  // of the step under way, by bucket
+  std::optional<Clock::time_point> before_;    // when the step before had its first bucket
+  std::vector<std::vector<double>> seconds_;   // by bucket, of steps that count
+  std::vector<std::vector<double>> took_;      // the same
   std::vector<double> spans_;
 };
 

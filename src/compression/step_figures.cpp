@@ -1,5 +1,9 @@
 #include "compression/step_figures.hpp"
 
+#include <algorithm>
+
+#include "compression/step_forecast.hpp"
+
 namespace weft::detail {
 namespace {
 
@@ -9,27 +13,38 @@ constexpr std::size_t single_numbers = 6;
 }  // namespace
 
 std::int64_t numbers_of(std::size_t buckets, std::size_t link_samples) {
-  return static_cast<std::int64_t>(single_numbers + buckets + link_samples);
+  return static_cast<std::int64_t>(single_numbers + 2 * buckets + link_samples);
 }
 
-std::vector<double> to_numbers(const StepProfile& mine, std::span<const LinkModel::Sample> link) {
-  const auto& [bf16, matrix, factor, copying] = mine.coding;
-  std::vector<double> numbers{mine.step_seconds, mine.beside ? 0.0 : 1.0, bf16, matrix, factor, copying};
-  numbers.insert(numbers.end(), mine.ready_seconds.begin(), mine.ready_seconds.end());
-  for (const auto& [bytes, seconds] : link) numbers.push_back(seconds);
+std::vector<double> to_numbers(const StepFigures& mine) {
+  const StepProfile& profile = mine.profile;
+  const auto& [bf16, matrix, factor, copying] = profile.coding;
+  std::vector<double> numbers{
+      profile.step_seconds, profile.beside ? 0.0 : 1.0, bf16, matrix, factor, copying};
+  numbers.insert(numbers.end(), profile.ready_seconds.begin(), profile.ready_seconds.end());
+  for (const double took : mine.took_seconds) numbers.push_back(-took);
+  for (const auto& [bytes, seconds] : mine.link) numbers.push_back(seconds);
   return numbers;
 }
 
-StepProfile of_numbers(std::span<const double> numbers, std::size_t buckets,
-                       std::vector<LinkModel::Sample> link) {
+StepProfile of_numbers(std::span<const double> numbers, const StepFigures& mine, const BucketPlan& plan) {
   StepProfile profile;
   profile.step_seconds = numbers[0];
   profile.beside = numbers[1] == 0;
   profile.coding = {numbers[2], numbers[3], numbers[4], numbers[5]};
+  profile.sharded = mine.profile.sharded;
+  const std::size_t buckets = plan.buckets().size();
   const auto ready = numbers.subspan(single_numbers, buckets);
   profile.ready_seconds.assign(ready.begin(), ready.end());
-  for (std::size_t i = 0; i < link.size(); ++i) link[i].seconds = numbers[single_numbers + buckets + i];
+  std::vector<LinkModel::Sample> link = mine.link;
+  for (std::size_t i = 0; i < link.size(); ++i) link[i].seconds = numbers[single_numbers + 2 * buckets + i];
   profile.link = LinkModel::fit(link);
+  // In the way of backward, buckets that have begun wait for a turn of the thread that computes: that says
+  // nothing of the wire.
+  if (!profile.beside) return profile;
+  double took = 0;
+  for (const double negative : numbers.subspan(single_numbers + buckets, buckets)) took -= negative;
+  profile.slowdown = std::max(1.0, took / StepForecast(plan, profile, 1).wire_seconds());
   return profile;
 }
 

@@ -8,11 +8,17 @@
 
 namespace weft::detail {
 
+/// Before ranks have agreed.
+struct StepFigures {
+  StepProfile profile;  ///< but for its link and its slowdown
+  /// By bucket. Ranks that are early wait for others in it: the shortest of all ranks' is the wire's.
+  std::vector<double> took_seconds;
+  std::vector<LinkModel::Sample> link;  ///< of all_reduces, of the same sizes on all ranks
+};
+
 std::int64_t numbers_of(std::size_t buckets, std::size_t link_samples);
-/// @param mine but for its link @param link of all_reduces, of the same sizes on all ranks
-std::vector<double> to_numbers(const StepProfile& mine, std::span<const LinkModel::Sample> link);
-/// With the link that is fitted to the samples; whether it is sharded is not among the numbers.
-StepProfile of_numbers(std::span<const double> numbers, std::size_t buckets,
-                       std::vector<LinkModel::Sample> link);
+std::vector<double> to_numbers(const StepFigures& mine);
+/// @param mine for what is the same on all ranks: sizes, and what is sharded
+StepProfile of_numbers(std::span<const double> numbers, const StepFigures& mine, const BucketPlan& plan);
 
 }  // namespace weft::detail

@@ -1,6 +1,7 @@
 #include "compression/step_forecast.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace weft::detail {
@@ -19,11 +20,16 @@ StepForecast::StepForecast(const BucketPlan& plan, const StepProfile& profile, i
   }
 }
 
-double StepForecast::exposed_as_it_is() const {
+std::vector<double> StepForecast::as_it_is() const {
   std::vector<double> all;
   for (const Lot& lot : lots_)
     all.push_back(profile_.link.seconds(profile_.sharded ? lot.bytes / 2 : lot.bytes));
-  return exposed(all, 1);
+  return all;
+}
+
+double StepForecast::wire_seconds() const {
+  const std::vector<double> all = as_it_is();
+  return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
 // An all_to_all, and where all need all means an all_gather: each moves half of what an all_reduce does.
@@ -65,7 +71,7 @@ double StepForecast::exposed(const std::vector<double>& durations, double slower
   for (std::size_t i = 0; i < durations.size(); ++i) {
     const double ready = profile_.beside ? profile_.ready_seconds[i] : 0;
     backward = std::max(backward, ready);
-    end = std::max(end, ready) + slower * durations[i];
+    end = std::max(end, ready) + slower * profile_.slowdown * durations[i];
   }
   return end - backward;
 }

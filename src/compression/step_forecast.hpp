@@ -16,7 +16,9 @@ class StepForecast {
  public:
   StepForecast(const BucketPlan& plan, const StepProfile& profile, int rank);
 
-  double exposed_as_it_is() const;
+  /// Of all buckets as they are, while nobody computes.
+  double wire_seconds() const;
+  double exposed_as_it_is() const { return exposed(as_it_is(), 1); }
   double exposed_in_bf16() const;
   /// PowerSGD of these, the others as they are beside their factors.
   double exposed_compressing(const std::set<ParamId>& tensors) const {
@@ -33,6 +35,7 @@ class StepForecast {
     double elements = 0;  ///< the same
   };
 
+  std::vector<double> as_it_is() const;
   double duration(const Lot& lot, const std::set<ParamId>& tensors) const;
   std::vector<double> durations(const std::set<ParamId>& tensors) const;
   /// @param slower by so much than the durations say

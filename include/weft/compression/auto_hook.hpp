@@ -13,7 +13,9 @@
 // travel so, with PowerSGD from `start_step` on. Rank 0 says what and why at log level info. A step with NaN
 // or Inf counts as if it had never been, as for any other hook.
 //
-// The wire is measured while no rank computes; a link that computation slows down is slower than predicted.
+// Wire and kernels are measured while no rank computes. Where a thread carries buckets, observed steps show
+// how much slower the wire is beside computation, and coding is taken to slow down alike; what both take from
+// computation on shared cores is in no prediction.
 // Choices are by measured times: two runs may choose otherwise, and then train otherwise in the last bits or
 // more. For runs that are to be repeated bit by bit take the hook that was chosen by its name (hook_named).
 //

@@ -49,6 +49,9 @@ struct StepProfile {
   double step_seconds = 0;            ///< from one step to the next
   LinkModel link;                     ///< of an all_reduce
   CodingSpeed coding;
+  /// How many times as long a bucket takes beside computation as it does alone. Coding is taken to suffer
+  /// alike.
+  double slowdown = 1;
   bool beside = true;    ///< buckets are coded and carried while backward goes on; else in its way
   bool sharded = false;  ///< ranks keep a part of the means each
 };
@@ -81,7 +84,7 @@ struct CodecChoice {
 
 /// The same for the same numbers, in whatever order the tensors of a bucket are.
 /// @throws Error (usage) for options as auto_hook() does; when times are negative or none, or not one for
-/// each bucket; for a link without a rate
+/// each bucket; for a link without a rate; a slowdown below 1
 CodecChoice choose_codecs(const BucketPlan& plan, const StepProfile& profile, const AutoOptions& options);
 
 }  // namespace weft

@@ -30,6 +30,7 @@ constexpr int chosen_at = AutoHook::steps_before;
 void force(const std::string& winner, StepProfile& profile) {
   profile.step_seconds = 1e-3;
   profile.beside = false;
+  profile.slowdown = 1;
   profile.coding = {1e-12, 1e-12, 1e-12, 1e-12};
   profile.link = {0, winner == "none" ? 1e15 : 1e6};
   if (winner == "bf16") profile.coding.matrix = profile.coding.factor = 1e-3;
@@ -177,8 +178,9 @@ TEST(ReadyTimes, SpansNoStepThatDoesNotCount) {
   const auto step = [&](bool counts) {
     times.begin_step();
     for (const std::size_t bucket : {0U, 1U}) {
-      times.note(bucket, compute, wire);
+      times.ready(bucket, compute, wire);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      times.arrived(bucket, wire);
     }
     times.end_step(counts);
   };
@@ -192,6 +194,7 @@ TEST(ReadyTimes, SpansNoStepThatDoesNotCount) {
   EXPECT_TRUE(times.enough());
   EXPECT_EQ(times.seconds().front(), 0);
   EXPECT_GE(times.seconds().back(), 1e-3);
+  EXPECT_GE(times.took_seconds().back(), 1e-3);
   EXPECT_GT(times.step_seconds(), times.seconds().back());
 }
 

@@ -94,6 +94,10 @@ TEST(CodecChoice, PredictsWhatBucketsTakeOneAfterTheOther) {
   for (const auto& [name, exposed, step] : beside.candidates)
     EXPECT_NEAR(step - exposed, profile.step_seconds - (2 * as_it_is - 0.02), 1e-12) << name;
 
+  profile.slowdown = 2;
+  EXPECT_NEAR(exposed(choose_codecs(plan, profile, {}), "bf16"), 4 * in_bf16 - 0.02, 1e-12);
+  profile.slowdown = 1;
+
   profile.sharded = true;
   const CodecChoice sharded = choose_codecs(plan, profile, {});
   const double half = 1e-3 + elements * 2 / 1e8;
@@ -197,6 +201,7 @@ TEST(CodecChoice, RefusesNumbersThatAreNone) {
   refused({"3 ready times for 4 buckets"}, [](auto& p, auto&) { p.ready_seconds.pop_back(); });
   refused({"ready after -1 s"}, [](auto& p, auto&) { p.ready_seconds[1] = -1; });
   refused({"a step of nan s"}, [](auto& p, auto&) { p.step_seconds = NAN; });
+  refused({"a slowdown of 0.5"}, [](auto& p, auto&) { p.slowdown = 0.5; });
   refused({"0 bytes/s"}, [](auto& p, auto&) { p.link.bytes_per_second = 0; });
   refused({"a link of inf s"}, [](auto& p, auto&) { p.link.latency_seconds = INFINITY; });
   refused({"coding that takes -1 s"}, [](auto& p, auto&) { p.coding.factor = -1; });
@@ -206,18 +211,28 @@ TEST(CodecChoice, RefusesNumbersThatAreNone) {
   refused({"step -1"}, [](auto&, auto& o) { o.start_step = -1; });
 }
 
-TEST(StepFigures, TravelAsNumbersOfWhichTheLargestAreTheSlowest) {
-  const std::vector<LinkModel::Sample> link{{64, 2e-5}, {4e6, 0.0402}};
-  StepProfile mine{{0, 1, 2}, 3, {}, {4, 5, 6, 7}};
-  mine.beside = false;
-  const auto numbers = detail::to_numbers(mine, link);
-  ASSERT_EQ(std::ssize(numbers), detail::numbers_of(3, 2));
-  const StepProfile back = detail::of_numbers(numbers, 3, {{64, 0}, {4e6, 0}});
-  EXPECT_EQ(back.ready_seconds, mine.ready_seconds);
-  EXPECT_EQ(back.step_seconds, 3);
-  EXPECT_FALSE(back.beside) << "one rank in whose way it is, is enough";
-  EXPECT_EQ(back.coding.factor, 6);
-  EXPECT_NEAR(back.link.bytes_per_second, 1e8, 1e6);
+TEST(StepFigures, TravelAsNumbersOfWhichTheLargestAreTheSlowestRanks) {
+  const BucketPlan plan = plan_of({specs[0], specs[1]});
+  detail::StepFigures one{{{0, 1}, 3, {}, {4, 5, 6, 7}}, {0.5, 0.1}, {{64, 2e-5}, {4e6, 0.0402}}};
+  detail::StepFigures other = one;
+  other.profile.ready_seconds = {0, 2};
+  other.took_seconds = {0.1, 0.6};
+  const auto agreed = [&] {
+    auto numbers = detail::to_numbers(one);
+    EXPECT_EQ(std::ssize(numbers), detail::numbers_of(2, 2));
+    const auto others = detail::to_numbers(other);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::max(numbers[i], others[i]);
+    return detail::of_numbers(numbers, one, plan);
+  };
+  const StepProfile beside = agreed();
+  EXPECT_EQ(beside.ready_seconds, (std::vector<double>{0, 2}));
+  EXPECT_EQ(beside.step_seconds, 3);
+  EXPECT_EQ(beside.coding.factor, 6);
+  EXPECT_NEAR(beside.link.bytes_per_second, 1e8, 1e6);
+  EXPECT_NEAR(beside.slowdown, 0.2 / (2 * 4 * 1024 * 1024 / 1e8), 0.05) << "of what nobody waited in";
+  other.profile.beside = false;
+  EXPECT_FALSE(agreed().beside) << "one rank in whose way it is, is enough";
+  EXPECT_EQ(agreed().slowdown, 1);
 }
 
 }  // namespace
