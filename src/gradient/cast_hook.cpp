@@ -15,6 +15,9 @@ class CastHook final : public CommHook {
   std::string name() const override { return text(inner_->name(), " of ", dtype_); }
 
   std::int64_t granularity() const override { return inner_->granularity(); }
+  std::optional<std::size_t> bucket_bytes(const Communicator& comm) const override {
+    return inner_->bucket_bytes(comm);
+  }
   bool settled() const override { return inner_->settled(); }
   void planned(const BucketPlan& plan, View, Communicator& comm) override {
     if (plan.end() > cast_.count()) cast_ = comm.allocate(dtype_, plan.end());

@@ -51,6 +51,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   detail::agree_on(comm_, layout_, described(options_, *hook_));
+  if (!options_.bucket_bytes) options_.bucket_bytes = hook_->bucket_bytes(comm_);
   is_planned_ = on_all_ranks(
       comm_, !options_.bucket_bytes && !wire_->is_inline() && comm_.size() > 1 && comm_.device().is_host());
   if (options_.fixed_parts > 0 && options_.uneven != Uneven::refuse)

@@ -32,7 +32,7 @@ struct AutoOptions {
   /// By what share a step must become shorter for a lossier code.
   double least_gain = 0.05;
   /// Steps that count until PowerSGD begins, where it is chosen; never before all have chosen.
-  std::int64_t start_step = 10;
+  std::int64_t start_step = 100;
 };
 
 /// Seconds for an element, on the slowest rank.

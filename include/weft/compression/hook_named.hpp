@@ -16,6 +16,6 @@ namespace weft {
 /// coarser codecs keep what they lost and send it later, as PowerSGD does.
 /// @param start_step of what is kept: steps that are reduced as they are, before
 /// @throws Error (usage) that lists the names and says which is nearest
-std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start_step = 10);
+std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start_step = 100);
 
 }  // namespace weft

@@ -43,8 +43,9 @@ enum class LowRankForm {
 
 struct PowerSgdOptions {
   int rank = 1;
-  /// Steps that count until compression begins; before it means are exact. Early gradients change fast.
-  std::int64_t start_step = 10;
+  /// Steps that count until compression begins; before it means are exact. Early gradients change fast: begun
+  /// at once, a transformer learns less for good (docs/compression.md).
+  std::int64_t start_step = 100;
   /// A matrix is compressed when that makes it smaller than by this factor; others travel as they are.
   double min_rate = 2;
   bool warm_start = true;  ///< else every step begins with new random bases, the same on all ranks

@@ -15,6 +15,7 @@
 //   };
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "weft/collectives/communicator.hpp"
@@ -32,6 +33,9 @@ class CommHook {
   /// a code by blocks then gives the same values whichever buckets there are. A parameter may lie in two
   /// buckets for it.
   virtual std::int64_t granularity() const { return 1; }
+  /// What buckets should have, where the options do not say: for a code whose buckets cost what a line
+  /// through bytes does not describe. None: planned from what is seen, as else. The same on all ranks.
+  virtual std::optional<std::size_t> bucket_bytes(const Communicator& /*comm*/) const { return std::nullopt; }
   /// The plan whose buckets come from now on: before the first step, and again when the reducer changes to
   /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire. Called on all
   /// ranks together, so that memory of `comm` may be allocated here.

@@ -38,7 +38,7 @@ struct ReducerOptions {
   /// ready and how long buckets take, all ranks change to the plan that exposes least (once, at a begin_step;
   /// see bucket_planner.hpp). Where the compute thread carries the wire itself, and on a device, nothing is
   /// planned: 1 MiB within a node, where a bucket that is reduced at once is still in the cache, 25 MiB
-  /// between nodes.
+  /// between nodes. A hook may know better (CommHook::bucket_bytes).
   std::optional<std::size_t> bucket_bytes{};
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   Means means = Means::everywhere;

@@ -199,11 +199,26 @@ struct PlanWatcher final : CommHook {
     comm.all_reduce(gradient, ReduceOp::avg, wire);
   }
   bool settled() const override { return steps >= late; }
+  std::optional<std::size_t> bucket_bytes(const Communicator&) const override { return size; }
+  std::optional<std::size_t> size{};
   int plans = 0;
   int late = 0;  ///< steps that are not like later ones
   int steps = 0;
   std::vector<Bucket> buckets;
 };
+
+TEST(GradientReducer, AHookMaySayHowLargeBucketsShouldBe) {
+  run_as_threads(2, [](Communicator comm) {
+    const auto watcher = std::make_shared<PlanWatcher>();
+    watcher->size = 2000;
+    const GradientReducer reducer(comm, layout, {.hook = watcher, .wire = Stream::queued()});
+    EXPECT_EQ(reducer.plan(), plan_buckets(layout, 2000));
+    const auto other = std::make_shared<PlanWatcher>();
+    other->size = 2000;
+    const GradientReducer told(comm, layout, {.bucket_bytes = 1, .hook = other, .wire = Stream::queued()});
+    EXPECT_EQ(told.plan(), plan_buckets(layout, 1)) << "but the options decide";
+  });
+}
 
 // A code that starts late: what buckets take before says nothing of later.
 TEST(GradientReducer, PlansFromStepsThatAreLikeLaterOnes) {
