@@ -60,6 +60,10 @@ void tell_bad(View counts, ConstView means, Communicator& comm, const std::share
   fill(counts, 0, stream);
   count_bad(counts, means, stream);
   comm.all_reduce(counts, ReduceOp::sum, stream);
+  judge_counts(counts, verdict, stream);
+}
+
+void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict, Stream stream) {
   run(
       stream,
       [counts, verdict] {

@@ -67,6 +67,8 @@ void multiply(const LowRankJobs& jobs, Stream stream);
 void judge(const LowRankJobs& jobs, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
 /// The same of what is not compressed, as it is.
 void judge(ConstView sums, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
+/// Of counts of NaN and infinite values.
+void judge_counts(ConstView counts, const std::shared_ptr<StepVerdict>& verdict, Stream stream);
 /// Of means, for sums of what is finite may not be; that are in parts, so that ranks would judge by different
 /// values: they tell each other.
 /// @param counts two i64 of this bucket's, which others reach
