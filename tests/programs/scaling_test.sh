@@ -54,7 +54,7 @@ check "codes" 0 "^ddp\+powersgd:2 +2 " "$launch" -n 2 "$scaling" "${small[@]}" -
 [ "$(grep -oE '"curve":\[\[0,' "$work/codes.json" | wc -l)" -eq 7 ] || fail "no curve of the loss for each strategy"
 refused "auto in too few steps" "--steps 9 with the strategy auto, which chooses after 7.*10 or more" "$scaling" --strategies auto --steps 9
 refused "auto as a code" "'ddp\+auto'; allowed are .*, auto" "$scaling" --strategies ddp+auto
-check "auto says what it chose" 0 "^(none|bf16|powersgd:4) for [0-9]+ of [0-9]+ tensors: bf16 " "$launch" -n 2 "$scaling" "${small[@]}" --steps 12 --strategies auto --json "$work/auto.json"
+check "auto says what it chose" 0 "^(none|bf16|powersgd:4) for [0-9]+ of [0-9]+ tensors: bf16 " "$launch" -n 2 "$scaling" --model gpt-tiny --text "$work/text.txt" --steps 12 --strategies auto --json "$work/auto.json"
 grep -qE '"choice":\{"codes":\{"[^"]+":"(none|bf16|powersgd:4)".*"predicted_exposed_seconds":\{"none":' "$work/auto.json" || fail "no choice in the figures"
 check "the bound of a step at a rate" 0 "^ddp: no step can be shorter than [0-9.]+ ms" "$launch" -n 2 "$scaling" "${small[@]}" --wire-rate 5
 check "a rate that is none" 42 "--wire-rate 0 is not a number above 0" "$scaling" --wire-rate 0
