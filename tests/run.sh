@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test: as users build it, under the address and undefined-behaviour
-# sanitizers, (core, threads, gradient) under the thread sanitizer, and built with nothing but a compiler.
+# sanitizers (the library, ranks as threads; asan-all also has programs and processes, and takes ten minutes more), under the
+# thread sanitizer, and built with nothing but a compiler.
 #   tests/run.sh [PRESET...]     default: dev asan tsan minimal
 set -euo pipefail
 cd "$(dirname "$0")/.."
