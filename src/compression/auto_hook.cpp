@@ -36,7 +36,7 @@ class ChoosingHook final : public AutoHook {
   // bf16 has no blocks, and PowerSGD takes a slower way with parameters that lie in two buckets.
   std::int64_t granularity() const override { return inner_ ? inner_->granularity() : 1; }
   bool settled() const override { return inner_ && inner_->settled(); }
-  void planned(const BucketPlan& plan, View gradients, Communicator& comm) override;
+  void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override;
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
               const Stream& wire) override;
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
@@ -56,7 +56,7 @@ class ChoosingHook final : public AutoHook {
   AutoOptions options_;
   detail::LookAtProfile seen_;
   std::optional<BucketPlan> plan_;
-  View gradients_;
+  GradientSpace gradients_;
   std::shared_ptr<detail::StepVerdict> verdict_ = std::make_shared<detail::StepVerdict>();
   detail::StepFigures mine_;
   std::optional<detail::ReadyTimes> ready_;
@@ -72,13 +72,14 @@ class ChoosingHook final : public AutoHook {
   std::shared_ptr<CommHook> inner_;
 };
 
-void ChoosingHook::planned(const BucketPlan& plan, View gradients, Communicator& comm) {
+void ChoosingHook::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
   if (gradients.dtype() != DataType::f32 || !gradients.device().is_host()) {
     throw Error(ErrorKind::usage,
                 text("auto of gradients of ", gradients.dtype(), " on ", gradients.device()),
                 "codes are for f32 in host memory: set ReducerOptions::reduce_dtype to f32, on the host");
   }
-  if (gradients_.data() != nullptr && gradients_.data() != gradients.data())
+  const void* before = gradients_.memory().data();
+  if (before != nullptr && before != gradients.memory().data())
     throw Error(ErrorKind::usage, "one auto hook for two reducers", "make a hook for each");
   plan_ = plan;
   gradients_ = gradients;

@@ -13,23 +13,6 @@ bool can_count(std::span<const float> values) {
   return block_kernel().largest(values.data(), static_cast<std::int64_t>(values.size())) <= largest_coded;
 }
 
-/// What of a bucket is no parameter's.
-std::vector<std::pair<std::int64_t, std::int64_t>> gaps_of(const Bucket& bucket, const ParamLayout& layout) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> gaps;
-  std::int64_t covered = bucket.begin;
-  const auto cover = [&](std::int64_t begin, std::int64_t end) {
-    if (begin > covered) gaps.emplace_back(covered - bucket.begin, begin - bucket.begin);
-    covered = std::max(covered, end);
-  };
-  for (int i = 0; i < layout.parameters(); ++i) {
-    const std::int64_t begin = layout.offset(ParamId{i});
-    const std::int64_t end = begin + layout.count(ParamId{i});
-    if (end > bucket.begin && begin < bucket.end) cover(begin, std::min(end, bucket.end));
-  }
-  cover(bucket.end, bucket.end);
-  return gaps;
-}
-
 }  // namespace
 
 CodedHook::CodedHook(std::shared_ptr<const Codec> codec, CodecHookOptions options)
@@ -48,7 +31,7 @@ std::int64_t CodedHook::granularity() const {
   return feedback_ ? std::lcm(codec_->block(), ErrorFeedback::block) : codec_->block();
 }
 
-void CodedHook::planned(const BucketPlan& plan, View gradients, Communicator& comm) {
+void CodedHook::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
   if (gradients.dtype() != DataType::f32 || !gradients.device().is_host()) {
     throw Error(
         ErrorKind::usage,

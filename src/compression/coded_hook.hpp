@@ -4,10 +4,9 @@
 
 #include <map>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "compression/step_verdict.hpp"
+#include "gradient/gaps.hpp"
 #include "weft/compression/codec_hook.hpp"
 
 namespace weft::detail {
@@ -18,7 +17,7 @@ class CodedHook : public CommHook {
 
   std::string name() const override;
   std::int64_t granularity() const override;
-  void planned(const BucketPlan& plan, View gradients, Communicator& comm) override;
+  void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override;
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
               const Stream& wire) final;
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
@@ -36,7 +35,7 @@ class CodedHook : public CommHook {
     View scratch;              ///< as many bytes as scratch_bytes() said
     Turn turn;                 ///< of this rank, at the bucket's begin
     int ranks = 1;
-    const std::vector<std::pair<std::int64_t, std::int64_t>>* gaps = nullptr;  ///< between parameters
+    const Gaps* gaps = nullptr;  ///< between parameters
   };
 
   virtual std::int64_t scratch_bytes(std::int64_t count, std::int64_t ranks) const = 0;
@@ -55,7 +54,7 @@ class CodedHook : public CommHook {
  private:
   struct Place {
     View scratch;
-    std::vector<std::pair<std::int64_t, std::int64_t>> gaps;  // [begin, end) within the bucket
+    Gaps gaps;
   };
 
   void submit(const Bucket& bucket, View gradient, std::optional<View> mine, Communicator& comm,

@@ -45,7 +45,7 @@ class PowerSgdHook final : public PowerSgd {
     return std::size_t{8} << 20;
   }
   bool settled() const override { return compresses_; }
-  void planned(const BucketPlan& plan, View gradients, Communicator& comm) override;
+  void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override;
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
               const Stream& wire) override;
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
@@ -60,13 +60,15 @@ class PowerSgdHook final : public PowerSgd {
   View bad(std::size_t number) { return bad_.view().slice(2 * static_cast<std::int64_t>(number), 2); }
   void exchange(std::size_t number, Communicator& comm, const Stream& wire);
   void exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire);
-  void take_results(std::size_t number, View mine, Stream wire);
+  void take_results(std::size_t number, std::int64_t mine_begin, std::int64_t mine_end, Stream wire);
   void expect_reducer(const char* call) const;
+  void expect_fitting_bases(const PowerSgdState& state) const;
+  bool is_two_sided(std::int64_t step) const;
 
   PowerSgdOptions options_;
   std::optional<ParamLayout> layout_;
   std::optional<Communicator> comm_;
-  View gradients_;
+  GradientSpace gradients_;
   std::unique_ptr<PowerSgdTensors> tensors_;
   std::unique_ptr<PowerSgdLots> lots_;
   Buffer bad_;  // counts of NaN and Inf by bucket, of sharded means before the first step that is compressed
@@ -83,8 +85,9 @@ class PowerSgdHook final : public PowerSgd {
   bool two_sided_ = true;     // and makes both factors
 };
 
-void PowerSgdHook::planned(const BucketPlan& plan, View gradients, Communicator& comm) {
-  if (gradients_.data() != nullptr && gradients_.data() != gradients.data())
+void PowerSgdHook::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
+  const void* before = gradients_.memory().data();
+  if (before != nullptr && before != gradients.memory().data())
     throw Error(ErrorKind::usage, "one PowerSGD hook for two reducers", "make a hook for each");
   if (tensors_) settle();
   layout_ = plan.layout();
@@ -115,15 +118,18 @@ void PowerSgdHook::begin_bucket(std::size_t number, Stream wire) {
   settle();
   drawn_ = {};
   wrote_ = compresses_ = steps_ >= options_.start_step;
-  // The alternating form begins with one step of two sides: its first bases are random, and what they miss
-  // would be in the residuals, which then turn the next bases away from the gradient's own directions.
-  two_sided_ =
-      options_.form == LowRankForm::two_sided || !options_.warm_start || steps_ == options_.start_step;
+  two_sided_ = is_two_sided(steps_);
   if (compresses_ && !options_.warm_start) {
     tensors_->draw_bases(place_, steps_, wire);
     drawn_ = wire.record();
     basis_ = Side::right;
   }
+}
+
+// The alternating form begins with one step of two sides: its first bases are random, and what they miss
+// would be in the residuals, which then turn the next bases away from the gradient's own directions.
+bool PowerSgdHook::is_two_sided(std::int64_t step) const {
+  return options_.form == LowRankForm::two_sided || !options_.warm_start || step <= options_.start_step;
 }
 
 void PowerSgdHook::reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream&,
@@ -132,7 +138,7 @@ void PowerSgdHook::reduce(const Bucket& bucket, View gradient, Communicator& com
   begin_bucket(number, wire);
   if (compresses_) {
     exchange(number, comm, wire);
-    take_results(number, gradient, wire);
+    take_results(number, bucket.begin, bucket.end, wire);
   } else {
     comm.all_reduce(gradient, ReduceOp::avg, wire);
     detail::judge(gradient, verdict_, wire);
@@ -146,7 +152,8 @@ void PowerSgdHook::reduce_scatter(const Bucket& bucket, View gradient, View mine
   begin_bucket(number, wire);
   if (compresses_) {
     exchange(number, comm, wire);
-    take_results(number, mine, wire);
+    const std::int64_t begin = bucket.begin + comm.rank() * mine.count();
+    take_results(number, begin, begin + mine.count(), wire);
   } else {
     comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
     detail::tell_bad(bad(number), mine, comm, verdict_, wire);
@@ -185,12 +192,10 @@ void PowerSgdHook::exchange_right(std::size_t number, View left, Communicator& c
   detail::judge(jobs, verdict_, wire);
 }
 
-/// @param mine the part of the bucket that is to hold means
-void PowerSgdHook::take_results(std::size_t number, View mine, Stream wire) {
+/// @param mine_begin of the part of the flat space that is to hold means
+void PowerSgdHook::take_results(std::size_t number, std::int64_t mine_begin, std::int64_t mine_end,
+                                Stream wire) {
   const PowerSgdLots::Lot& lot = (*lots_)[number];
-  const std::int64_t mine_begin =
-      (mine.bytes() - gradients_.bytes()) / static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t mine_end = mine_begin + mine.count();
   std::vector<LowRankJob> rebuilt;
   std::vector<LowRankJob> kept;
   std::vector<LowRankPart> parts;
@@ -217,7 +222,7 @@ void PowerSgdHook::take_results(std::size_t number, View mine, Stream wire) {
   detail::rebuild(std::make_shared<const std::vector<LowRankJob>>(std::move(rebuilt)), wire);
   detail::keep_residuals(std::make_shared<const std::vector<LowRankJob>>(std::move(kept)), wire);
   detail::expand(std::move(parts), wire);
-  detail::start_next(lots_->jobs(lot, rounds_[number]), wire);
+  if (options_.warm_start) detail::start_next(lots_->jobs(lot, rounds_[number]), wire);
   done_[number] = wire.record();
 }
 
@@ -225,6 +230,15 @@ void PowerSgdHook::expect_reducer(const char* call) const {
   if (!tensors_)
     throw Error(ErrorKind::usage, text(call, " of a PowerSGD hook that no reducer has"),
                 "make the GradientReducer first");
+}
+
+// A step of two sides starts from right bases.
+void PowerSgdHook::expect_fitting_bases(const PowerSgdState& state) const {
+  if (state.left_bases && is_two_sided(state.steps))
+    throw Error(
+        ErrorKind::usage,
+        text("a PowerSGD state with left bases, of step ", state.steps, ", where the next step makes both"),
+        "load what the alternating form saved into one with the same start_step");
 }
 
 std::int64_t PowerSgdHook::factor_elements(ParamId id) const {
@@ -251,6 +265,7 @@ void PowerSgdHook::load_state(const PowerSgdState& state) {
   std::optional<Error> refusal;
   try {
     detail::expect_of_this_model(state, *tensors_, *layout_);
+    expect_fitting_bases(state);
   } catch (const Error& error) {
     refusal = error;  // and the others hear of it where bases are compared
   }

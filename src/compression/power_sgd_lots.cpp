@@ -21,9 +21,9 @@ float* floats(const View& view, std::int64_t at) {
 
 }  // namespace
 
-PowerSgdLots::PowerSgdLots(const BucketPlan& plan, View gradients, PowerSgdTensors& tensors,
+PowerSgdLots::PowerSgdLots(const BucketPlan& plan, GradientSpace gradients, PowerSgdTensors& tensors,
                            Communicator& comm)
-    : gradients_(gradients), tensors_(tensors), lots_(plan.buckets().size()) {
+    : gradients_(std::move(gradients)), tensors_(tensors), lots_(plan.buckets().size()) {
   for (const Bucket& bucket : plan.buckets()) begins_.push_back(bucket.begin);
   share_out(plan);
   find_places(comm);
@@ -51,7 +51,8 @@ void PowerSgdLots::share_out(const BucketPlan& plan) {
           if (!gradients_.device().is_host())
             lot.sums_elements += scratch_elements(tensor->shape.rows, tensor->shape.columns, tensor->rank);
         } else {
-          lot.whole.push_back(layout.view(gradients_, id));
+          lot.whole.push_back(gradients_.slice(layout.offset(id), layout.count(id)));
+          lot.whole_begins.push_back(layout.offset(id));
           lot.whole_elements += layout.count(id);
         }
       }
@@ -90,18 +91,18 @@ void PowerSgdLots::find_places(Communicator& comm) {
     lot.mine = take(mine_, mine, either(lot));
     lot.sums = take(sums_, sums, lot.sums_elements);
   }
-  std::map<const void*, View> travelling;  // by where a whole gradient lies
+  std::map<std::int64_t, View> travelling;  // by where a whole gradient begins in the flat space
   for (Lot& lot : lots_) {
     std::int64_t at = 0;
-    for (const ConstView& gradient : lot.whole) {
-      travelling[gradient.data()] = lot.first.slice(at, gradient.count());
-      at += gradient.count();
+    for (std::size_t i = 0; i < lot.whole.size(); ++i) {
+      travelling[lot.whole_begins[i]] = lot.first.slice(at, lot.whole[i].count());
+      at += lot.whole[i].count();
     }
   }
   for (Lot& lot : lots_) {
     for (Piece& piece : lot.pieces) {
       if (piece.factor) continue;
-      const View all = travelling.at(floats(gradients_, piece.parameter));
+      const View all = travelling.at(piece.parameter);
       piece.travels = all.slice(piece.begin - piece.parameter, piece.end - piece.begin);
     }
   }
@@ -117,7 +118,8 @@ LowRankJob PowerSgdLots::job(const Factor& factor, const LowRankRound& round) co
   const std::int64_t given = factor.at[round.product == Side::left ? right : left];
   return {.product = round.product,
           .rank = tensor.rank,
-          .matrix = {tensor.shape.rows, tensor.shape.columns, floats(gradients_, tensor.offset),
+          .matrix = {tensor.shape.rows, tensor.shape.columns,
+                     floats(gradients_.slice(tensor.offset, tensor.shape.elements()), 0),
                      tensors_.residual(tensor, round.place), tensors_.residual(tensor, 1 - round.place)},
           .basis = round.basis.empty() ? tensors_.basis(tensor, round.place) : floats(round.basis, given),
           .mine = floats(round.mine, made),

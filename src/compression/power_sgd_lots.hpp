@@ -42,8 +42,9 @@ class PowerSgdLots {
   };
   struct Lot {
     std::vector<Factor> factors;
-    std::vector<ConstView> whole;  ///< gradients that travel as they are
-    std::vector<Piece> pieces;     ///< of the bucket
+    std::vector<ConstView> whole;            ///< gradients that travel as they are
+    std::vector<std::int64_t> whole_begins;  ///< of each, in the flat space
+    std::vector<Piece> pieces;               ///< of the bucket
     std::int64_t whole_elements = 0;
     std::int64_t factor_elements[2] = {0, 0};
     std::int64_t sums_elements = 0;
@@ -58,8 +59,8 @@ class PowerSgdLots {
     View factors_of_first(Side side) const { return first.slice(whole_elements, elements(side)); }
   };
 
-  /// @param gradients of the plan's flat space. Collective on a device, where memory of `comm` is
-  PowerSgdLots(const BucketPlan& plan, View gradients, PowerSgdTensors& tensors, Communicator& comm);
+  /// @param gradients where the plan's flat space lies. Collective on a device, where memory of `comm` is
+  PowerSgdLots(const BucketPlan& plan, GradientSpace gradients, PowerSgdTensors& tensors, Communicator& comm);
 
   /// Of the bucket that begins there.
   std::size_t number(const Bucket& bucket) const;
@@ -73,7 +74,7 @@ class PowerSgdLots {
   void share_out(const BucketPlan& plan);
   void find_places(Communicator& comm);
 
-  View gradients_;
+  GradientSpace gradients_;
   PowerSgdTensors& tensors_;
   std::vector<std::int64_t> begins_;
   std::vector<Lot> lots_;

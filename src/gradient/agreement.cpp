@@ -21,12 +21,16 @@ std::string broadcast(Communicator& comm, std::string words, int root) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A line for every parameter.
+/// A line for every parameter, which says where it lies if gaps were widened.
 std::vector<std::string> described(const ParamLayout& layout) {
+  const ParamLayout usual =
+      layout.with_starts({}, static_cast<std::int64_t>(Buffer::alignment / size_of(layout.dtype())));
   std::vector<std::string> lines;
   for (int i = 0; i < layout.parameters(); ++i) {
     const ParamId id{i};
     lines.push_back(text(layout.name(id), ", ", shape_text(layout.shape(id)), " of ", layout.dtype()));
+    if (layout.size() != usual.size())
+      lines.back() += text(" at ", layout.offset(id), " of ", layout.size(), " elements");
   }
   return lines;
 }

@@ -21,19 +21,18 @@ BadValueWatch::BadValueWatch(const ParamLayout& layout, Device device)
       mine_(words),
       fetch_(device) {}
 
-void BadValueWatch::begin_step(std::uint64_t step, const Stream& zero) {
-  step_ = step;
+void BadValueWatch::begin_step(const Stream& zero) {
   fill(counts_.view(), 0, zero);
 }
 
-void BadValueWatch::count(const Bucket& bucket, ConstView arena, const Stream& lane) {
-  const auto count_one = [this, arena, begin = bucket.begin, end = bucket.end](ParamId id,
-                                                                               const Stream& stream) {
+void BadValueWatch::count(const Bucket& bucket, const GradientSpace& gradients, const Stream& lane) {
+  const auto count_one = [this, gradients, begin = bucket.begin, end = bucket.end](ParamId id,
+                                                                                   const Stream& stream) {
     const std::int64_t first = std::max(begin, layout_.offset(id));
     const std::int64_t last = std::min(end, layout_.offset(id) + layout_.count(id));
     if (first >= last) return;
     count_bad(counts_.view().slice(2 * static_cast<std::int64_t>(index(id)), 2),
-              arena.slice(first, last - first), stream);
+              gradients.slice(first, last - first), stream);
   };
   if (!lane.device().is_host()) {
     for (const ParamId id : bucket.params) count_one(id, lane);
@@ -54,7 +53,8 @@ void BadValueWatch::summarize() {
   }
 }
 
-void BadValueWatch::tell(Communicator& comm, const std::vector<Event>& counted) {
+void BadValueWatch::tell(Communicator& comm, std::uint64_t step, const std::vector<Event>& counted) {
+  step_ = step;
   rank_ = comm.rank();
   all_.resize(words * static_cast<std::size_t>(comm.size()));
   for (const Event& event : counted) fetch_.wait(event);

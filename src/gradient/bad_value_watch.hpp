@@ -6,6 +6,7 @@
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bad_values.hpp"
 #include "weft/gradient/bucket_plan.hpp"
+#include "weft/gradient/gradient_space.hpp"
 
 namespace weft::detail {
 
@@ -14,11 +15,11 @@ class BadValueWatch {
   BadValueWatch(const ParamLayout& layout, Device device);
 
   /// @param zero stream that goes before what count() submits
-  void begin_step(std::uint64_t step, const Stream& zero);
-  /// What `arena` holds of a bucket when `lane` gets here.
-  void count(const Bucket& bucket, ConstView arena, const Stream& lane);
-  /// All is counted when `counted` are done. Collective; does not block.
-  void tell(Communicator& comm, const std::vector<Event>& counted);
+  void begin_step(const Stream& zero);
+  /// What there is of a bucket when `lane` gets here.
+  void count(const Bucket& bucket, const GradientSpace& gradients, const Stream& lane);
+  /// All of a step is counted when `counted` are done. Collective; does not block.
+  void tell(Communicator& comm, std::uint64_t step, const std::vector<Event>& counted);
   const Event& told() const { return told_.event(); }
   /// Of the last step that was told; waits for it. A rank's own are logged, once.
   const std::vector<BadValues>& found();

@@ -41,22 +41,24 @@ void BlockSquares::for_complete_blocks(Range range, Function function) {
   if (first < block) function(first, block);
 }
 
-void BlockSquares::sum(std::int64_t first, std::int64_t last, ConstView arena, const Stream& stream) {
-  const std::int64_t begin = first * block_;
+void BlockSquares::sum(std::int64_t first, std::int64_t last, ConstView values, std::int64_t begin,
+                       const Stream& stream) {
+  const std::int64_t end = std::min(last * block_, size_);
   square_sums(sums_.view().slice(first, last - first),
-              arena.slice(begin, std::min(last * block_, size_) - begin), block_, stream);
+              values.slice(first * block_ - begin, end - first * block_), block_, stream);
 }
 
 // Lanes of the host land in any order, which shows when they get there; a device has one, and its host does
 // not see it land.
-void BlockSquares::landed(Range range, ConstView arena, const Stream& lane) {
+void BlockSquares::landed(Range range, ConstView values, std::int64_t begin, const Stream& lane) {
+  const auto sum_on = [this, range, values, begin](const Stream& stream) {
+    for_complete_blocks(
+        range, [&](std::int64_t first, std::int64_t last) { sum(first, last, values, begin, stream); });
+  };
   if (lane.device().is_host()) {
-    Stream(lane).run([this, range, arena] {
-      for_complete_blocks(range,
-                          [&](std::int64_t first, std::int64_t last) { sum(first, last, arena, Stream()); });
-    });
+    Stream(lane).run([sum_on] { sum_on(Stream()); });
   } else {
-    for_complete_blocks(range, [&](std::int64_t first, std::int64_t last) { sum(first, last, arena, lane); });
+    sum_on(lane);
   }
 }
 

@@ -26,15 +26,16 @@ class BlockSquares {
 
   /// @param landing by bucket, what there will be means of on this rank. Between steps
   void adopt(const std::vector<Range>& landing);
-  /// The means of `range`, one of those, are in `arena` when `lane` gets here.
-  void landed(Range range, ConstView arena, const Stream& lane);
+  /// The means of `range`, one of those, are there when `lane` gets here.
+  /// @param values elements of the flat space from `begin` on: all of the blocks that lie in `range`
+  void landed(Range range, ConstView values, std::int64_t begin, const Stream& lane);
   /// f64, by block; zero where this rank has no means.
   ConstView sums() const { return sums_.view(); }
 
  private:
   template <class Function>
   void for_complete_blocks(Range range, Function function);
-  void sum(std::int64_t first, std::int64_t last, ConstView arena, const Stream& stream);
+  void sum(std::int64_t first, std::int64_t last, ConstView values, std::int64_t begin, const Stream& stream);
 
   std::int64_t size_;
   std::int64_t block_;

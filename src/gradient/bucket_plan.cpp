@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <utility>
 
 #include "core/fnv.hpp"
 
 namespace weft {
 
-BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
+namespace {
+
+BucketPlan fill_buckets(const ParamLayout& layout, std::size_t bucket_bytes,
+                        const std::vector<ParamId>& closes) {
   if (bucket_bytes == 0) throw Error(ErrorKind::usage, "bucket_bytes is 0", "give at least 1");
   std::vector<Bucket> buckets;
   Bucket bucket{layout.size(), layout.size(), {}};
@@ -15,12 +19,38 @@ BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
     const ParamId id{i};
     bucket.begin = layout.offset(id);
     bucket.params.push_back(id);
-    if (static_cast<std::size_t>(bucket.count()) * size_of(layout.dtype()) < bucket_bytes && i > 0) continue;
+    const bool is_full = static_cast<std::size_t>(bucket.count()) * size_of(layout.dtype()) >= bucket_bytes;
+    if (!is_full && i > 0 && std::ranges::find(closes, id) == closes.end()) continue;
     const std::int64_t begin = bucket.begin;
     buckets.push_back(std::move(bucket));
     bucket = {begin, begin, {}};
   }
   return {layout, std::move(buckets)};
+}
+
+}  // namespace
+
+BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
+  return fill_buckets(layout, bucket_bytes, {});
+}
+
+BucketPlan plan_whole_buckets(const ParamLayout& layout, std::size_t bucket_bytes, std::int64_t unit,
+                              const std::vector<ParamId>& closes) {
+  layout.with_starts(closes, unit);  // for what it refuses
+  std::vector<Bucket> buckets;
+  std::vector<ParamId> starts;
+  const BucketPlan filled_plan = fill_buckets(layout, bucket_bytes, closes);
+  for (const Bucket& filled : filled_plan.buckets()) {
+    buckets.push_back({0, 0, filled.params});
+    starts.push_back(filled.params.back());
+  }
+  const ParamLayout padded = layout.with_starts(starts, unit);
+  std::int64_t end = padded.size();
+  for (Bucket& bucket : buckets) {
+    bucket.begin = padded.offset(bucket.params.back());
+    bucket.end = std::exchange(end, bucket.begin);
+  }
+  return {padded, std::move(buckets)};
 }
 
 BucketPlan aligned(const BucketPlan& plan, std::int64_t unit, Tail tail) {

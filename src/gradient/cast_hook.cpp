@@ -19,9 +19,11 @@ class CastHook final : public CommHook {
     return inner_->bucket_bytes(comm);
   }
   bool settled() const override { return inner_->settled(); }
-  void planned(const BucketPlan& plan, View, Communicator& comm) override {
-    if (plan.end() > cast_.count()) cast_ = comm.allocate(dtype_, plan.end());
-    inner_->planned(plan, cast_.view().slice(0, plan.end()), comm);
+  void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
+    const std::int64_t count = gradients.memory().count();
+    if (count > memory_.count()) memory_ = comm.allocate(dtype_, count);
+    cast_ = gradients.over(memory_.view().slice(0, count));
+    inner_->planned(plan, cast_, comm);
   }
 
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
@@ -42,11 +44,12 @@ class CastHook final : public CommHook {
   }
 
  private:
-  View in_cast(const Bucket& bucket, std::int64_t count) { return cast_.view().slice(bucket.begin, count); }
+  View in_cast(const Bucket& bucket, std::int64_t count) { return cast_.slice(bucket.begin, count); }
 
   DataType dtype_;
   std::shared_ptr<CommHook> inner_;
-  Buffer cast_;  // of the layout
+  Buffer memory_;
+  GradientSpace cast_;  // over that
 };
 
 }  // namespace

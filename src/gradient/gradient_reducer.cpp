@@ -1,11 +1,9 @@
 #include "weft/gradient/gradient_reducer.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "gradient/agreement.hpp"
 #include "gradient/reducer_state.hpp"
-#include "weft/core/log.hpp"
 
 namespace weft {
 namespace {
@@ -34,7 +32,8 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
   const auto number = [](auto choice) { return static_cast<int>(choice); };
   return text("hook ", hook.name(), ", means ", number(options.means), ", unused ", number(options.unused),
               ", uneven ", number(options.uneven), ", fixed_parts ", options.fixed_parts,
-              ", count_bad_values ", options.count_bad_values, ", norm_block ", options.norm_block);
+              ", count_bad_values ", options.count_bad_values, ", norm_block ", options.norm_block, ", plan ",
+              options.plan ? "given" : "made", ", windows of ", options.window_bytes.value_or(0), " bytes");
 }
 
 }  // namespace
@@ -42,7 +41,7 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
 GradientReducer::State::State(Communicator comm, const ParamLayout& layout, ReducerOptions options)
     : comm_(std::move(comm)),
       options_(std::move(options)),
-      layout_(layout),
+      layout_(options_.plan ? options_.plan->layout() : layout),
       wire_(std::make_shared<detail::Wire>(comm_, options_.wire)),
       hook_(hook_of(options_, layout.dtype())),
       ready_(std::make_shared<detail::ReadyTracker>(layout_)),
@@ -50,10 +49,16 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
       used_(options_.unused, layout.parameters()) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
-  detail::agree_on(comm_, layout_, described(options_, *hook_));
+  detail::agree_on(comm_, layout, described(options_, *hook_));
+  if (options_.plan && options_.bucket_bytes)
+    throw Error(ErrorKind::usage, "bucket_bytes beside a plan", "the plan says how large buckets are");
+  if (options_.window_bytes) expect_windows_fit();
+  if (options_.means_on_host && !options_.window_bytes)
+    throw Error(ErrorKind::usage, "means_on_host without window_bytes",
+                "means that lie where gradients do stay there: set window_bytes");
   if (!options_.bucket_bytes) options_.bucket_bytes = hook_->bucket_bytes(comm_);
-  is_planned_ = on_all_ranks(
-      comm_, !options_.bucket_bytes && !wire_->is_inline() && comm_.size() > 1 && comm_.device().is_host());
+  is_planned_ = on_all_ranks(comm_, !options_.plan && !options_.bucket_bytes && !wire_->is_inline() &&
+                                        comm_.size() > 1 && comm_.device().is_host());
   if (options_.fixed_parts > 0 && options_.uneven != Uneven::refuse)
     throw Error(ErrorKind::usage, "fixed_parts with uneven batches",
                 "every rank has its share of every step");
@@ -65,10 +70,12 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
     bad_values_ = std::make_unique<detail::BadValueWatch>(layout_, comm_.device());
   if (options_.norm_block != 0)
     squares_ = std::make_unique<detail::BlockSquares>(layout_, comm_.device(), options_.norm_block);
-  BucketPlan first = first_plan();
+  BucketPlan first = first_plan(layout);
   wire_->serve(first.buckets().size());
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
-  arena_ = comm_.allocate(layout.dtype(), first.end());
+  if (options_.window_bytes) make_windows(first);
+  memory_ = comm_.allocate(layout_.dtype(), windows_ ? windows_->places().size() : first.end());
+  space_ = windows_ ? GradientSpace(memory_.view(), windows_->places().places(first)) : memory_.view();
   adopt(std::move(first));
   if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
 }
@@ -77,70 +84,31 @@ GradientReducer::State::~State() {
   wire_->close();
 }
 
-BucketPlan GradientReducer::State::first_plan() const {
-  if (is_planned_) return divisible(detail::probing_plan(layout_));
-  const std::size_t usual = std::size_t{comm_.topology().nodes() == 1 ? 1U : 25U} << 20;
-  return divisible(plan_buckets(layout_, options_.bucket_bytes.value_or(usual)));
+View GradientReducer::State::gradients() {
+  if (windows_)
+    throw Error(ErrorKind::usage, "gradients() where they lie in windows",
+                "backward writes to gradient(id, stream); what is left of a bucket is means(bucket)");
+  return memory_.view().slice(0, layout().size());
 }
 
-// Sharded, every rank's part of a bucket is whole cache lines, and whole blocks where squares are summed by
-// block. A tree of sums needs a part for every rank, which buckets of whole cache lines mostly have. What a
-// hook asks for holds in any case.
-BucketPlan GradientReducer::State::divisible(BucketPlan plan) const {
-  const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(plan.layout().dtype()));
-  std::int64_t unit = std::lcm(line, hook_->granularity());
-  if (options_.means == Means::sharded) {
-    const std::int64_t part = squares_ ? std::lcm(unit, options_.norm_block) : unit;
-    return aligned(plan, part * comm_.size());
-  }
-  if (parts_) unit = std::lcm<std::int64_t>(unit, comm_.size());
-  return unit == line ? plan : aligned(plan, unit, parts_ ? Tail::padded : Tail::partial);
-}
-
-detail::BlockSquares::Range GradientReducer::State::landing(const Bucket& bucket) const {
-  if (options_.means == Means::everywhere) return {bucket.begin, bucket.end};
-  const std::int64_t part = bucket.count() / comm_.size();
-  const std::int64_t begin = bucket.begin + part * comm_.rank();
-  return {begin, begin + part};
+View GradientReducer::State::gradient(ParamId id) {
+  if (windows_)
+    throw Error(ErrorKind::usage, "gradient(id) where gradients lie in windows",
+                "call gradient(id, stream), which lets the stream wait for the place");
+  return place(id);
 }
 
 View GradientReducer::State::means(const Bucket& bucket) {
+  if (windows_) {
+    const auto found = std::ranges::find(plan_->buckets(), bucket.begin, &Bucket::begin);
+    if (found == plan_->buckets().end())
+      throw Error(ErrorKind::usage,
+                  text("means of a bucket [", bucket.begin, ", ", bucket.end, ") of no plan"),
+                  "give one of plan().buckets()");
+    return windows_->store().part(static_cast<std::size_t>(found - plan_->buckets().begin()));
+  }
   const auto [begin, end] = landing(bucket);
-  return arena_.view().slice(begin, end - begin);
-}
-
-void GradientReducer::State::adopt(BucketPlan plan) {
-  detail::agree_on(comm_, plan);
-  plan_ = std::make_unique<BucketPlan>(std::move(plan));
-  hook_->planned(*plan_, arena_.view().slice(0, plan_->end()), comm_);
-  ready_->adopt(*plan_);
-  clock_.adopt(plan_->buckets().size());
-  reduced_.assign(plan_->buckets().size(), {});
-  if (!squares_) return;
-  std::vector<detail::BlockSquares::Range> all;
-  for (const Bucket& bucket : plan_->buckets()) all.push_back(landing(bucket));
-  squares_->adopt(all);
-}
-
-void GradientReducer::State::plan_from_what_was_seen() {
-  wire_->synchronize();
-  profile_ = observed_->agree(comm_, *plan_, clock_, wire_->lane(0));
-  const auto& [ready_seconds, link] = *profile_;
-  observed_.reset();
-  // Steps differ, and a bucket waits for the last of its gradients: none is so large that smaller ones would
-  // cost more than a fiftieth of its time.
-  constexpr double worth_a_latency = 50;
-  const double most_bytes = std::max(1.0, worth_a_latency * link.latency_seconds * link.bytes_per_second);
-  BucketPlan planned = divisible(
-      plan_buckets(layout(), ready_seconds, link, static_cast<std::size_t>(std::min(most_bytes, 1e15))));
-  log::info(text("rank ", comm_.rank(), ": buckets of ", link.latency_seconds * 1e6, " us and ",
-                 link.bytes_per_second * 1e-9, " GB/s; exposed ",
-                 forecast(*plan_, ready_seconds, link).exposed_seconds * 1e3, " ms in ",
-                 plan_->buckets().size(), " buckets, planned ",
-                 forecast(planned, ready_seconds, link).exposed_seconds * 1e3, " ms in ",
-                 planned.buckets().size()));
-  first_plan_ = std::move(plan_);
-  adopt(std::move(planned));
+  return memory_.view().slice(begin, end - begin);
 }
 
 const std::vector<BadValues>& GradientReducer::State::bad_values() {
@@ -152,6 +120,15 @@ const std::vector<BadValues>& GradientReducer::State::bad_values() {
 ConstView GradientReducer::State::squares() const {
   if (!squares_) throw Error(ErrorKind::usage, "squares are not summed", "set ReducerOptions::norm_block");
   return squares_->sums();
+}
+
+std::int64_t GradientReducer::State::held_bytes() const {
+  const std::int64_t parts = windows_ && !options_.means_on_host ? windows_->store().bytes() : 0;
+  return static_cast<std::int64_t>(memory_.size_bytes()) + parts;
+}
+
+std::int64_t GradientReducer::State::host_bytes() const {
+  return windows_ && options_.means_on_host ? windows_->store().bytes() : 0;
 }
 
 StepHistory GradientReducer::State::account() {
@@ -183,6 +160,9 @@ View GradientReducer::gradients() {
 View GradientReducer::gradient(ParamId id) {
   return state_->gradient(id);
 }
+View GradientReducer::gradient(ParamId id, Stream compute) {
+  return state_->gradient(id, std::move(compute));
+}
 View GradientReducer::means(const Bucket& bucket) {
   return state_->means(bucket);
 }
@@ -204,6 +184,9 @@ void GradientReducer::poll() {
 void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) {
   state_->finish_step(std::move(stream), consume);
 }
+void GradientReducer::on_reduced(ReducedListener listener) {
+  state_->on_reduced(std::move(listener));
+}
 void GradientReducer::join(Stream stream, const std::function<void()>& each) {
   state_->join(std::move(stream), each);
 }
@@ -218,6 +201,12 @@ ConstView GradientReducer::squares() const {
 }
 double GradientReducer::exposed_seconds() const {
   return state_->exposed_seconds();
+}
+std::int64_t GradientReducer::held_bytes() const {
+  return state_->held_bytes();
+}
+std::int64_t GradientReducer::host_bytes() const {
+  return state_->host_bytes();
 }
 StepHistory GradientReducer::account() {
   return state_->account();

@@ -1,5 +1,6 @@
 #include "weft/gradient/param_layout.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <unordered_map>
@@ -15,12 +16,20 @@ std::int64_t elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+std::int64_t line_of(DataType dtype) {
+  return static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
+}
+
+std::int64_t up_to(std::int64_t unit, std::int64_t elements) {
+  return (elements + unit - 1) / unit * unit;
+}
+
 }  // namespace
 
 ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
     : dtype_(dtype), specs_(std::move(parameters)) {
   if (specs_.empty()) throw Error(ErrorKind::usage, "a layout without parameters", "give at least one");
-  const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
+  const std::int64_t line = line_of(dtype);
   std::unordered_set<std::string> names;
   std::unordered_map<const void*, std::string> owners;
   for (ParamSpec& spec : specs_) {
@@ -39,18 +48,49 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
                   "register a shared parameter once, and mark it when all its gradients are summed");
     }
     offsets_.push_back(size_);
-    size_ += (spec.count + line - 1) / line * line;
+    size_ += up_to(line, spec.count);
   }
+}
+
+ParamLayout ParamLayout::with_starts(const std::vector<ParamId>& starts, std::int64_t unit) const {
+  const std::int64_t line = line_of(dtype_);
+  if (unit < 1 || unit % line != 0)
+    throw Error(ErrorKind::usage, text("parameters that start at multiples of ", unit, " elements"),
+                text("give a multiple of ", line, ", a cache line of ", dtype_));
+  std::vector<bool> is_start(specs_.size());
+  for (const ParamId id : starts) {
+    if (index(id) >= specs_.size())
+      throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", parameters(), " as a start"));
+    is_start[index(id)] = true;
+  }
+  ParamLayout moved = *this;
+  moved.size_ = 0;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    if (is_start[i]) moved.size_ = up_to(unit, moved.size_);
+    moved.offsets_[i] = moved.size_;
+    moved.size_ += up_to(line, specs_[i].count);
+  }
+  moved.size_ = up_to(unit, moved.size_);
+  return moved;
+}
+
+bool ParamLayout::has_parameters_of(const ParamLayout& other) const {
+  const auto is_same = [](const ParamSpec& a, const ParamSpec& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  return dtype_ == other.dtype_ && std::ranges::equal(specs_, other.specs_, is_same);
 }
 
 std::uint64_t ParamLayout::hash() const {
   detail::Fnv hash;
   hash.add(weft::name(dtype_));
-  for (const ParamSpec& spec : specs_) {
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const ParamSpec& spec = specs_[i];
     hash.add(spec.name).add(static_cast<std::int64_t>(spec.shape.size()));
     for (const std::int64_t dimension : spec.shape) hash.add(dimension);
+    hash.add(offsets_[i]);
   }
-  return hash.value();
+  return hash.add(size_).value();
 }
 
 }  // namespace weft

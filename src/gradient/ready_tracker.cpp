@@ -56,12 +56,17 @@ std::vector<ParamId> ReadyTracker::missing() const {
   return result;
 }
 
-std::string ReadyTracker::list(const std::vector<ParamId>& some, const ParamLayout& layout) {
+std::string ReadyTracker::names(const std::vector<ParamId>& some, const ParamLayout& layout) {
   constexpr std::size_t most = 5;
-  std::string names = text(some.size(), " of ", layout.parameters(), " parameters were never marked ready: ");
+  std::string names;
   for (std::size_t i = 0; i < std::min(some.size(), most); ++i)
     names += text(i == 0 ? "" : ", ", layout.name(some[i]));
   return some.size() > most ? names + ", ..." : names;
+}
+
+std::string ReadyTracker::list(const std::vector<ParamId>& some, const ParamLayout& layout) {
+  return text(some.size(), " of ", layout.parameters(),
+              " parameters were never marked ready: ", names(some, layout));
 }
 
 }  // namespace weft::detail

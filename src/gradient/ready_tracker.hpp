@@ -29,11 +29,15 @@ class ReadyTracker {
   bool all_marked() const { return marked_ == marked_in_.size(); }
   bool any_marked() const { return marked_ > 0; }
   bool is_closed(std::size_t bucket) const { return unmarked_[bucket] == 0; }
+  /// The first that has elements of it.
+  std::size_t bucket_of(ParamId id) const { return buckets_[first_bucket_[index(id)]]; }
   /// The streams that wrote into a bucket in this step.
   const std::vector<Stream>& producers(std::size_t bucket) const { return producers_[bucket]; }
 
   /// In the order of registration; any thread.
   std::vector<ParamId> missing() const;
+  /// "a, b, c", and "..." for those after the fifth
+  static std::string names(const std::vector<ParamId>& some, const ParamLayout& layout);
   /// "3 of 8 parameters were never marked ready: a, b, c"
   static std::string list(const std::vector<ParamId>& some, const ParamLayout& layout);
 

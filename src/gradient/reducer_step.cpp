@@ -23,9 +23,10 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
                 " is exchanged ", exchange == Exchange::now ? "now" : "later"),
            "exchange with the last one");
   }
+  const bool counts_from_here = bad_values_ && (windows_ ? fresh : exchange == Exchange::now);
+  if (counts_from_here) bad_values_->found();
   if (exchange == Exchange::now) {
     if (observed_ && observed_->enough()) plan_from_what_was_seen();
-    if (bad_values_) bad_values_->found();
     if (rest_) rest_->begin_step(comm_, has_batch);
     if (!has_batch && rest_->count() == 0) return false;
   }
@@ -35,12 +36,17 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   used_.begin_micro_step(fresh);
   next_bucket_ = 0;
   open_ = true;
-  if (exchange == Exchange::later) return true;
+  if (counts_from_here) bad_values_->begin_step(comm_.device().is_host() ? Stream() : wire_->lane(0));
+  if (windows_)
+    windows_->begin_micro_step(std::exchange(reduced_, std::vector<Event>(plan_->buckets().size())));
+  if (exchange == Exchange::later) {
+    times_ = clock_.aside();
+    return true;
+  }
   if (observed_ && hook_->settled()) observed_->begin_step();
   clock_.begin_step(ready_->step());
+  times_ = clock_.step();
   watch_for_slow_ranks();
-  if (bad_values_)
-    bad_values_->begin_step(ready_->step(), comm_.device().is_host() ? Stream() : wire_->lane(0));
   return true;
 }
 
@@ -54,8 +60,8 @@ void GradientReducer::State::watch_for_slow_ranks() {
 }
 
 void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
-  expect_known(id);
-  const View place = this->gradient(id);
+  expect_known(id, "mark_ready");
+  const View place = this->place(id);
   if (gradient.count() != place.count() || gradient.dtype() != place.dtype()) {
     refuse("mark_ready",
            text("the gradient of ", layout().name(id), " has ", gradient.count(), " ", gradient.dtype(),
@@ -63,6 +69,7 @@ void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const St
            "a parameter keeps its shape as long as the reducer");
   }
   expect_unmarked(id, stream);
+  if (windows_) admit(id, stream);
   if (accumulating()) {
     detail::add(place, gradient, stream);
   } else {
@@ -73,16 +80,20 @@ void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const St
 }
 
 void GradientReducer::State::mark_ready(ParamId id, const Stream& stream) {
-  expect_known(id);
+  expect_known(id, "mark_ready");
   expect_unmarked(id, stream);
+  if (windows_ && !windows_->was_asked(id)) {
+    refuse("mark_ready", text("nobody asked in this step where the gradient of ", layout().name(id), " goes"),
+           "write it to gradient(id, stream), or hand it to mark_ready");
+  }
   used_.is_used(id);
   mark(id, stream);
 }
 
-void GradientReducer::State::expect_known(ParamId id) const {
+void GradientReducer::State::expect_known(ParamId id, const char* call) const {
   if (!ready_->knows(id))
     throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", layout().parameters()), {},
-                {comm_.rank(), "mark_ready", 0});
+                {comm_.rank(), call, 0});
 }
 
 void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
@@ -105,15 +116,15 @@ void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
 }
 
 void GradientReducer::State::mark(ParamId id, const Stream& stream) {
-  if (parts_) parts_->fold(id, gradient(id), micro_steps_ - 1, stream);
+  if (parts_) parts_->fold(id, place(id), micro_steps_ - 1, stream);
   if (observed_ && exchange_ == Exchange::now) observed_->ready(id);
   ready_->mark(id, stream);
-  if (exchange_ == Exchange::now) launch_closed_buckets(stream);
+  if (exchange_ == Exchange::now || windows_) launch_closed_buckets(stream);
 }
 
 // What earlier micro-steps left stays; without any, it is what the step before left.
 void GradientReducer::State::mark_unused(ParamId id, const Stream& stream) {
-  if (!accumulating()) detail::fill(gradient(id), 0, stream);
+  if (!accumulating()) detail::fill(place(id), 0, stream);
   used_.is_unused(id);
   mark(id, stream);
 }
@@ -125,44 +136,58 @@ void GradientReducer::State::launch_closed_buckets(const Stream& stream) {
   while (next_bucket_ < buckets && ready_->is_closed(next_bucket_)) launch(next_bucket_++, stream);
   if (!wire_->is_inline()) return;
   const auto carried = Wire::Clock::now() - begin;
-  clock_.step()->carried += carried;
+  times_->carried(carried);
   wire_->lost(carried);
 }
 
 void GradientReducer::State::poll() {
-  if (!open_ || next_bucket_ == 0 || !wire_->is_inline()) return;
+  if (!open_ || (next_bucket_ == 0 && !windows_) || !wire_->is_inline()) return;
   const auto begin = Wire::Clock::now();
   wire_->poll();
   const auto carried = Wire::Clock::now() - begin;
-  clock_.step()->carried += carried;
+  times_->carried(carried);
   wire_->lost(carried);
 }
 
 void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
   Stream lane = wire_->lane(bucket);
   const bool on_host = stream.device().is_host();
-  const auto step = clock_.step();
+  const auto step = times_;
   if (on_host) Stream(stream).run([step, bucket] { step->buckets[bucket].ready = Wire::Clock::now(); });
   for (const Stream& producer : ready_->producers(bucket)) lane.wait(producer.record());
   reduce(bucket, stream, lane);
   if (on_host) lane.run([step, bucket] { step->buckets[bucket].ended = Wire::Clock::now(); });
   reduced_[bucket] = lane.record();
+  if (listener_ && exchange_ == Exchange::now) listener_(plan_->buckets()[bucket], reduced_[bucket]);
 }
 
 void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, const Stream& lane) {
   const Bucket& range = plan_->buckets()[bucket];
-  const View gradient = arena_.view().slice(range.begin, range.count());
-  const View mine = means(range);
-  if (bad_values_) bad_values_->count(range, arena_.view(), lane);
+  const View gradient = space_.slice(range.begin, range.count());
+  const auto [begin, end] = landing(range);
+  View mine = gradient.slice(begin - range.begin, end - begin);
+  if (windows_) windows_->clear_gaps(bucket, gradient, lane);
+  if (bad_values_) bad_values_->count(range, space_, lane);
   if (options_.means == Means::sharded) {
     hook_->reduce_scatter(range, gradient, mine, comm_, stream, lane);
   } else {
     hook_->reduce(range, gradient, comm_, stream, lane);
   }
+  if (windows_) {
+    windows_->store().take(bucket, mine, micro_steps_ > 1, lane);
+    mine = windows_->store().part(bucket);
+    if (exchange_ == Exchange::later) return;
+  }
   // Once, after the reduction: then N ranks with one part each and one rank with N parts round alike.
   if (micro_steps_ > 1) detail::divide(mine, micro_steps_, lane);
   if (rest_) rest_->correct(mine, comm_.size(), lane);
-  if (squares_) squares_->landed(landing(range), arena_.view(), lane);
+  if (!squares_) return;
+  // In an arena, a block may begin in another bucket.
+  if (windows_) {
+    squares_->landed({begin, end}, mine, begin, lane);
+  } else {
+    squares_->landed({begin, end}, memory_.view(), 0, lane);
+  }
 }
 
 void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& consume) {
@@ -173,9 +198,14 @@ void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& co
   open_ = false;
   if (exchange_ == Exchange::later) return;
   used_.tell(comm_);
-  if (bad_values_) bad_values_->tell(comm_, reduced_);
+  if (bad_values_) bad_values_->tell(comm_, ready_->step(), reduced_);
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
-    wait_for(stream, bucket, std::exchange(reduced_[bucket], {}));
+    // In windows, whoever writes to a place next waits for it, too.
+    Event reduced = windows_ ? reduced_[bucket] : std::exchange(reduced_[bucket], {});
+    wait_for(stream, std::move(reduced), [step = times_, bucket](auto begin, auto end) {
+      step->buckets[bucket].wait_begin = begin;
+      step->buckets[bucket].wait_end = end;
+    });
     if (consume) consume(plan_->buckets()[bucket]);
   }
   join_asides(stream);
@@ -210,9 +240,9 @@ void GradientReducer::State::settle_unmarked(const Stream& stream) {
   for (const ParamId id : missing) mark_unused(id, stream);
 }
 
-void GradientReducer::State::wait_for(Stream& stream, std::size_t bucket, Event reduced) {
+void GradientReducer::State::wait_for(Stream& stream, Event reduced, detail::Join::Waited waited) {
   if (stream.device().is_host()) {
-    stream.submit(std::make_unique<detail::Join>(std::move(reduced), wire_, clock_.step(), bucket));
+    stream.submit(std::make_unique<detail::Join>(std::move(reduced), wire_, std::move(waited)));
     return;
   }
   wire_->on_device().start(stream);

@@ -27,7 +27,7 @@ class Words {
   void add(const StepClock::Step& step) {
     words_.push_back(static_cast<double>(step.number));
     words_.push_back(seconds(step.begin));
-    words_.push_back(std::chrono::duration<double>(step.carried).count());
+    words_.push_back(static_cast<double>(step.carried_nanoseconds.load()) * 1e-9);
     for (std::size_t i = 0; i < buckets_; ++i) {
       const StepClock::Bucket& bucket = step.buckets[i];
       for (const auto at : {bucket.ready, bucket.ended, bucket.wait_begin, bucket.wait_end})
@@ -63,8 +63,14 @@ void StepClock::begin_step(std::uint64_t number) {
   ++fresh_;
   place->number = number;
   place->begin = Clock::now();
-  place->carried = {};
+  place->carried_nanoseconds = 0;
   place->buckets.assign(buckets_, {});
+}
+
+std::shared_ptr<StepClock::Step> StepClock::aside() const {
+  auto step = std::make_shared<Step>();
+  step->buckets.resize(buckets_);
+  return step;
 }
 
 std::optional<StepClock::Clock::duration> StepClock::median_step() const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -28,14 +29,21 @@ class StepClock {
   struct Step {
     std::uint64_t number = 0;
     Clock::time_point begin;
-    Clock::duration carried{};
+    std::atomic<std::int64_t> carried_nanoseconds{0};
     std::vector<Bucket> buckets;
+
+    /// The compute stream's thread carried the wire, or waited for a place to write to.
+    void carried(Clock::duration duration) {
+      carried_nanoseconds += std::chrono::nanoseconds(duration).count();
+    }
   };
 
   /// Steps of other buckets are forgotten.
   void adopt(std::size_t buckets);
   /// A step whose gradients are exchanged.
   void begin_step(std::uint64_t number);
+  /// For a step that is not to be accounted for.
+  std::shared_ptr<Step> aside() const;
   const std::shared_ptr<Step>& step() const { return steps_[begun_ % steps_.size()]; }
   /// The last `count` steps, oldest first. @param count at most kept()
   const Step& before(std::size_t count) const {

@@ -11,7 +11,7 @@ class TreeHook final : public CommHook {
  public:
   std::string name() const override { return "fixed tree"; }
 
-  void planned(const BucketPlan& plan, View, Communicator& comm) override {
+  void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
     if (!std::has_single_bit(static_cast<unsigned>(comm.size()))) {
       throw Error(ErrorKind::usage, text("a fixed tree of sums over ", comm.size(), " ranks"),
                   "use a number of ranks that is a power of two");
@@ -22,7 +22,9 @@ class TreeHook final : public CommHook {
                   text("a bucket of ", bucket.count(), " elements for ", comm.size(), " ranks"),
                   "plan buckets of whole elements for every rank, with aligned()");
     }
-    if (plan.end() > pieces_.count()) pieces_ = comm.allocate(plan.layout().dtype(), plan.end());
+    const std::int64_t count = gradients.memory().count();
+    if (count > memory_.count()) memory_ = comm.allocate(gradients.dtype(), count);
+    pieces_ = gradients.over(memory_.view().slice(0, count));
   }
 
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
@@ -37,7 +39,7 @@ class TreeHook final : public CommHook {
                       const Stream& wire) override {
     const std::int64_t ranks = comm.size();
     if (ranks == 1) return;
-    const View pieces = pieces_.view().slice(bucket.begin, gradient.count());
+    const View pieces = pieces_.slice(bucket.begin, gradient.count());
     comm.all_to_all(gradient, pieces, wire);
     const auto piece = [&](std::int64_t rank) { return pieces.slice(rank * mine.count(), mine.count()); };
     for (std::int64_t step = 1; step < ranks; step *= 2) {
@@ -49,7 +51,8 @@ class TreeHook final : public CommHook {
   }
 
  private:
-  Buffer pieces_;  // of the layout; what every rank brings of this rank's part of a bucket
+  Buffer memory_;
+  GradientSpace pieces_;  // over that; what every rank brings of this rank's part of a bucket
 };
 
 }  // namespace

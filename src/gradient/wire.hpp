@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -62,16 +63,17 @@ class Wire {
 /// Waits for a bucket on a compute stream of the host and accounts for the time that took.
 class Join final : public Task {
  public:
-  Join(Event reduced, std::shared_ptr<Wire> wire, std::shared_ptr<StepClock::Step> step, std::size_t bucket)
-      : reduced_(std::move(reduced)), wire_(std::move(wire)), step_(std::move(step)), bucket_(bucket) {}
+  using Waited = std::function<void(Wire::Clock::time_point begin, Wire::Clock::time_point end)>;
+
+  Join(Event reduced, std::shared_ptr<Wire> wire, Waited waited)
+      : reduced_(std::move(reduced)), wire_(std::move(wire)), waited_(std::move(waited)) {}
   bool advance() override {
     if (!begin_) begin_ = Wire::Clock::now();
     wire_->poll();  // all of it: another rank may wait for this one's part of a later bucket
     if (!reduced_.done()) return false;
     const auto end = Wire::Clock::now();
     wire_->lost(end - *begin_);
-    step_->buckets[bucket_].wait_begin = *begin_;
-    step_->buckets[bucket_].wait_end = end;
+    waited_(*begin_, end);
     if (const auto error = reduced_.error()) std::rethrow_exception(error);
     return true;
   }
@@ -80,8 +82,7 @@ class Join final : public Task {
  private:
   Event reduced_;
   std::shared_ptr<Wire> wire_;
-  std::shared_ptr<StepClock::Step> step_;
-  std::size_t bucket_;
+  Waited waited_;
   std::optional<Wire::Clock::time_point> begin_;
 };
 

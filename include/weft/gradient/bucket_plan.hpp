@@ -53,6 +53,16 @@ class BucketPlan {
 /// of its own. @throws Error (usage) when bucket_bytes is 0
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
 
+/// Buckets of whole parameters that ranks can divide evenly, over a layout with the gaps that takes: filled
+/// as above, and closed, too, where a group of parameters begins, so that no bucket has gradients of two
+/// groups. The plan's layout() is not `layout`: it has the same parameters, and every bucket begins and ends
+/// at a multiple of `unit` elements of it.
+/// @param unit whole cache lines for every rank: ranks times what a rank's part is to be a multiple of
+/// @param closes the first parameter of every group; the first of all may be left out
+/// @throws Error (usage) when bucket_bytes is 0, or as ParamLayout::with_starts()
+BucketPlan plan_whole_buckets(const ParamLayout& layout, std::size_t bucket_bytes, std::int64_t unit,
+                              const std::vector<ParamId>& closes = {});
+
 /// What the last elements of the flat space are, where it is no multiple of a unit.
 enum class Tail {
   padded,   ///< the first bucket ends beyond the layout, in padding

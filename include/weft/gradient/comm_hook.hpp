@@ -20,6 +20,7 @@
 
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bucket_plan.hpp"
+#include "weft/gradient/gradient_space.hpp"
 
 namespace weft {
 
@@ -39,9 +40,10 @@ class CommHook {
   /// The plan whose buckets come from now on: before the first step, and again when the reducer changes to
   /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire. Called on all
   /// ranks together, so that memory of `comm` may be allocated here.
-  /// @param gradients what the buckets are parts of, `plan.end()` elements, as long as the plan. When a
-  /// bucket leaves, the gradients of its `params` are complete, also where they reach into later buckets
-  virtual void planned(const BucketPlan& /*plan*/, View /*gradients*/, Communicator& /*comm*/) {}
+  /// @param gradients where buckets and their parameters lie, as long as the plan. When a bucket leaves, the
+  /// gradients of its `params` are complete, also where they reach into later buckets; in windows they do
+  /// not, and from the end of its work on the wire others lie there
+  virtual void planned(const BucketPlan& /*plan*/, GradientSpace /*gradients*/, Communicator& /*comm*/) {}
   /// Whether the last step's buckets went as those of later steps will, so that buckets may be planned from
   /// what they took. A code that starts late says so. The same on all ranks.
   virtual bool settled() const { return true; }

@@ -19,6 +19,9 @@
 // true, backward adds to what is there instead of overwriting it; the last micro-step exchanges the sum and
 // divides by their number.
 //
+// In windows (ReducerOptions::window_bytes) there is no arena: every gradient is written to
+// gradient(id, compute), asked for in the step, and nothing accumulates there.
+//
 // Better, for an optimizer that takes its step in pieces: finish_step(compute, [&](const Bucket& bucket) {
 //   compute.run([&] { optimizer.update(bucket.begin, bucket.end); }); });
 //
@@ -41,6 +44,9 @@ namespace weft {
 /// Submits work on one reduced bucket to the stream that finish_step was given. Not called for
 /// Exchange::later.
 using BucketConsumer = std::function<void(const Bucket&)>;
+/// Is told of a bucket of an exchanged step when the host has handed it to the wire. `reduced` is done when
+/// means(bucket) are there.
+using ReducedListener = std::function<void(const Bucket&, const Event& reduced)>;
 
 class GradientReducer {
  public:
@@ -55,16 +61,22 @@ class GradientReducer {
   const BucketPlan& plan() const;
   /// What the plan was made from, once it was.
   const std::optional<BackwardProfile>& profile() const;
-  /// The arena, of the layout.
+  /// The arena, of the layout. @throws Error (usage) where gradients lie in windows; the next one, too
   View gradients();
   View gradient(ParamId id);
+  /// Where work of `compute` may write the gradient in this step, until it is marked ready. In windows,
+  /// `compute` waits for whoever had the place; an inline stream of the host does so in the call. @throws
+  /// Error (usage), in windows, outside a step and after mark_ready; on all ranks when the place is still
+  /// that of gradients which were not marked, naming them
+  View gradient(ParamId id, Stream compute);
   /// The part of a bucket of plan() that holds means on this rank after a step. Sharded, all ranks' parts are
   /// equally long and follow each other, and the last of the first bucket may end beyond the layout.
   View means(const Bucket& bucket);
 
   /// @throws Error (usage) when the step before was not finished, naming parameters that were not marked
   void begin_step(Exchange exchange = Exchange::now);
-  /// Whether this micro-step adds to gradients of earlier ones. Not with fixed_parts: the reducer adds.
+  /// Whether this micro-step adds to gradients of earlier ones. Not with fixed_parts and in windows: the
+  /// reducer adds.
   bool accumulating() const;
   /// The gradient is complete once `stream` gets here. @throws Error (usage) outside a step, or when marked
   /// before
@@ -83,6 +95,10 @@ class GradientReducer {
   /// it, in plan order: an optimizer then works on the first buckets while the last are under way, and a rank
   /// that is early waits only for what it needs next.
   void finish_step(Stream stream, const BucketConsumer& consume);
+  /// For work that need not wait for finish_step, on streams of its own. Called in mark_ready and
+  /// finish_step, in plan order. Set between steps; null: nobody listens. ShardedOptimizer does where state
+  /// is offloaded.
+  void on_reduced(ReducedListener listener);
   /// For a rank that has no more batches: takes part in the others' steps, with gradients of zero, until no
   /// rank has any. `each` is called after each of these steps, when `stream` has the means: an optimizer that
   /// takes the same step keeps parameters equal. Collective at the end: every rank calls it. Blocks.
@@ -101,6 +117,10 @@ class GradientReducer {
   /// Seconds that compute streams have waited for communication so far: waiting in finish_step, and on an
   /// inline wire the communication carried out within mark_ready. Of a device, what it has passed so far.
   double exposed_seconds() const;
+  /// Bytes of gradients and windows on this rank; what hooks keep is not counted.
+  std::int64_t held_bytes() const;
+  /// Bytes of pinned host memory: of the means, with means_on_host.
+  std::int64_t host_bytes() const;
   /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127. Of
   /// compute streams of the host. Collective, between steps; blocks.
   StepHistory account();

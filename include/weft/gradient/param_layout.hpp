@@ -6,6 +6,8 @@
 // lines; the gaps between them are never marked, always zero. A value: compare, copy, hash. All tensors of a
 // layout have one data type.
 //
+// Ranks that keep a part each want buckets that divide evenly: with_starts() widens gaps for that.
+//
 //   ParamLayout layout(DataType::f32, {{"embedding", 256 * 384}, {"head.weight", 384 * 256}});
 //   float* head = gradients + layout.offset(ParamId{1});
 
@@ -67,7 +69,14 @@ class ParamLayout {
   /// The part of `buffer` (of this layout) that is one parameter's.
   View view(const View& buffer, ParamId id) const { return buffer.slice(offset(id), count(id)); }
 
-  /// Equal for equal layouts, on every rank and run.
+  /// The same parameters with larger gaps: each of `starts` begins at a multiple of `unit` elements, and the
+  /// size is one, so that what lies between two starts can be divided evenly. @throws Error (usage) unless
+  /// `unit` is whole cache lines, or when one of `starts` is no parameter
+  ParamLayout with_starts(const std::vector<ParamId>& starts, std::int64_t unit) const;
+  /// Whether names, shapes and data type are the same, wherever they lie.
+  bool has_parameters_of(const ParamLayout& other) const;
+
+  /// Equal for equal layouts, on every rank and run; offsets count.
   std::uint64_t hash() const;
 
  private:

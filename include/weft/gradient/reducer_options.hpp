@@ -40,6 +40,19 @@ struct ReducerOptions {
   /// planned: 1 MiB within a node, where a bucket that is reduced at once is still in the cache, 25 MiB
   /// between nodes. A hook may know better (CommHook::bucket_bytes).
   std::optional<std::size_t> bucket_bytes{};
+  /// The buckets, as they are: nothing is planned. Of the reducer's parameters, over any layout of them,
+  /// which the reducer then has. With Means::sharded every bucket is whole cache lines, and whole blocks of
+  /// the hook and of norm_block, for each rank (plan_whole_buckets). Not beside bucket_bytes.
+  std::optional<BucketPlan> plan{};
+  /// Gradients lie in windows: so many bytes for all buckets that are under way, in turn, instead of all
+  /// gradients; at least what the largest bucket takes. A gradient is written to gradient(id, stream), which
+  /// waits until whoever had the place has left it; this rank's part of the mean goes to a store of its own,
+  /// means(bucket). For Means::sharded and a `plan` of whole parameters; gradients come in its order, as far
+  /// as buckets share a place. Every micro-step is exchanged, and the store adds them up. Not beside
+  /// fixed_parts, unused parameters or uneven batches.
+  std::optional<std::size_t> window_bytes{};
+  /// In windows on a device: the store of means lies in pinned host memory, which kernels reach over the bus.
+  bool means_on_host = false;
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   Means means = Means::everywhere;
   /// Default: comm.progress_stream(), or a lane for every bucket where that stream is an inline one.

@@ -1,7 +1,6 @@
 #include "compression/cuda/low_rank_kernels.hpp"
 
-#include <mutex>
-
+#include "core/cuda/replaceable.hpp"
 #include "weft/core/error.hpp"
 #if WEFT_HAS_CUDA
 #include "compression/cuda/low_rank_driver.hpp"
@@ -9,16 +8,6 @@
 
 namespace weft::detail::cuda {
 namespace {
-
-struct InForce {
-  std::mutex mutex;
-  std::shared_ptr<LowRankKernels> kernels;
-};
-
-InForce& in_force() {
-  static InForce one;
-  return one;
-}
 
 std::shared_ptr<LowRankKernels> make_default() {
 #if WEFT_HAS_CUDA
@@ -29,19 +18,19 @@ std::shared_ptr<LowRankKernels> make_default() {
 #endif
 }
 
+Replaceable<LowRankKernels>& one() {
+  static Replaceable<LowRankKernels> kernels(make_default);
+  return kernels;
+}
+
 }  // namespace
 
 std::shared_ptr<LowRankKernels> low_rank_kernels() {
-  InForce& one = in_force();
-  const std::lock_guard lock(one.mutex);
-  if (!one.kernels) one.kernels = make_default();
-  return one.kernels;
+  return one().in_force();
 }
 
 void replace_low_rank_kernels(std::shared_ptr<LowRankKernels> others) {
-  InForce& one = in_force();
-  const std::lock_guard lock(one.mutex);
-  one.kernels = std::move(others);
+  one().replace(std::move(others));
 }
 
 }  // namespace weft::detail::cuda

@@ -1,7 +1,6 @@
 #include "core/cuda/runtime.hpp"
 
-#include <mutex>
-
+#include "core/cuda/replaceable.hpp"
 #include "weft/core/error.hpp"
 #if WEFT_HAS_CUDA
 #include "core/cuda/driver.hpp"
@@ -9,17 +8,6 @@
 
 namespace weft::detail::cuda {
 namespace {
-
-// A driver is there once per process; so is what stands for it.
-struct InForce {
-  std::mutex mutex;
-  std::shared_ptr<Runtime> runtime;
-};
-
-InForce& in_force() {
-  static InForce one;
-  return one;
-}
 
 std::shared_ptr<Runtime> make_default() {
 #if WEFT_HAS_CUDA
@@ -30,19 +18,19 @@ std::shared_ptr<Runtime> make_default() {
 #endif
 }
 
+Replaceable<Runtime>& one() {
+  static Replaceable<Runtime> runtime(make_default);
+  return runtime;
+}
+
 }  // namespace
 
 std::shared_ptr<Runtime> runtime() {
-  InForce& one = in_force();
-  const std::lock_guard lock(one.mutex);
-  if (!one.runtime) one.runtime = make_default();
-  return one.runtime;
+  return one().in_force();
 }
 
 void replace_runtime(std::shared_ptr<Runtime> other) {
-  InForce& one = in_force();
-  const std::lock_guard lock(one.mutex);
-  one.runtime = std::move(other);
+  one().replace(std::move(other));
 }
 
 }  // namespace weft::detail::cuda

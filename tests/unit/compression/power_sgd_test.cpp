@@ -409,7 +409,7 @@ TEST_P(InEveryForm, TrainingGoesOnFromAState) {
     Loading(std::shared_ptr<PowerSgd> hook, const PowerSgdState& state)
         : inner(std::move(hook)), from(state) {}
     std::string name() const override { return inner->name(); }
-    void planned(const BucketPlan& plan, View gradients, Communicator& comm) override {
+    void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
       inner->planned(plan, gradients, comm);
       inner->load_state(from);
     }
@@ -523,6 +523,26 @@ TEST(PowerSgd, AStateThatOneRankRefusesLeavesAllAsTheyWere) {
     }
   };
   EXPECT_EQ(difference(training.run(hook), without), "");
+}
+
+TEST(PowerSgd, RefusesBasesThatItsFormCannotStartFrom) {
+  Training training{.layout = layout, .ranks = 1, .steps = 3};
+  PowerSgdState left;
+  training.after = [&](int, int, CommHook& hook, Communicator&) {
+    left = static_cast<PowerSgd&>(hook).state();
+  };
+  training.run(with({.rank = 2, .start_step = 1, .form = LowRankForm::alternating}));
+  ASSERT_TRUE(left.left_bases);
+  run_as_threads(1, [&](Communicator comm) {
+    for (const PowerSgdOptions& options :
+         {PowerSgdOptions{.rank = 2, .start_step = 1},
+          PowerSgdOptions{.rank = 2, .start_step = 3, .form = LowRankForm::alternating}}) {
+      const auto hook = power_sgd(options);
+      const GradientReducer reducer(comm, layout, {.hook = hook});
+      test::expect_error(ErrorKind::usage, {"left bases", "step 3", "start_step"},
+                         [&] { hook->load_state(left); });
+    }
+  });
 }
 
 TEST(PowerSgd, RefusesStatesOfDifferentRuns) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <sstream>
 
@@ -97,6 +98,55 @@ TEST(BucketPlan, AlignedPlansCoverTheSameElementsInWholeUnits) {
   test::expect_error(ErrorKind::usage, {"aligned to 0 elements"}, [&] {
     aligned(plan_buckets(ParamLayout(DataType::f32, {{"a", 1}}), 1), 0);
   });
+}
+
+// Every parameter is in one bucket, whole; no bucket has parameters of two groups; each is filled as far as
+// that allows and no further; and all bounds are multiples of the unit.
+TEST(BucketPlan, WholeBucketsDivideEvenlyAndKeepToTheirGroups) {
+  std::mt19937_64 random(13);
+  for (int trial = 0; trial < 500; ++trial) {
+    std::vector<ParamSpec> specs;
+    std::vector<ParamId> closes;
+    for (std::uint64_t i = 0, n = 1 + random() % 40; i < n; ++i) {
+      specs.push_back({text("p", i), static_cast<std::int64_t>(1 + random() % 500)});
+      if (random() % 6 == 0) closes.push_back(ParamId{static_cast<std::int32_t>(i)});
+    }
+    const ParamLayout layout(DataType::f32, specs);
+    const std::int64_t unit = 32 * static_cast<std::int64_t>(1 + random() % 9);
+    const std::size_t bytes = 1 + random() % 6000;
+    const BucketPlan plan = plan_whole_buckets(layout, bytes, unit, closes);
+    ASSERT_TRUE(plan.layout().has_parameters_of(layout));
+    const auto bytes_of = [&](ParamId id) {
+      return static_cast<std::size_t>((layout.count(id) + 31) / 32) * 128;
+    };
+    const auto is_close = [&](ParamId id) { return std::ranges::count(closes, id) > 0; };
+    std::int64_t end = plan.layout().size();
+    int next = layout.parameters() - 1;
+    for (const Bucket& bucket : plan.buckets()) {
+      ASSERT_EQ(bucket.end, end);
+      ASSERT_EQ(bucket.begin % unit, 0);
+      ASSERT_EQ(bucket.end % unit, 0);
+      end = bucket.begin;
+      std::size_t held = 0;
+      for (const ParamId id : bucket.params) {
+        ASSERT_EQ(id, ParamId{next--});
+        ASSERT_GE(plan.layout().offset(id), bucket.begin);
+        ASSERT_LE(plan.layout().offset(id) + layout.count(id), bucket.end);
+        held += bytes_of(id);
+        const bool ends = held >= bytes || is_close(id) || id == ParamId{0};
+        ASSERT_EQ(ends, id == bucket.params.back());
+      }
+      const std::int64_t least = static_cast<std::int64_t>(held / 4);
+      ASSERT_EQ(bucket.count(), (least + unit - 1) / unit * unit) << "no more padding than that takes";
+    }
+    ASSERT_EQ(end, 0);
+    ASSERT_EQ(next, -1);
+  }
+  const ParamLayout one(DataType::f32, {{"a", 1}});
+  test::expect_error(ErrorKind::usage, {"bucket_bytes is 0"}, [&] { plan_whole_buckets(one, 0, 32); });
+  test::expect_error(ErrorKind::usage, {"multiples of 33"}, [&] { plan_whole_buckets(one, 1, 33); });
+  test::expect_error(ErrorKind::usage, {"parameter 1 of 1"},
+                     [&] { plan_whole_buckets(one, 1, 32, {ParamId{1}}); });
 }
 
 TEST(BucketPlan, HashesTellPlansApartAndZeroBytesAreRefused) {

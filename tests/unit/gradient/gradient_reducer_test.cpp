@@ -189,7 +189,7 @@ TEST(GradientReducer, ShardedMeansAreEachRanksPartOfTheSame) {
 /// Reduces as ever, and sees to it that buckets are those of the plan that it was told last.
 struct PlanWatcher final : CommHook {
   std::string name() const override { return "watcher"; }
-  void planned(const BucketPlan& plan, View, Communicator&) override {
+  void planned(const BucketPlan& plan, GradientSpace, Communicator&) override {
     ++plans;
     buckets = plan.buckets();
   }

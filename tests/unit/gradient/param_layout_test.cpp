@@ -36,6 +36,25 @@ TEST(ParamLayout, ShapesArePartOfTheLayout) {
   });
 }
 
+TEST(ParamLayout, StartsAndTheSizeAreMultiplesOfAUnit) {
+  const ParamLayout layout(DataType::f32, {{"a", 1}, {"b", 32}, {"c", 33}, {"d", 5}});
+  const ParamLayout moved = layout.with_starts({ParamId{1}, ParamId{3}}, 96);
+  EXPECT_EQ(moved.offsets(), (std::vector<std::int64_t>{0, 96, 128, 192}));
+  EXPECT_EQ(moved.size(), 288);
+  EXPECT_EQ(moved.count(ParamId{2}), 33);
+  EXPECT_TRUE(moved.has_parameters_of(layout));
+  EXPECT_NE(moved.hash(), layout.hash());
+  EXPECT_NE(moved.hash(), layout.with_starts({ParamId{1}, ParamId{2}}, 96).hash());
+  EXPECT_NE(layout.with_starts({}, 32 * 5).hash(), layout.with_starts({}, 32 * 7).hash()) << "sizes differ";
+  EXPECT_EQ(moved.with_starts({}, 32).hash(), layout.hash());
+  EXPECT_FALSE(layout.has_parameters_of(ParamLayout(DataType::f32, {{"a", 1}, {"b", 32}, {"c", 33}})));
+  EXPECT_FALSE(ParamLayout(DataType::f32, {{"a", 6, nullptr, {2, 3}}})
+                   .has_parameters_of(ParamLayout(DataType::f32, {{"a", 6}})));
+  test::expect_error(ErrorKind::usage, {"multiples of 48 elements", "a multiple of 32"},
+                     [&] { layout.with_starts({}, 48); });
+  test::expect_error(ErrorKind::usage, {"parameter 4 of 4"}, [&] { layout.with_starts({ParamId{4}}, 32); });
+}
+
 TEST(ParamLayout, RefusesWhatIsNoModel) {
   test::expect_error(ErrorKind::usage, {"without parameters"}, [] { ParamLayout(DataType::f32, {}); });
   test::expect_error(ErrorKind::usage, {"a", "0 elements"}, [] { ParamLayout(DataType::f32, {{"a", 0}}); });
