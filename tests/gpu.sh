@@ -27,8 +27,8 @@ build() {
   { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_WARNINGS_AS_ERRORS=ON -DWEFT_CUDA=ON -DWEFT_TESTS=ON \
       -DWEFT_MPI=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" &&
-    cmake --build build/gpu --target core_test collectives_test gradient_test compression_test conformance_processes \
-      gpu_kernels_test gpu_low_rank_test gpu_math_test gpu_train gpu_victim gpu_figures gpu_low_rank_figures
+    cmake --build build/gpu --target core_test collectives_test gradient_test compression_test zero_test \
+      conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_math_test gpu_train gpu_victim gpu_figures gpu_low_rank_figures
   } > build/gpu/build.log 2>&1 || { tail -n 40 build/gpu/build.log; echo "gpu.sh: does not build; all of it is in build/gpu/build.log" >&2; exit 1; }
 }
 
@@ -147,9 +147,11 @@ build "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | 
 echo "gpu.sh: built in $((SECONDS - begin)) s"
 suite kernels $bin/gpu_kernels_test
 suite "low rank" $bin/gpu_low_rank_test
+suite "fused step" $bin/gpu_fused_step_test
 suite fakes $bin/collectives_test --gtest_filter='Nccl*:Device*:Places.*'
 suite reducer $bin/gradient_test --gtest_filter='*OnDevice*'
 suite powersgd $bin/compression_test --gtest_filter='*OnDevice*'
+suite optimizers $bin/zero_test --gtest_filter='*OnDevice*'
 suite models $bin/gpu_math_test
 for ranks in "${ranks_tried[@]}"; do suite "conformance $ranks" conformance "$ranks"; done
 suite "killed rank" killed_rank

@@ -11,6 +11,10 @@
 #                                        bounded, 40 times below PyTorch's definition, and none of the gradients is lost
 #   tests/soak.sh nan [COUNT [BIN]]      PowerSGD, NaN, infinities and values too large for sums (1000) in gradients and states of
 #                                        random trainings: all steps after are bitwise those without
+#   tests/soak.sh zero [STEPS [BIN]]     steps (10000) of trainings that overflow and are clipped at random, under stages of ZeRO: scale,
+#                                        skipped steps and parameters are bitwise those of plain data parallelism
+#   tests/soak.sh stages [STEPS [BIN]]   steps (200) of gpt-ref under every stage, with other buckets, threads, prefetches and PowerSGD:
+#                                        the same bits
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -143,7 +147,15 @@ nan() {
   WEFT_FLIGHT_DIR=off exec "$bin/soak_nan" $seed "${1:-1000}"
 }
 
+zero() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_zero" $seed "${1:-10000}"
+}
+
+stages() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_stages" "${1:-200}"
+}
+
 case $trial in
-  mixes|kills|faults|steps|drift|nan) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages" >&2; exit 42 ;;
 esac

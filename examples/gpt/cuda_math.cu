@@ -329,25 +329,6 @@ class CudaMath final : public Math<Real> {
     return sum / rows;
   }
 
-  void sgd(Real rate, Real* p, const Real* g, std::int64_t count) override {
-    for_each(count, [=] __device__(std::int64_t i) { p[i] -= rate * g[i]; });
-  }
-  void sgd(Real rate, Real momentum, Real* p, const Real* g, Real* v, std::int64_t count) override {
-    for_each(count, [=] __device__(std::int64_t i) {
-      v[i] = momentum * v[i] + g[i];
-      p[i] -= rate * v[i];
-    });
-  }
-  void adamw(const AdamStep<Real>& step, Real* p, const Real* g, Real* m, Real* v,
-             std::int64_t count) override {
-    const AdamStep<Real> by = step;
-    for_each(count, [=] __device__(std::int64_t i) {
-      m[i] = by.beta1 * m[i] + by.fresh1 * g[i];
-      v[i] = by.beta2 * v[i] + by.fresh2 * g[i] * g[i];
-      p[i] = by.keep * p[i] - by.rate * m[i] / (by.scale * sqrt(v[i]) + by.epsilon);
-    });
-  }
-
  private:
   /// The stream to launch on, once everything that was submitted to it before has been handed over.
   cudaStream_t native() {

@@ -14,20 +14,21 @@ Gpt<Real>::Gpt(Math<Real>& math, const GptSizes& sizes)
     : Model<Real>(math, sizes.sequences, sizes.context + 1),
       sizes_(sizes),
       workspace_(math),
-      embedding_(this->table_, vocabulary, sizes.context, sizes.width, 10, 10),
+      embedding_(this->new_group(), vocabulary, sizes.context, sizes.width, 10, 10),
       blocks_([&] {
         std::vector<Block> blocks;
         const BlockSizes block{sizes.layers, sizes.width, sizes.heads, sizes.context};
         for (int i = 0; i < sizes.layers; ++i) {
           const std::string name = "block" + std::to_string(i);
-          AttentionBranch<Real> attention(this->table_, name + ".attention", block);
-          MlpBranch<Real> mlp(this->table_, name + ".mlp", block);
+          ParameterTable<Real>& group = this->new_group();
+          AttentionBranch<Real> attention(group, name + ".attention", block);
+          MlpBranch<Real> mlp(group, name + ".mlp", block);
           blocks.push_back({attention, mlp, attention.make_saved(workspace_, sizes.sequences),
                             mlp.make_saved(workspace_, sizes.sequences)});
         }
         return blocks;
       }()),
-      norm_(this->table_, "norm", sizes.width),
+      norm_(this->new_group(), "norm", sizes.width),
       head_(this->table_, "head", sizes.width, vocabulary, 0, Linear<Real>::Bias::none) {
   const int rows = sizes.sequences * sizes.context;
   norm_saved_ = norm_.make_saved(workspace_, rows);
@@ -54,11 +55,16 @@ double Gpt<Real>::run_forward(Batch batch) {
   for (const Sequence& sequence : batch) bytes_.insert(bytes_.end(), sequence.begin() + 1, sequence.end());
   math.put_bytes(bytes_, targets_);
 
-  embedding_.forward(tokens(tokens_), stream_, sequences);
-  for (const Block& block : blocks_) {
-    block.attention.forward(stream_, block.attention_saved, sequences);
-    block.mlp.forward(stream_, block.mlp_saved, sequences);
+  {
+    const auto first = this->at_work(0);
+    embedding_.forward(tokens(tokens_), stream_, sequences);
   }
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const auto at_work = this->at_work(i + 1);
+    blocks_[i].attention.forward(stream_, blocks_[i].attention_saved, sequences);
+    blocks_[i].mlp.forward(stream_, blocks_[i].mlp_saved, sequences);
+  }
+  const auto last = this->at_work(blocks_.size() + 1);
   norm_.forward(stream_, features_, norm_saved_, rows);
   head_.forward(features_, logits_, rows);
   return math.cross_entropy(logits_, tokens(targets_), rows, vocabulary, vocabulary);
@@ -68,17 +74,23 @@ template <class Real>
 void Gpt<Real>::run_backward(GradientSink<Real>& sink) {
   const int sequences = sequences_;
   const int rows = sequences * sizes_.context;
-  head_.backward_weight(features_, logits_, rows, sink);
-  head_.backward_input(logits_, dfeatures_, rows);
-  norm_.backward_weight(dfeatures_, norm_saved_, rows, sink);
-  norm_.backward_input(dfeatures_, norm_saved_, nullptr, stream_, rows);
+  {
+    const auto last = this->at_work(blocks_.size() + 1);
+    head_.backward_weight(features_, logits_, rows, sink);
+    head_.backward_input(logits_, dfeatures_, rows);
+    norm_.backward_weight(dfeatures_, norm_saved_, rows, sink);
+    norm_.backward_input(dfeatures_, norm_saved_, nullptr, stream_, rows);
+  }
   const Real* gradient = stream_;
-  for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
-    block->mlp.backward(Pass::both, gradient, block->mlp_saved, mlp_flow_, sequences, sink);
-    block->attention.backward(Pass::both, mlp_flow_.dx, block->attention_saved, attention_flow_, sequences,
-                              sink);
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const auto at_work = this->at_work(i + 1);
+    const Block& block = blocks_[i];
+    block.mlp.backward(Pass::both, gradient, block.mlp_saved, mlp_flow_, sequences, sink);
+    block.attention.backward(Pass::both, mlp_flow_.dx, block.attention_saved, attention_flow_, sequences,
+                             sink);
     gradient = attention_flow_.dx;
   }
+  // Which reads no parameter.
   embedding_.backward_weight(tokens(tokens_), gradient, sequences, sink);
 }
 

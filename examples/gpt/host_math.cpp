@@ -169,40 +169,6 @@ void HostMath<Real>::add(const Real* x, Real* sum, std::int64_t count) {
 }
 
 template <class Real>
-void HostMath<Real>::sgd(Real rate, Real* parameters, const Real* gradients, std::int64_t count) {
-  Real* __restrict p = parameters;
-  const Real* __restrict g = gradients;
-  for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * g[i];
-}
-
-template <class Real>
-void HostMath<Real>::sgd(Real rate, Real momentum, Real* parameters, const Real* gradients, Real* velocity,
-                         std::int64_t count) {
-  Real* __restrict p = parameters;
-  const Real* __restrict g = gradients;
-  Real* __restrict v = velocity;
-  for (std::int64_t i = 0; i < count; ++i) {
-    v[i] = momentum * v[i] + g[i];
-    p[i] -= rate * v[i];
-  }
-}
-
-template <class Real>
-void HostMath<Real>::adamw(const AdamStep<Real>& step, Real* parameters, const Real* gradients, Real* first,
-                           Real* second, std::int64_t count) {
-  const AdamStep<Real> by = step;  // in registers: nothing that is written can be part of it
-  Real* __restrict p = parameters;
-  const Real* __restrict g = gradients;
-  Real* __restrict m = first;
-  Real* __restrict v = second;
-  for (std::int64_t i = 0; i < count; ++i) {
-    m[i] = by.beta1 * m[i] + by.fresh1 * g[i];
-    v[i] = by.beta2 * v[i] + by.fresh2 * g[i] * g[i];
-    p[i] = by.keep * p[i] - by.rate * m[i] / (by.scale * std::sqrt(v[i]) + by.epsilon);
-  }
-}
-
-template <class Real>
 Math<Real>& host_math() {
   use_one_blas_thread();
   static HostMath<Real> math;

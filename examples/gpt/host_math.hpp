@@ -37,10 +37,6 @@ class HostMath final : public Math<Real> {
   void causal_softmax_backward(const Real* probabilities, Real* gradient, int context, int matrices) override;
   double cross_entropy(Real* logits_to_gradient, const std::uint8_t* targets, int rows, int classes,
                        int stride) override;
-  void sgd(Real rate, Real* p, const Real* g, std::int64_t count) override;
-  void sgd(Real rate, Real momentum, Real* p, const Real* g, Real* v, std::int64_t count) override;
-  void adamw(const AdamStep<Real>& step, Real* p, const Real* g, Real* m, Real* v,
-             std::int64_t count) override;
 };
 
 }  // namespace weft::examples

@@ -44,19 +44,6 @@ struct Product {
   std::int64_t stride_c = 0;
 };
 
-/// One step of AdamW, with the corrections of both moments folded in.
-template <class Real>
-struct AdamStep {
-  Real beta1;
-  Real beta2;
-  Real fresh1;  ///< 1 - beta1
-  Real fresh2;
-  Real epsilon;
-  Real rate;
-  Real scale;
-  Real keep;  ///< what weight decay leaves
-};
-
 template <class Real>
 class Math {
  public:
@@ -117,12 +104,6 @@ class Math {
   /// `classes` to `stride` are no logits and their gradient is 0. Waits.
   virtual double cross_entropy(Real* logits_to_gradient, const std::uint8_t* targets, int rows, int classes,
                                int stride) = 0;
-
-  /// p -= rate * g; with momentum v = momentum * v + g; p -= rate * v
-  virtual void sgd(Real rate, Real* p, const Real* g, std::int64_t count) = 0;
-  virtual void sgd(Real rate, Real momentum, Real* p, const Real* g, Real* v, std::int64_t count) = 0;
-  virtual void adamw(const AdamStep<Real>& step, Real* p, const Real* g, Real* m, Real* v,
-                     std::int64_t count) = 0;
 };
 
 /// Puts BLAS on one thread for the whole process: a rank has one core.

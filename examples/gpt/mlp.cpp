@@ -19,7 +19,7 @@ Mlp<Real>::Mlp(Math<Real>& math, const MlpSizes& sizes)
   const double he = std::sqrt(2.0 / sizes.width);
   activations_.push_back(workspace_.take(sizes.sequences, sizes.width));
   for (int i = 0; i < sizes.layers; ++i) {
-    linears_.emplace_back(this->table_, "linear" + std::to_string(i), sizes.width, sizes.width, he,
+    linears_.emplace_back(this->new_group(), "linear" + std::to_string(i), sizes.width, sizes.width, he,
                           Linear<Real>::Bias::zero);
     activations_.push_back(workspace_.take(sizes.sequences, sizes.width));
   }
@@ -43,6 +43,7 @@ double Mlp<Real>::run_forward(Batch batch) {
   math.put_bytes(bytes_, targets_);
 
   for (std::size_t i = 0; i < linears_.size(); ++i) {
+    const auto at_work = this->at_work(i);
     linears_[i].forward(activations_[i], activations_[i + 1], rows);
     if (i + 1 < linears_.size())
       math.relu(activations_[i + 1], static_cast<std::int64_t>(rows) * sizes_.width);
@@ -58,7 +59,10 @@ void Mlp<Real>::run_backward(GradientSink<Real>& sink) {
   for (std::size_t i = linears_.size(); i-- > 0;) {
     linears_[i].backward_weight(activations_[i], gradient, rows, sink);
     if (i == 0) break;
-    linears_[i].backward_input(gradient, downstream_, rows);
+    {
+      const auto at_work = this->at_work(i);
+      linears_[i].backward_input(gradient, downstream_, rows);
+    }
     this->math().relu_backward(activations_[i], downstream_, static_cast<std::int64_t>(rows) * sizes_.width);
     std::swap(upstream_, downstream_);
     gradient = upstream_;

@@ -65,6 +65,12 @@ void ParameterTable<Real>::bind(const View& flat, std::span<const std::int64_t> 
 }
 
 template <class Real>
+void ParameterTable<Real>::place(int parameter, Real* values) {
+  values_.resize(infos_.size());
+  values_[static_cast<std::size_t>(parameter)] = values;
+}
+
+template <class Real>
 void Model<Real>::initialize(std::uint64_t seed) {
   if (!table_.bound()) throw Error(ErrorKind::usage, "initialize before bind", "bind the parameters first");
   for (int p = 0; p < static_cast<int>(parameters().size()); ++p) {
@@ -78,7 +84,8 @@ void Model<Real>::initialize(std::uint64_t seed) {
 
 template <class Real>
 double Model<Real>::forward(Batch batch) {
-  if (!table_.bound()) throw Error(ErrorKind::usage, "forward before bind", "bind the parameters first");
+  if (!table_.bound() && source_ == nullptr)
+    throw Error(ErrorKind::usage, "forward before bind", "bind the parameters first");
   if (batch.empty() || std::ssize(batch) > sequences_) {
     throw Error(ErrorKind::usage,
                 text("a batch of ", batch.size(), " sequences for a model that takes 1 to ", sequences_));

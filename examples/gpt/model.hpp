@@ -2,11 +2,12 @@
 // What a trainer sees of a model: its parameters, a forward pass that returns the loss, and a backward pass
 // that hands out each gradient the moment it is complete.
 //
-// The trainer owns parameters and gradients. Parameters lie in one flat buffer; `bind` tells the model where
-// each one starts. Gradients are written where the GradientSink says, so they can lie in a communication
-// buffer from the start. Everything in between (activations) belongs to the model, is made once for its batch
-// size, and is never allocated in a step. A model serves one thread at a time; the same inputs give the same
-// bits, run after run.
+// The trainer owns parameters and gradients. Parameters lie in one flat buffer, and `bind` tells the model
+// where each one starts; or a ParameterSource brings them group by group, each before its layer is at work,
+// so that they need not all be there at once. Gradients are written where the GradientSink says, so they can
+// lie in a communication buffer from the start. Everything in between (activations) belongs to the model, is
+// made once for its batch size, and is never allocated in a step. A model serves one thread at a time; the
+// same inputs give the same bits, run after run.
 //
 //   auto model = make_model<float>("gpt-ref");
 //   std::vector<std::int64_t> offsets = packed_offsets(model->parameters());
@@ -56,6 +57,15 @@ class GradientSink {
   virtual void ready(int parameter) = 0;
 };
 
+/// Brings parameters to where a model finds them. Groups are those of Model::groups().
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  /// Until done(), the model's table says where the group's values are.
+  virtual void use(int group) = 0;
+  virtual void done(int group) = 0;
+};
+
 /// Parameters in order of registration, and where their values lie. Layers keep a pointer to their model's
 /// table.
 template <class Real>
@@ -69,6 +79,8 @@ class ParameterTable {
   /// @throws Error (usage) unless there is one offset per parameter and each parameter lies within `flat`
   void bind(const View& flat, std::span<const std::int64_t> offsets);
   bool bound() const { return !values_.empty(); }
+  /// Where one of them lies from now on.
+  void place(int parameter, Real* values);
   const std::vector<ParameterInfo>& infos() const { return infos_; }
   Real* operator[](int parameter) const { return values_[static_cast<std::size_t>(parameter)]; }
 
@@ -89,6 +101,11 @@ class Model {
   const std::vector<ParameterInfo>& parameters() const { return table_.infos(); }
   /// @throws Error (usage) when a parameter would lie outside `flat`
   void bind(const View& flat, std::span<const std::int64_t> offsets) { table_.bind(flat, offsets); }
+  /// The first parameter of each group of layers that is at work at once, in order of use.
+  const std::vector<int>& groups() const { return groups_; }
+  /// From now on the model asks `source`, which outlives it or the next call, before a group is at work.
+  void follow(ParameterSource* source) { source_ = source; }
+  ParameterTable<Real>& table() { return table_; }
   /// Fills the bound parameters; the same seed gives the same bits whatever the offsets.
   void initialize(std::uint64_t seed);
 
@@ -111,12 +128,37 @@ class Model {
       : table_(math), sequences_(sequences), sequence_bytes_(sequence_bytes) {}
   Math<Real>& math() const { return table_.math(); }
 
+  /// While it lives, a group is at work.
+  class AtWork {
+   public:
+    AtWork(ParameterSource* source, int group) : source_(source), group_(group) {
+      if (source_ != nullptr) source_->use(group_);
+    }
+    ~AtWork() {
+      if (source_ != nullptr) source_->done(group_);
+    }
+    AtWork(const AtWork&) = delete;
+    AtWork& operator=(const AtWork&) = delete;
+
+   private:
+    ParameterSource* source_;
+    int group_;
+  };
+  AtWork at_work(std::size_t group) const { return {source_, static_cast<int>(group)}; }
+  /// The table, for parameters of a new group.
+  ParameterTable<Real>& new_group() {
+    groups_.push_back(static_cast<int>(table_.infos().size()));
+    return table_;
+  }
+
   virtual double run_forward(Batch batch) = 0;
   virtual void run_backward(GradientSink<Real>& sink) = 0;
 
   ParameterTable<Real> table_;
 
  private:
+  std::vector<int> groups_;
+  ParameterSource* source_ = nullptr;
   int sequences_;
   int sequence_bytes_;
   bool forwarded_ = false;

@@ -6,7 +6,7 @@
 //
 //   auto model = make_model<float>("gpt-ref");
 //   const ModelSpec& spec = model_spec("gpt-ref");
-//   auto optimizer = make_optimizer<float>(total_count(model->parameters()), spec.optimizer);
+//   double rate = spec.optimizer.learning_rate * learning_rate(step, {spec.optimizer.warmup_steps, 400});
 
 #include <memory>
 #include <span>
@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "model.hpp"
-#include "optimizer.hpp"
+#include "schedule.hpp"
 
 namespace weft::examples {
 

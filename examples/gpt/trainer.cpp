@@ -1,44 +1,85 @@
 #include "trainer.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace weft::examples {
 namespace {
 
-/// Gradients go straight into the reducer's arena; while it accumulates, through scratch, so that a part's
+zero::Optimizer optimizer_of(const OptimizerSpec& spec) {
+  if (spec.kind == OptimizerKind::sgd)
+    return zero::Sgd{.learning_rate = spec.learning_rate, .momentum = spec.momentum};
+  return zero::AdamW{.learning_rate = spec.learning_rate,
+                     .beta1 = spec.beta1,
+                     .beta2 = spec.beta2,
+                     .epsilon = spec.epsilon,
+                     .weight_decay = spec.weight_decay};
+}
+
+/// Groups of a model's layers are gathered as they are used.
+template <class Real>
+class GatheringSource final : public ParameterSource {
+ public:
+  GatheringSource(zero::ShardedParams& params, ParameterTable<Real>& table, const Stream& compute)
+      : params_(params), table_(table), compute_(compute) {}
+
+  void use(int group) override {
+    gathered_ = std::make_unique<zero::Gathered>(params_.gather(group, compute_));
+    for (int i = 0; i < params_.layout().parameters(); ++i) {
+      if (params_.group_of(ParamId{i}) == group)
+        table_.place(i, static_cast<Real*>((*gathered_)[ParamId{i}].data()));
+    }
+  }
+  void done(int) override { gathered_.reset(); }
+
+ private:
+  zero::ShardedParams& params_;
+  ParameterTable<Real>& table_;
+  const Stream& compute_;
+  std::unique_ptr<zero::Gathered> gathered_;
+};
+
+/// Gradients go straight to where they are reduced; while they accumulate, through scratch, so that a part's
 /// gradient is computed exactly as it would be alone and then added.
 template <class Real>
-class ReducerSink final : public GradientSink<Real> {
+class ShardingSink final : public GradientSink<Real> {
  public:
-  ReducerSink(GradientReducer& reducer, Math<Real>& math, Buffer& scratch, const Stream& compute,
-              StreamTrace& trace)
-      : reducer_(reducer),
+  ShardingSink(zero::ShardedParams& params, Math<Real>& math, Buffer& scratch, const Stream& compute,
+               StreamTrace& trace)
+      : params_(params),
         math_(math),
         scratch_(static_cast<Real*>(scratch.view().data())),
         compute_(compute),
         trace_(trace) {}
 
   Real* target(int parameter) override {
-    reducer_.poll();
-    trace_.begin(compute_, "backward: " + reducer_.layout().name(ParamId{parameter}));
-    return reducer_.accumulating() ? scratch_ : gradient(parameter);
+    params_.poll();
+    trace_.begin(compute_, "backward: " + params_.layout().name(ParamId{parameter}));
+    return params_.accumulating() ? scratch_ : gradient(parameter);
   }
 
   void ready(int parameter) override {
-    if (reducer_.accumulating())
-      math_.add(scratch_, gradient(parameter), reducer_.layout().count(ParamId{parameter}));
-    reducer_.mark_ready(ParamId{parameter}, compute_);
+    if (params_.accumulating())
+      math_.add(scratch_, gradient(parameter), params_.layout().count(ParamId{parameter}));
+    params_.mark_ready(ParamId{parameter}, compute_);
   }
 
  private:
-  Real* gradient(int parameter) { return static_cast<Real*>(reducer_.gradient(ParamId{parameter}).data()); }
+  Real* gradient(int parameter) {
+    return static_cast<Real*>(params_.gradient(ParamId{parameter}, compute_).data());
+  }
 
-  GradientReducer& reducer_;
+  zero::ShardedParams& params_;
   Math<Real>& math_;
   Real* scratch_;
   const Stream& compute_;
   StreamTrace& trace_;
 };
+
+zero::ShardedOptions with_groups(zero::ShardedOptions options, const std::vector<int>& firsts) {
+  for (const int first : firsts) options.groups.push_back(ParamId{first});
+  return options;
+}
 
 std::int64_t largest(const ParamLayout& layout) {
   std::int64_t most = 0;
@@ -51,28 +92,28 @@ std::int64_t largest(const ParamLayout& layout) {
 template <class Real>
 class Trainer<Real>::State {
  public:
-  State(Communicator communicator, const ModelSpec& spec, const Text& source, const TrainerOptions& given)
+  State(Communicator communicator, const ModelSpec& spec, const Text& read, const TrainerOptions& given)
       : comm(std::move(communicator)),
-        text(source),
+        text(read),
         options(given),
         compute(comm.device()),
         device_math(comm.device().is_host() ? nullptr : make_cuda_math<Real>(compute)),
         math(device_math ? *device_math : host_math<Real>()),
         model(make_model<Real>(spec, math)),
-        reducer(comm, ParamLayout::of(model->parameters(), data_type_of<Real>), options.reducer),
-        parameters(math.allocate(reducer.layout().size())),
-        optimizer(make_optimizer<Real>(reducer.layout().size(), spec.optimizer, math)),
+        params(comm, ParamLayout::of(model->parameters(), data_type_of<Real>),
+               with_groups(options.sharding, model->groups())),
         trace(options.trace, comm.device(), "compute"),
-        scratch(math.allocate(options.micro_steps > 1 ? largest(reducer.layout()) : 0)),
-        batch(static_cast<std::size_t>(spec.sequences)) {
-    model->bind(parameters.view(), reducer.layout().offsets());
-    model->initialize(options.seed);
-    comm.broadcast(parameters.view(), 0, compute);
-    compute.synchronize();
+        scratch(math.allocate(options.micro_steps > 1 ? largest(params.layout()) : 0)),
+        batch(static_cast<std::size_t>(spec.sequences)),
+        source(params, model->table(), compute),
+        optimizing(spec.optimizer) {
+    load_initial();
+    optimizer.emplace(params, optimizer_of(optimizing), options.stepping);
+    model->follow(&source);
   }
 
+  void load_initial();
   double step();
-  void update(const Bucket& bucket);
 
   Communicator comm;
   const Text& text;
@@ -81,44 +122,52 @@ class Trainer<Real>::State {
   std::unique_ptr<Math<Real>> device_math;  // null on the host
   Math<Real>& math;
   std::unique_ptr<Model<Real>> model;
-  GradientReducer reducer;
-  Buffer parameters;
-  std::unique_ptr<Optimizer<Real>> optimizer;
+  zero::ShardedParams params;
   StreamTrace trace;
   Buffer scratch;
   std::vector<Sequence> batch;
+  GatheringSource<Real> source;
+  OptimizerSpec optimizing;
+  std::optional<zero::ShardedOptimizer> optimizer;  // made when the parameters are loaded
   std::int64_t steps = 0;
 };
 
+// All at once, for a model starts as a whole; rank 0's values are everybody's.
+template <class Real>
+void Trainer<Real>::State::load_initial() {
+  const auto infos = std::span(model->parameters());
+  const std::vector<std::int64_t> offsets = packed_offsets(infos);
+  Buffer start = math.allocate(total_count(infos));
+  model->bind(start.view(), offsets);
+  model->initialize(options.seed);
+  comm.broadcast(start.view(), 0, compute);
+  compute.synchronize();
+  for (std::size_t i = 0; i < infos.size(); ++i)
+    params.load(ParamId{static_cast<int>(i)}, start.view().slice(offsets[i], infos[i].count));
+}
+
 template <class Real>
 double Trainer<Real>::State::step() {
+  const Schedule schedule{optimizing.warmup_steps, options.steps, optimizing.final_fraction};
+  optimizer->begin_step(optimizing.learning_rate * learning_rate(steps, schedule));
   double loss = 0;
   for (int part = 0; part < options.micro_steps; ++part) {
     const std::int64_t first =
         (std::int64_t{options.share.rank} * options.micro_steps + part) * std::ssize(batch);
     text.training(options.seed, steps, first, batch);
-    reducer.begin_step(part + 1 < options.micro_steps ? Exchange::later : Exchange::now);
+    params.begin_step(part + 1 < options.micro_steps ? Exchange::later : Exchange::now);
     trace.begin(compute, "forward");
     loss += model->forward(batch) / options.micro_steps;
-    ReducerSink<Real> sink(reducer, math, scratch, compute, trace);
+    ShardingSink<Real> sink(params, math, scratch, compute, trace);
     model->backward(sink);
-    if (part + 1 < options.micro_steps) reducer.finish_step(compute);
+    if (part + 1 < options.micro_steps) params.reducer().finish_step(compute);
   }
   trace.begin(compute, "finish the step");
-  const OptimizerSpec& spec = optimizer->spec();
-  const Schedule schedule{spec.warmup_steps, options.steps, spec.final_fraction};
-  optimizer->begin_step(spec.learning_rate * learning_rate(steps++, schedule));
-  reducer.finish_step(compute,
-                      [this](const Bucket& bucket) { compute.run([this, &bucket] { update(bucket); }); });
+  optimizer->step(compute);
+  ++steps;
   trace.end(compute);
   compute.synchronize();
   return loss;
-}
-
-template <class Real>
-void Trainer<Real>::State::update(const Bucket& bucket) {
-  optimizer->update(bucket.begin, parameters.view().slice(bucket.begin, bucket.count()),
-                    reducer.gradients().slice(bucket.begin, bucket.count()));
 }
 
 template <class Real>
@@ -152,32 +201,40 @@ int Trainer<Real>::sequences() const {
 }
 
 template <class Real>
-std::vector<Real> Trainer<Real>::parameters() const {
-  std::vector<Real> values(static_cast<std::size_t>(state_->parameters.count()));
-  state_->math.get(static_cast<const Real*>(state_->parameters.view().data()), values);
-  return values;
+std::vector<Real> Trainer<Real>::parameters() {
+  std::vector<Real> all;
+  for (int i = 0; i < state_->params.layout().parameters(); ++i) {
+    const Buffer values = state_->params.whole(ParamId{i});
+    const std::span<const Real> here = values.as<Real>();
+    all.insert(all.end(), here.begin(), here.end());
+  }
+  return all;
 }
 
 template <class Real>
 const GradientReducer& Trainer<Real>::reducer() const {
-  return state_->reducer;
+  return state_->params.reducer();
+}
+
+template <class Real>
+double Trainer<Real>::exposed_seconds() const {
+  return state_->params.exposed_seconds();
 }
 
 template <class Real>
 StepHistory Trainer<Real>::account() {
-  return state_->reducer.account();
+  return state_->params.reducer().account();
 }
 
 template <class Real>
 std::uint64_t Trainer<Real>::wire_bytes() const {
-  return state_->comm.wire_bytes();
+  return state_->params.wire_bytes();
 }
 
 template <class Real>
 std::int64_t Trainer<Real>::held_bytes() const {
-  const auto flat = static_cast<std::int64_t>(state_->reducer.layout().size_bytes());
-  return 2 * flat + state_->optimizer->state_bytes() + state_->model->workspace_bytes() +
-         static_cast<std::int64_t>(state_->scratch.size_bytes());
+  return state_->params.held_bytes() + state_->optimizer->state_bytes() + state_->optimizer->host_bytes() +
+         state_->model->workspace_bytes() + static_cast<std::int64_t>(state_->scratch.size_bytes());
 }
 
 template class Trainer<float>;

@@ -1,10 +1,12 @@
 #pragma once
-// One rank's training loop: model, reducer and optimizer tied together, as a trainer that links weft would.
+// One rank's training loop: model, parameters and optimizer tied together, as a trainer that links weft
+// would.
 //
-// A step draws this rank's share of the global batch, runs forward and backward, lets the reducer average the
-// gradients while backward still runs, and updates the parameters, which start equal on all ranks and stay
-// so. Everything lies on the communicator's device. With `micro_steps` the share is worked off in parts whose
-// gradients are summed first. One thread uses a trainer; construction and step() are collective over `comm`.
+// A step draws this rank's share of the global batch, runs forward and backward, averages the gradients while
+// backward still runs, and updates the parameters, which start equal on all ranks and stay so. The ZeRO stage
+// says what of all that is whole on every rank and what is shared out; the loop is the same. Everything lies
+// on the communicator's device. With `micro_steps` the share is worked off in parts whose gradients are
+// summed first. One thread uses a trainer; construction and step() are collective over `comm`.
 //
 //   Trainer<float> trainer(comm, model_spec("gpt-ref"), text, {.share = {comm.rank(), comm.size()}});
 //   for (int step = 0; step < 40; ++step) trainer.step();
@@ -14,8 +16,8 @@
 #include <span>
 #include <vector>
 
-#include "optimizer.hpp"
 #include "reference.hpp"
+#include "schedule.hpp"
 #include "text.hpp"
 #include "weft/weft.hpp"
 
@@ -33,7 +35,9 @@ struct TrainerOptions {
   int micro_steps = 1;
   std::int64_t steps = 40;  ///< length of the learning-rate schedule
   std::uint64_t seed = 1;
-  ReducerOptions reducer{};
+  /// ZeRO stage, and how gradients are reduced; groups are the model's.
+  zero::ShardedOptions sharding{.stage = 0};
+  zero::ShardedOptimizerOptions stepping{};  ///< clipping, offload
   std::shared_ptr<Trace> trace{};  ///< records what the compute stream works on
 };
 
@@ -49,13 +53,16 @@ class Trainer {
   std::int64_t steps_done() const;
   /// Mean loss of `count` held-out sequences, of which this call evaluates those from `first` that fit a
   /// batch.
+  /// Collective.
   double held_out_loss(std::int64_t first, std::int64_t count);
   /// Sequences that one held_out_loss() call evaluates.
   int sequences() const;
 
-  /// A copy.
-  std::vector<Real> parameters() const;
+  /// A copy, one after the other without gaps. Collective.
+  std::vector<Real> parameters();
   const GradientReducer& reducer() const;
+  /// zero::ShardedParams::exposed_seconds().
+  double exposed_seconds() const;
   /// GradientReducer::account(). Collective.
   StepHistory account();
   std::uint64_t wire_bytes() const;

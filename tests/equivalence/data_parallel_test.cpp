@@ -32,6 +32,9 @@ struct Job {
   bool shared_memory = true;
   bool lanes = false;  ///< without a thread, a stream for every bucket
   int fixed_parts = 0;
+  int stage = 0;
+  std::size_t prefetch_bytes = 0;
+  std::shared_ptr<CommHook> (*hook)() = nullptr;
 
   std::optional<Stream> wire() const {
     if (lanes) return std::nullopt;
@@ -54,9 +57,12 @@ std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& jo
                                          {.share = {comm.rank(), comm.size()},
                                           .micro_steps = job.micro_steps,
                                           .steps = steps,
-                                          .reducer = {.bucket_bytes = job.bucket_bytes,
-                                                      .wire = job.wire(),
-                                                      .fixed_parts = job.fixed_parts}});
+                                          .sharding = {.stage = job.stage,
+                                                       .reducer = {.bucket_bytes = job.bucket_bytes,
+                                                                   .hook = job.hook ? job.hook() : nullptr,
+                                                                   .wire = job.wire(),
+                                                                   .fixed_parts = job.fixed_parts},
+                                                       .prefetch_bytes = job.prefetch_bytes}});
                    for (std::int64_t step = 0; step < steps; ++step) trainer.step();
                    const auto parameters = trainer.parameters();
                    const std::lock_guard lock(mutex);
@@ -149,6 +155,29 @@ TEST_P(DataParallel, TheSameRunTwiceIsBitwiseTheSame) {
   const ModelSpec spec = tiny(GetParam());
   EXPECT_EQ(train<float>(spec, 20, {.ranks = 4, .overlap = true}),
             train<float>(spec, 20, {.ranks = 4, .overlap = true}));
+}
+
+TEST_P(DataParallel, LongTrainingIsTheSameInEveryStageOfZero) {
+  const ModelSpec spec = tiny(GetParam());
+  const std::vector<float> reference = train<float>(spec, long_training, {.ranks = 2});
+  const std::vector<Job> jobs{{.ranks = 2, .stage = 1},
+                              {.ranks = 2, .bucket_bytes = 1, .stage = 1},
+                              {.ranks = 2, .stage = 2},
+                              {.ranks = 2, .bucket_bytes = 1 << 20, .overlap = true, .stage = 2},
+                              {.ranks = 2, .stage = 3},
+                              {.ranks = 2, .bucket_bytes = 1, .stage = 3, .prefetch_bytes = 1 << 20},
+                              {.ranks = 2, .overlap = true, .stage = 3, .prefetch_bytes = 40 << 10},
+                              {.ranks = 2, .lanes = true, .stage = 3, .prefetch_bytes = 1 << 20}};
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    EXPECT_EQ(train<float>(spec, long_training, jobs[i]), reference) << i;
+}
+
+TEST(DataParallelSharded, PowerSgdIsTheSameInEveryStageOfZero) {
+  const ModelSpec spec = tiny(OptimizerKind::adamw);
+  const auto hook = []() -> std::shared_ptr<CommHook> { return power_sgd({.rank = 2, .start_step = 2}); };
+  const std::vector<float> reference = train<float>(spec, 40, {.ranks = 2, .hook = hook});
+  for (const int stage : {1, 2, 3})
+    EXPECT_EQ(train<float>(spec, 40, {.ranks = 2, .stage = stage, .hook = hook}), reference) << stage;
 }
 
 TEST(DataParallelDouble, FiftySgdStepsEqualTheWholeBatchOnOneRankToRounding) {

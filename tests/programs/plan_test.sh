@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# weft-plan as a stranger uses it: from a trace of a real training to its buckets, and every wrong input.
+# weft-plan as a stranger uses it: from a trace of a real training to its buckets, from a model to its memory, and every
+# wrong input.
 # usage: plan_test.sh WEFT_PLAN WEFT_SCALING WEFT_LAUNCH
 set -u
 plan=$1 scaling=$2 launch=$3
 . "$(dirname "$0")/../support/checks.sh"
 
 check help 0 "weft-plan buckets run.json" "$plan" --help
-refused "nothing" "nothing to plan is named; allowed is buckets" "$plan"
+refused "nothing" "nothing to plan is named; allowed are buckets and memory" "$plan"
 refused "an unknown word" "'lunch' is nothing to plan" "$plan" lunch file
 refused "no trace" "no trace is named; weft-scaling --trace FILE" "$plan" buckets
 refused "a trace that is not there" "cannot read '/nowhere'" "$plan" buckets /nowhere
@@ -30,4 +31,51 @@ check "one bucket of everything" 0 "^bucket 0: \[0, " "$plan" buckets "$work/run
 lines "and no other" 0 "^bucket 1: "
 check "figures for machines" 0 '"exposed_seconds":' "$plan" buckets "$work/run.json" --gbytes-per-second 0.1 --latency-us 50 --json -
 check "a full disk" 70 "/dev/full" "$plan" buckets "$work/run.json" --json /dev/full
+
+memory() { check "$1" 0 "$2" "$plan" memory "${@:3}"; }
+memory "help of memory" "weft-plan memory --layers 32 --width 4096" --help
+memory "a table of all stages" "^MiB on each of 8 ranks +stage 0 +stage 1 +stage 2 +stage 3$"
+lines "what fits" 1 "^fits in 81920.00 MiB +yes +yes +yes +yes$"
+memory "several numbers of ranks" "^MiB on each of 1 rank " --model gpt-tiny --ranks 1,4 --dtype bf16 --master split
+lines "each with a table" 2 "^masters +device "
+memory "a model of one's own" "^a GPT of 2 layers of width 256: " --layers 2 --width 256 --vocabulary 1000 --context 64
+memory "too large a model" "^none of these stages fits" --parameters 70G --ranks 1 --device-bytes 80G
+memory "and where it fits" "^the least stage that fits is 3$" --parameters 70G --ranks 64 --device-bytes 80G --dtype bf16
+memory "the closed form alone" "16 equal layers: 1.50 G parameters of f32 in 16 groups, the largest of 93.75 M; the closed form alone" \
+  --parameters 1.5G --layers 16
+lines "and no other beside it" 0 "by the closed form"
+memory "state on the host" "^masters +host +" --dtype bf16 --offload 0.5 --offload-parameters --offload-gradients
+lines "and a shard of gradients" 1 "^gradient shard +host +- +- +[0-9.]+ +[0-9.]+$"
+memory "figures for machines" '^\{"plans":\[\{"stage":3,"ranks":2,"device_bytes":[0-9]+,"host_bytes":0,"rows":\[\{"what":"parameter shard","place":"device","bytes":[0-9]+\}' \
+  --stage 3 --ranks 2 --json -
+lines "with what fits" 1 '"fits":true\}\]\}$'
+[ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
+check "a full disk" 70 "/dev/full" "$plan" memory --json /dev/full
+
+wrong() { refused "$1" "$2" "$plan" memory "${@:3}"; }
+wrong "an unknown model" "unknown model gpt-5; allowed are gpt-ref" --model gpt-5
+wrong "two models" "two models are named" --model gpt-ref --parameters 1G
+wrong "half a GPT" "--layers without --width; a GPT has both" --layers 3
+wrong "a width of a number" "--width beside --parameters" --parameters 1G --layers 3 --width 4
+wrong "a vocabulary of no GPT" "--vocabulary without --layers and --width" --vocabulary 7
+wrong "no stage" "--stage 4 is not a number from 0 to 3" --stage 4
+wrong "no ranks" "--ranks 0 is not a number from 1" --ranks 2,0
+wrong "no list" "--ranks '' is not a list" --ranks ''
+wrong "no type" "--dtype f8 is not f32, bf16 or f16" --dtype f8
+wrong "no optimizer" "--optimizer lamb is not adamw, adam" --optimizer lamb
+wrong "no master" "--master both is not f32 or split" --master both
+wrong "split masters of f32" "split masters of parameters of f32" --master split
+wrong "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
+wrong "no share" "--offload 2 is not a share from 0 to 1" --offload 2
+wrong "what the stage has no use for" "gradients are offloaded in stage 1; they are whole on every rank" --stage 1 --offload-gradients
+wrong "a word that is no option" "positional" lunch
+wrong "an option that is none" "unrecognised option '--bogus'" --bogus
+
+# What docs/memory.md shows is what is printed.
+page=$(dirname "$0")/../../docs/memory.md
+arguments=$(sed -n 's/^    \$ weft-plan //p' "$page")
+# shellcheck disable=SC2086
+check "the example of the page" 0 "least ranks" "$plan" $arguments
+sed -n '/^    \$ weft-plan/,/^[^ ]/{/^    \$/d; s/^    //p; /^$/p}' "$page" | sed -e '${/^$/d}' > "$work/page"
+diff "$work/out" "$work/page" > "$work/err" || fail "docs/memory.md shows something else"
 finish

@@ -14,7 +14,7 @@ small=(--model gpt-tiny --steps 6 --text "$work/text.txt")
 check help 0 "mpirun -n 2 weft-scaling" "$scaling" --help
 refused "unknown option" "unrecognised option '--modle'" "$scaling" --modle gpt-ref
 refused "unknown model" "gpt-ref, mlp-8x1024" "$scaling" --model gpt-5
-refused "unknown strategy" "'zero9'.*allowed are nocomm, ddp, ddp\+fp16" "$scaling" --strategies nocomm,zero9
+refused "unknown strategy" "'zero9'.*allowed are nocomm, ddp, zero1, zero2, zero3" "$scaling" --strategies nocomm,zero9
 refused "a code that nobody knows" "'ddp\+powersdg:4'.*did you mean powersgd:4" "$scaling" --strategies ddp+powersdg:4
 refused "a rank of nothing" "PowerSGD of rank 0" "$scaling" --strategies ddp+powersgd:0
 refused "a code that starts after the end" "--start-step 6 is not a number from 0 to below --steps 6" "$scaling" "${small[@]}" --start-step 6
@@ -53,7 +53,7 @@ done
 check "codes" 0 "^ddp\+powersgd:2 +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies nocomm,ddp+fp16,ddp+bf16,ddp+int8,ddp+top-k:0.1,ddp+powersgd:2,ddp+powersgd:2:alternating --json "$work/codes.json"
 [ "$(grep -oE '"curve":\[\[0,' "$work/codes.json" | wc -l)" -eq 7 ] || fail "no curve of the loss for each strategy"
 refused "auto in too few steps" "--steps 9 with the strategy auto, which chooses after 7.*10 or more" "$scaling" --strategies auto --steps 9
-refused "auto as a code" "'ddp\+auto'; allowed are .*, auto" "$scaling" --strategies ddp+auto
+refused "auto as a code" "'ddp\+auto'; allowed are .*, and auto" "$scaling" --strategies ddp+auto
 check "auto says what it chose" 0 "^(none|bf16|powersgd:4) for [0-9]+ of [0-9]+ tensors: bf16 " "$launch" -n 2 "$scaling" --model gpt-tiny --text "$work/text.txt" --steps 12 --strategies auto --json "$work/auto.json"
 grep -qE '"choice":\{"codes":\{"[^"]+":"(none|bf16|powersgd:4)".*"predicted_exposed_seconds":\{"none":' "$work/auto.json" || fail "no choice in the figures"
 check "the bound of a step at a rate" 0 "^ddp: no step can be shorter than [0-9.]+ ms" "$launch" -n 2 "$scaling" "${small[@]}" --wire-rate 5
@@ -65,7 +65,8 @@ ddp=("$scaling" "${small[@]}" --strategies ddp --json "$work/run.json")
 check "a reference run" 0 "^ddp +2 " "$launch" -n 2 "${ddp[@]}"
 reference=$(loss_of)
 same() {
-  check "$1" 0 "^ddp +2 " "${@:2}"
+  local row=${strategy:-ddp}
+  check "$1" 0 "^${row//+/[+]} +2 " "${@:2}"
   [ -n "$reference" ] && [ "$(loss_of)" = "$reference" ] || fail "$1: $(loss_of) where $reference was"
 }
 same "the same run twice" "$launch" -n 2 "${ddp[@]}"
@@ -73,6 +74,10 @@ for bytes in 65536 1048576 26214400; do same "buckets of $bytes bytes" "$launch"
 same "a progress thread" env WEFT_PROGRESS=thread "$launch" -n 2 "${ddp[@]}"
 check "figures on standard output, the rest on standard error" 0 '^\{"model":"gpt-tiny",.*"runs":' "$launch" -n 2 "$scaling" "${small[@]}" --json -
 [ "$(wc -l <"$work/out")" -eq 1 ] || fail "more than the figures on standard output"
+for strategy in zero1 zero2 zero3 zero2+offload; do
+  same "$strategy" "$launch" -n 2 "$scaling" "${small[@]}" --strategies $strategy --json "$work/run.json"
+done
+unset strategy
 if [ -n "$mpirun" ]; then
   check "three ranks of mpirun" 0 "^ddp +3 " env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$scaling" "${small[@]}"
   check "three nodes of mpirun" 0 "host \(shared memory \+ MPI\)" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}"

@@ -2,10 +2,13 @@
 
 #include "buckets.hpp"
 #include "common/command_line.hpp"
+#include "memory.hpp"
 
 namespace {
 
 int run(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "memory")
+    return weft::plan::run_memory({arguments.begin() + 1, arguments.end()});
   const weft::plan::Options options = weft::plan::parse(arguments);
   if (options.help) {
     std::cout << weft::plan::help();

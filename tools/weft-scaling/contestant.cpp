@@ -56,24 +56,25 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
       trace_(std::move(trace)),
       predictions_(spec.predictions()),
       first_counted_(first_counted(options)),
-      hook_(hook_of(strategy_, options)),
+      sharding_(sharding_of(strategy_, options)),
       trainer_(strategy_ == "nocomm" ? alone(comm) : comm, spec, text,
                {.share = {comm.rank(), comm.size()},
                 .steps = options.steps,
                 .seed = options.seed,
-                .reducer = {.bucket_bytes = options.bucket_bytes, .hook = hook_},
+                .sharding = sharding_,
+                .stepping = stepping_of(strategy_),
                 .trace = trace_}) {}
 
 void Contestant::train(std::int64_t steps) {
   Stream stream;
   comm_.barrier(stream).wait();
   for (std::int64_t i = 0; i < steps; ++i) {
-    const double exposed = trainer_.reducer().exposed_seconds();
+    const double exposed = trainer_.exposed_seconds();
     const std::uint64_t sent = trainer_.wire_bytes();
     const auto begin = Clock::now();
     training_loss_ = trainer_.step();
     seconds_.push_back(seconds_since(begin));
-    exposed_.push_back(trainer_.reducer().exposed_seconds() - exposed);
+    exposed_.push_back(trainer_.exposed_seconds() - exposed);
     wire_bytes_ = trainer_.wire_bytes() - sent;
   }
   if (strategy_ != "nocomm" && comm_.device().is_host())
@@ -111,7 +112,8 @@ Run Contestant::result(double last_loss) {
   run.last_loss = last_loss;
   run.curve = curve;
   run.parts = accounted_.median(comm_, first_counted_);
-  if (const auto* chooses = dynamic_cast<const AutoHook*>(hook_.get())) run.choice = chooses->choice();
+  if (const auto* chooses = dynamic_cast<const AutoHook*>(sharding_.reducer.hook.get()))
+    run.choice = chooses->choice();
   run.samples = mean_of_ranks(comm_, timed);
   return run;
 }

@@ -48,7 +48,7 @@ class Contestant {
   std::shared_ptr<Trace> trace_;
   int predictions_;
   std::int64_t first_counted_;
-  std::shared_ptr<CommHook> hook_;  // null: the reducer's own
+  zero::ShardedOptions sharding_;
   examples::Trainer<float> trainer_;
   std::vector<double> seconds_;
   std::vector<double> exposed_;

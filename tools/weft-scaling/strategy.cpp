@@ -9,14 +9,36 @@
 namespace weft::scaling {
 namespace {
 
-constexpr std::string_view ddp_with = "ddp+";
 constexpr const char* chosen = "auto";
 
-/// As hook_named() takes it; none where gradients travel as they are.
-std::optional<std::string> code_of(const std::string& strategy) {
-  if (strategy == chosen) return strategy;
-  if (!strategy.starts_with(ddp_with)) return std::nullopt;
-  return strategy.substr(ddp_with.size());
+struct Strategy {
+  int stage = 0;
+  std::optional<std::string> code{};  // as hook_named() takes it; none where gradients travel as they are
+  bool offloads = false;
+};
+
+constexpr std::string_view offload = "+offload";
+
+/// ddp, or zeroN, and then perhaps + and a code, and after zeroN +offload. @throws Error (usage) for another
+/// first word
+Strategy parsed(const std::string& strategy) {
+  if (strategy == chosen) return {.code = chosen};
+  if (strategy.starts_with("zero") && strategy.ends_with(offload)) {
+    Strategy result = parsed(strategy.substr(0, strategy.size() - offload.size()));
+    result.offloads = true;
+    return result;
+  }
+  const std::size_t plus = strategy.find('+');
+  const std::string first = strategy.substr(0, plus);
+  Strategy result;
+  if (first.starts_with("zero") && first.size() == 5 && first[4] >= '0' && first[4] <= '3') {
+    result.stage = first[4] - '0';
+  } else if (first != "ddp" && first != "nocomm") {
+    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
+                "allowed are " + allowed_strategies());
+  }
+  if (plus != std::string::npos) result.code = strategy.substr(plus + 1);
+  return result;
 }
 
 bool is_chosen(const Options& options) {
@@ -30,31 +52,38 @@ std::int64_t start_step(const Options& options) {
 }  // namespace
 
 bool is_coded(const std::string& strategy) {
-  return code_of(strategy).has_value();
+  return parsed(strategy).code.has_value();
 }
 
 std::string allowed_strategies() {
-  return "nocomm, ddp, ddp+fp16, ddp+bf16, ddp+powersgd:RANK (and powersgd:RANK:alternating), ddp+CODEC "
-         "(fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), auto";
+  return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload, each but nocomm with +fp16, +bf16, +powersgd:RANK "
+         "(and "
+         "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto";
 }
 
 void check_strategy(const std::string& strategy) {
-  if (strategy == "nocomm" || strategy == "ddp") return;
-  const std::optional<std::string> code = code_of(strategy);
-  if (!code || strategy == text(ddp_with, chosen)) {
+  const Strategy one = parsed(strategy);
+  if (!one.code || strategy == chosen) return;
+  if (strategy.starts_with("nocomm") || *one.code == chosen) {
     throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
                 "allowed are " + allowed_strategies());
   }
   try {
-    (void)hook_named(*code);
+    (void)hook_named(*one.code);
   } catch (const Error& error) {
     throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), error.what());
   }
 }
 
-std::shared_ptr<CommHook> hook_of(const std::string& strategy, const Options& options) {
-  const std::optional<std::string> code = code_of(strategy);
-  return code ? hook_named(*code, start_step(options)) : nullptr;
+zero::ShardedOptimizerOptions stepping_of(const std::string& strategy) {
+  return {.offload = {.share = parsed(strategy).offloads ? 1.0 : 0.0}};
+}
+
+zero::ShardedOptions sharding_of(const std::string& strategy, const Options& options) {
+  const Strategy one = parsed(strategy);
+  return {.stage = one.stage,
+          .reducer = {.bucket_bytes = options.bucket_bytes,
+                      .hook = one.code ? hook_named(*one.code, start_step(options)) : nullptr}};
 }
 
 std::int64_t first_counted(const Options& options) {

@@ -1,11 +1,11 @@
 #pragma once
-// Strategies by name: how a step's gradients come together.
+// Strategies by name: how a step's gradients come together, and what of the training state is shared out.
 
 #include <memory>
 #include <string>
 
 #include "options.hpp"
-#include "weft/gradient/comm_hook.hpp"
+#include "weft/zero/sharded_optimizer.hpp"
 
 namespace weft::scaling {
 
@@ -15,8 +15,9 @@ std::string allowed_strategies();
 void check_strategy(const std::string& strategy);
 /// Whether its gradients travel in a code.
 bool is_coded(const std::string& strategy);
-/// What reduces gradients; null: as the reducer does without. For a new reducer each.
-std::shared_ptr<CommHook> hook_of(const std::string& strategy, const Options& options);
+/// For a new trainer each. Its hook is null where gradients travel as they are.
+zero::ShardedOptions sharding_of(const std::string& strategy, const Options& options);
+zero::ShardedOptimizerOptions stepping_of(const std::string& strategy);
 /// The first step that counts for times, of all strategies: before it memory is touched for the first time,
 /// codes that keep what they lose have not begun, and auto has not chosen.
 std::int64_t first_counted(const Options& options);

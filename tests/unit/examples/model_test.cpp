@@ -27,7 +27,9 @@ struct Training {
         text(verse(), model->sequence_bytes(), "verse"),
         sink(model->parameters()),
         parameters(sink.gradients().size()),
-        optimizer(make_optimizer<float>(std::ssize(parameters), spec.optimizer)),
+        first(parameters.size()),
+        second(parameters.size()),
+        adam(spec.optimizer),
         batch(static_cast<std::size_t>(model->sequences())) {
     model->bind(View(std::span(parameters)), sink.offsets());
     model->initialize(1);
@@ -37,8 +39,21 @@ struct Training {
     text.training(1, steps++, 0, batch);
     const double loss = model->forward(batch);
     model->backward(sink);
-    optimizer->step(View(std::span(parameters)), ConstView(std::span(sink.gradients())));
+    update();
     return loss;
+  }
+
+  void update() {
+    const auto number = static_cast<double>(steps);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto gradient = static_cast<double>(sink.gradients()[i]);
+      first[i] = adam.beta1 * first[i] + (1 - adam.beta1) * gradient;
+      second[i] = adam.beta2 * second[i] + (1 - adam.beta2) * gradient * gradient;
+      const double mean = first[i] / (1 - std::pow(adam.beta1, number));
+      const double square = second[i] / (1 - std::pow(adam.beta2, number));
+      const double step = mean / (std::sqrt(square) + adam.epsilon) + adam.weight_decay * parameters[i];
+      parameters[i] -= static_cast<float>(adam.learning_rate * step);
+    }
   }
 
   double held_out() {
@@ -50,7 +65,9 @@ struct Training {
   Text text;
   RecordingSink<float> sink;
   std::vector<float> parameters;
-  std::unique_ptr<Optimizer<float>> optimizer;
+  std::vector<double> first;
+  std::vector<double> second;
+  OptimizerSpec adam;
   std::vector<Sequence> batch;
   std::int64_t steps = 0;
 };

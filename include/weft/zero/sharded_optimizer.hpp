@@ -1,0 +1,88 @@
+#pragma once
+// The optimizer of ShardedParams: every rank updates the parameters whose state it keeps, and the others get
+// them before they are next used.
+//
+// `step` ends the exchange of gradients. Without clipping and loss scaling each bucket is updated as soon as
+// its means are there, and leaves for the other ranks at once; with either, the norm of all gradients decides
+// first, which blocks the host until it is known. That norm is summed exactly: it is the same for every
+// stage, bucket size and number of threads, and with it are the parameters.
+//
+// Parameters of 16 bits have f32 masters: whole ones, or (bf16) the lower halves only, which with the
+// parameters make up the master. One thread uses it, the one of its ShardedParams, which must outlive it;
+// before it goes, synchronize `compute`.
+//
+//   zero::ShardedOptimizer adam(params, zero::AdamW{.learning_rate = 3e-4}, {.clip_norm = 1.0});
+//   zero::StepResult result = adam.step(compute, 3e-4 * schedule(step));
+//
+// Where device memory is short, a part of the state lies on the host and is updated there (offload.hpp).
+//
+// With loss scaling:  loss * adam.loss_scale() is what backward starts from.
+//
+// WRONG: an optimizer that looks at whole tensors (LAMB, Muon): a shard does not have them. Reduce with
+// GradientReducer and step by tensor instead.
+
+#include <memory>
+#include <optional>
+
+#include "weft/zero/loss_scaler.hpp"
+#include "weft/zero/offload.hpp"
+#include "weft/zero/optimizer.hpp"
+#include "weft/zero/sharded_params.hpp"
+
+namespace weft::zero {
+
+/// Of 16-bit parameters.
+enum class Master {
+  f32,    ///< 4 bytes a parameter
+  split,  ///< bf16: the 16 bits that the parameter lacks
+};
+
+struct ShardedOptimizerOptions {
+  /// Gradients longer than this are shortened to it (L2 norm over all parameters). None: not.
+  std::optional<double> clip_norm{};
+  /// Of 16-bit gradients. None: they are taken as they are, and NaN reaches the parameters.
+  std::optional<LossScalerOptions> loss_scale{};
+  Master master = Master::f32;
+  Offload offload{};
+};
+
+struct StepResult {
+  bool skipped = false;          ///< NaN or infinite gradients on some rank: nothing was changed
+  std::optional<double> norm{};  ///< of the means, unscaled, before clipping; where it was asked for
+};
+
+class ShardedOptimizer {
+ public:
+  /// Masters are taken from the parameters: load them before. @throws Error (usage) for what cannot be
+  ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options = {});
+  ~ShardedOptimizer();
+  ShardedOptimizer(ShardedOptimizer&&) noexcept;
+
+  /// Says the rate of the step that the next backward ends, so that what is offloaded is updated behind it.
+  /// With clipping and loss scaling that waits for step() all the same. @throws Error (usage) when it was
+  /// said before, for the same step
+  void begin_step(double learning_rate);
+  /// From now on this share of the state lies on the host (Offload::share). Between steps, when `compute` has
+  /// passed the last; blocks. @throws Error (usage) within a step or outside 0 to 1, (system) where memory is
+  /// short
+  void offload(double share);
+  /// Collective. The gradients' exchange (finish_step), the update on `compute`, and the way of new
+  /// parameters to other ranks, which goes on beside what follows; so do updates on the host. After
+  /// begin_step, `learning_rate` is that one or left out. @throws Error (usage) for another
+  StepResult step(const Stream& compute, std::optional<double> learning_rate = std::nullopt);
+
+  /// What to multiply the loss by; 1 without loss scaling.
+  double loss_scale() const;
+  /// Steps that changed parameters.
+  std::int64_t steps() const;
+  /// Bytes of masters and moments on this rank's device.
+  std::int64_t state_bytes() const;
+  /// Bytes of pinned host memory: of what is offloaded, with parameters and staging.
+  std::int64_t host_bytes() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft::zero

@@ -1,0 +1,124 @@
+// The closed form of a memory plan, and what follows from it.
+
+#include <algorithm>
+#include <cmath>
+
+#include "weft/core/error.hpp"
+#include "weft/zero/memory_plan.hpp"
+#include "zero/memory_rows.hpp"
+#include "zero/params_plan.hpp"
+
+namespace weft::zero {
+namespace {
+
+constexpr int most_ranks = 65536;
+constexpr std::int64_t most_parameters = std::int64_t{1} << 48;
+
+std::int64_t divided(std::int64_t count, std::int64_t by) {
+  return (count + by - 1) / by;
+}
+
+void expect_sizes(const ModelSize& model) {
+  const bool fits = model.parameters > 0 && model.groups > 0 && model.largest_parameter > 0 &&
+                    model.largest_parameter <= model.largest_group && model.largest_group <= model.parameters;
+  if (fits) return;
+  throw Error(
+      ErrorKind::usage,
+      text("a model of ", model.parameters, " parameters in ", model.groups, " groups, the largest group of ",
+           model.largest_group, ", the largest parameter of ", model.largest_parameter),
+      "a parameter is at most a group, and a group at most all");
+}
+
+/// A bucket is closed when it has its bytes and where a group begins, and holds whole parameters.
+std::int64_t window_elements(const ModelSize& model, const MemoryOptions& options) {
+  const std::size_t element = size_of(model.dtype);
+  const auto elements = [&](std::size_t bytes) { return static_cast<std::int64_t>(bytes / element); };
+  const std::size_t usual = detail::usual_window_bytes(static_cast<std::size_t>(model.parameters) * element);
+  const std::int64_t bucket = elements(options.bucket_bytes.value_or(detail::usual_bucket_bytes(1)));
+  return std::max({std::min(elements(options.window_bytes.value_or(usual)), model.parameters),
+                   std::min(bucket, model.largest_group), model.largest_parameter});
+}
+
+bool fits(const ModelSize& model, int ranks, const MemoryOptions& options, std::int64_t device_bytes) {
+  return estimate_memory(model, ranks, options).bytes(Place::device) <= device_bytes;
+}
+
+}  // namespace
+
+ModelSize ModelSize::of(const ParamLayout& layout, const std::vector<ParamId>& firsts) {
+  detail::expect_groups(layout, firsts);
+  ModelSize size{.dtype = layout.dtype(), .groups = std::max<std::int64_t>(1, std::ssize(firsts))};
+  std::int64_t group = 0;
+  for (int i = 0; i < layout.parameters(); ++i) {
+    const ParamId id{i};
+    if (std::ranges::find(firsts, id) != firsts.end()) group = 0;
+    group += layout.count(id);
+    size.parameters += layout.count(id);
+    size.largest_parameter = std::max(size.largest_parameter, layout.count(id));
+    size.largest_group = std::max(size.largest_group, group);
+  }
+  return size;
+}
+
+ModelSize ModelSize::scaled_to(std::int64_t count) const {
+  const double factor = static_cast<double>(count) / static_cast<double>(parameters);
+  const auto scaled = [&](std::int64_t elements) {
+    return std::clamp<std::int64_t>(std::llround(static_cast<double>(elements) * factor), 1, count);
+  };
+  ModelSize other = *this;
+  other.parameters = count;
+  other.largest_parameter = scaled(largest_parameter);
+  other.largest_group = std::max(other.largest_parameter, scaled(largest_group));
+  return other;
+}
+
+MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOptions& options) {
+  detail::expect_plannable(model.dtype, ranks, options);
+  expect_sizes(model);
+  const Stage stage = zero::stage(options.stage);
+  const auto element = static_cast<std::int64_t>(size_of(model.dtype));
+  const std::int64_t all = model.parameters;
+  const std::int64_t part = divided(all, ranks);
+  detail::HeldElements elements;
+  elements.state = stage.optimizer == Placement::sharded ? part : all;
+  if (stage.gradients == Placement::sharded) {
+    elements.windows = window_elements(model, options);
+    elements.gradient_shard = part;
+  } else {
+    elements.gradients = all;
+  }
+  if (stage.parameters == Placement::sharded) {
+    elements.shard = part;
+    elements.slots = model.largest_group * detail::group_slots(model.groups, model.largest_group * element,
+                                                               options.held_groups, options.prefetch_bytes);
+  } else {
+    elements.whole = all;
+  }
+  elements.offloaded = std::llround(static_cast<double>(elements.state) * options.offload.share);
+  return detail::memory_rows(elements, model.dtype, ranks, options);
+}
+
+std::int64_t largest_model(const ModelSize& model, int ranks, const MemoryOptions& options,
+                           std::int64_t device_bytes) {
+  std::int64_t good = 0;
+  std::int64_t bad = most_parameters;
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(model.scaled_to(middle), ranks, options, device_bytes) ? good : bad) = middle;
+  }
+  return good;
+}
+
+std::optional<int> least_ranks(const ModelSize& model, const MemoryOptions& options,
+                               std::int64_t device_bytes) {
+  if (!fits(model, most_ranks, options, device_bytes)) return std::nullopt;
+  int bad = 0;
+  int good = most_ranks;
+  while (good - bad > 1) {
+    const int middle = bad + (good - bad) / 2;
+    (fits(model, middle, options, device_bytes) ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace weft::zero

@@ -1,0 +1,188 @@
+#include "weft/zero/sharded_optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+#include "zero/sharded_optimizer_state.hpp"
+
+namespace weft::zero {
+namespace {
+
+void check(const ShardedOptimizerOptions& options, DataType dtype) {
+  if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm)))
+    throw Error(ErrorKind::usage, text("clip_norm is ", *options.clip_norm), "it is finite and above 0");
+  if (options.master == Master::split && dtype != DataType::bf16) {
+    throw Error(ErrorKind::usage, text("split masters of parameters of ", dtype),
+                "the upper half of an f32 is a bf16: use Master::f32");
+  }
+}
+
+detail::Master kept_of(DataType dtype, Master master) {
+  if (dtype == DataType::f32 || dtype == DataType::f64) return detail::Master::none;
+  return master == Master::split ? detail::Master::split : detail::Master::f32;
+}
+
+void expect_rate(double learning_rate) {
+  if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
+    throw Error(ErrorKind::usage, text("a learning rate of ", learning_rate), "it is finite and 0 or more");
+}
+
+}  // namespace
+
+ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer,
+                               ShardedOptimizerOptions options)
+    : params_(params.state()), optimizer_(optimizer), options_(std::move(options)) {
+  detail::check(optimizer_);
+  const DataType dtype = params_.layout().dtype();
+  check(options_, dtype);
+  if (options_.loss_scale) scaler_.emplace(*options_.loss_scale);
+  if (scaler_ || options_.clip_norm)
+    norm_.emplace(params_.comm(), params_.stage().optimizer == Placement::replicated);
+  kind_ = {dtype, kept_of(dtype, options_.master), detail::factors(optimizer_, 1, 0, 1).moments()};
+  expect_share(options_.offload.share.value_or(1));
+  place(options_.offload.share.value_or(1));
+  if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
+  if (offloaded_) listen();
+}
+
+ShardedOptimizer::State::~State() {
+  if (offloaded_) params_.reducer().on_reduced(nullptr);
+}
+
+void ShardedOptimizer::State::begin_step(double learning_rate) {
+  expect_rate(learning_rate);
+  if (begun_)
+    throw Error(ErrorKind::usage,
+                text("begin_step with a learning rate of ", learning_rate, " after one of ", *begun_),
+                "call step() first",
+                {params_.comm().rank(), "begin_step", static_cast<std::uint64_t>(steps_ + 1)});
+  begun_ = learning_rate;
+}
+
+double ShardedOptimizer::State::rate_of_step(std::optional<double> learning_rate) const {
+  const double own = std::visit([](const auto& rule) { return rule.learning_rate; }, optimizer_);
+  const double rate = learning_rate.value_or(begun_.value_or(own));
+  expect_rate(rate);
+  if (begun_ && rate != *begun_)
+    throw Error(ErrorKind::usage,
+                text("step with a learning rate of ", rate, " that was begun with ", *begun_),
+                "some parameters have been updated with that: give step() the same, or none",
+                {params_.comm().rank(), "step", static_cast<std::uint64_t>(steps_ + 1)});
+  return rate;
+}
+
+StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<double> learning_rate) {
+  const double rate = rate_of_step(learning_rate);
+  if (finder_) finder_->begin_step(compute, params_.exposed_seconds(), begun_ && !norm_);
+  params_.settle(compute);
+  free_ = compute.record();
+  const StepResult result = norm_ ? step_by_norm(compute, rate) : step_at_once(compute, rate);
+  begun_.reset();
+  landed_.clear();
+  if (offloaded_) offloaded_->end_step();
+  if (!result.skipped) params_.all_updated();
+  if (finder_) finder_->end_step(params_.exposed_seconds());
+  if (finder_ && finder_->knows_enough()) {
+    const auto factors = detail::factors(optimizer_, 1, rate, 1);
+    const auto bytes = static_cast<std::size_t>(bounds_.back()) * size_of(kind_.dtype);
+    Stream(compute).synchronize();
+    offload(finder_->share(params_.comm(), kind_, factors, bytes));
+    finder_.reset();
+  }
+  return result;
+}
+
+StepResult ShardedOptimizer::State::step_at_once(const Stream& compute, double learning_rate) {
+  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1);
+  params_.reducer().finish_step(compute, [&](const Bucket& bucket) { update(bucket, factors, compute); });
+  ++steps_;
+  return {};
+}
+
+StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double learning_rate) {
+  params_.reducer().finish_step(
+      compute, [&](const Bucket& bucket) { norm_->add(params_.part(bucket).gradient, compute); });
+  const auto [bad, squares] = norm_->finish(compute);
+  const double scale = loss_scale();
+  if (scaler_) scaler_->update(bad);
+  if (bad && scaler_) return {.skipped = true};
+  const double norm = std::sqrt(squares) / scale;
+  // As torch.nn.utils.clip_grad_norm_ does; NaN is not clipped.
+  const double clip = options_.clip_norm ? std::max(1.0, (norm + 1e-6) / *options_.clip_norm) : 1;
+  const auto factors = detail::factors(optimizer_, ++steps_, learning_rate, 1 / (clip * scale));
+  // What forward needs first, which backward brought last.
+  for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
+  return {.norm = norm};
+}
+
+// Behind backward where the rate is known and the norm does not matter; else step() does it.
+void ShardedOptimizer::State::landed(const Bucket& bucket, const Event& reduced) {
+  if (finder_) finder_->landed();
+  const bool at_once = begun_ && !norm_;
+  if (at_once) update_on_host(bucket, detail::factors(optimizer_, steps_ + 1, *begun_, 1), reduced);
+  landed_[bucket.begin] = {reduced, at_once};
+}
+
+void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const detail::StepFactors& factors,
+                                             const Event& reduced) {
+  const auto part = params_.part(bucket);
+  for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
+    if (!piece.on_host) continue;
+    offloaded_->update(piece.at, part.gradient.slice(piece.begin - part.state_at, piece.count), factors,
+                       reduced, params_.has_gradients_on_host());
+  }
+}
+
+// What is offloaded begins first: it takes longest.
+void ShardedOptimizer::State::update(const Bucket& bucket, const detail::StepFactors& factors,
+                                     const Stream& compute) {
+  if (offloaded_) {
+    const Landed& landed = landed_[bucket.begin];
+    if (!landed.is_updated) update_on_host(bucket, factors, landed.reduced);
+  }
+  Event brought;
+  const auto part = params_.part(bucket);
+  for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
+    const std::int64_t offset = piece.begin - part.state_at;
+    const View parameters = part.parameters.slice(offset, piece.count);
+    if (piece.on_host) {
+      brought = offloaded_->bring(piece.at, parameters, free_);
+    } else {
+      const ConstView gradient = part.gradient.slice(offset, piece.count);
+      detail::fused_step(arrays_.slice(kind_, gradient, parameters, piece.at), factors, compute);
+    }
+  }
+  params_.updated(bucket, compute, brought);
+  if (offloaded_) offloaded_->then([&params = params_] { params.carry_on(); });
+}
+
+ShardedOptimizer::ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer,
+                                   ShardedOptimizerOptions options)
+    : state_(std::make_unique<State>(params, optimizer, std::move(options))) {}
+ShardedOptimizer::~ShardedOptimizer() = default;
+ShardedOptimizer::ShardedOptimizer(ShardedOptimizer&&) noexcept = default;
+
+void ShardedOptimizer::begin_step(double learning_rate) {
+  state_->begin_step(learning_rate);
+}
+void ShardedOptimizer::offload(double share) {
+  state_->offload(share);
+}
+StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> learning_rate) {
+  return state_->step(compute, learning_rate);
+}
+double ShardedOptimizer::loss_scale() const {
+  return state_->loss_scale();
+}
+std::int64_t ShardedOptimizer::steps() const {
+  return state_->steps();
+}
+std::int64_t ShardedOptimizer::state_bytes() const {
+  return state_->state_bytes();
+}
+std::int64_t ShardedOptimizer::host_bytes() const {
+  return state_->host_bytes();
+}
+
+}  // namespace weft::zero

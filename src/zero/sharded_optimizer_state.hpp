@@ -1,0 +1,70 @@
+#pragma once
+// What stands behind ShardedOptimizer: the state in its two places (optimizer_placement.cpp) and a step
+// (sharded_optimizer.cpp).
+
+#include <map>
+#include <optional>
+
+#include "weft/zero/sharded_optimizer.hpp"
+#include "zero/gradient_norm.hpp"
+#include "zero/offloaded_state.hpp"
+#include "zero/params_state.hpp"
+#include "zero/share_finder.hpp"
+#include "zero/state_split.hpp"
+
+namespace weft::zero {
+
+class ShardedOptimizer::State {
+ public:
+  State(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void begin_step(double learning_rate);
+  void offload(double share);
+  StepResult step(const Stream& compute, std::optional<double> learning_rate);
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+  std::int64_t steps() const { return steps_; }
+  std::int64_t state_bytes() const { return arrays_.bytes(); }
+  std::int64_t host_bytes() const { return offloaded_ ? offloaded_->bytes() : 0; }
+
+ private:
+  /// A bucket whose means are there when `reduced` is done.
+  struct Landed {
+    Event reduced{};
+    bool is_updated = false;  ///< as far as it is offloaded
+  };
+
+  void place(double share);
+  void listen();
+  static void expect_share(double share);
+  void load();
+  detail::StateSplit split_by(double share) const;
+  detail::StateArrays arrays_of(const detail::StateSplit& split) const;
+  std::unique_ptr<detail::OffloadedState> offloaded_of(const detail::StateSplit& split) const;
+  void landed(const Bucket& bucket, const Event& reduced);
+  double rate_of_step(std::optional<double> learning_rate) const;
+  void update_on_host(const Bucket& bucket, const detail::StepFactors& factors, const Event& reduced);
+  void update(const Bucket& bucket, const detail::StepFactors& factors, const Stream& compute);
+  StepResult step_at_once(const Stream& compute, double learning_rate);
+  StepResult step_by_norm(const Stream& compute, double learning_rate);
+
+  ShardedParams::State& params_;
+  Optimizer optimizer_;
+  ShardedOptimizerOptions options_;
+  detail::StateKind kind_;
+  std::optional<LossScaler> scaler_;
+  std::optional<detail::GradientNorm> norm_;
+  std::int64_t steps_ = 0;
+  std::optional<double> begun_{};                // the rate that begin_step was given
+  std::map<std::int64_t, Landed> landed_;        // of this step, by where the bucket begins
+  Event free_{};                                 // compute has read the old parameters
+  std::optional<detail::ShareFinder> finder_{};  // until the share is found
+  std::vector<std::int64_t> bounds_;             // of cells of the state
+  detail::StateSplit split_;
+  detail::StateArrays arrays_;                         // on the device
+  std::unique_ptr<detail::OffloadedState> offloaded_;  // null: nothing is
+};
+
+}  // namespace weft::zero

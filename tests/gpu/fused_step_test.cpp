@@ -1,0 +1,75 @@
+// On a card: the kernel of an optimizer's step beside its host twin, bit by bit.
+
+#include <gtest/gtest.h>
+
+#include "unit/zero/some_step.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/copy.hpp"
+#include "weft/interop/cuda.hpp"
+#include "zero/cuda/update_kernels.hpp"
+
+namespace weft::test {
+namespace {
+
+/// Bytes of host memory, and as many on the card.
+class Mirrored {
+ public:
+  Mirrored(void* host, std::size_t bytes, Stream stream)
+      : host_(host, static_cast<std::int64_t>(bytes), DataType::u8),
+        device_(Buffer::on(Device::cuda(0), DataType::u8, static_cast<std::int64_t>(bytes))) {
+    copy(device_.view(), host_, stream);
+  }
+  std::byte* at(std::size_t byte) { return device_.view().bytes() + byte; }
+  void fetch(Stream stream) { copy(host_, device_.view(), stream); }
+
+ private:
+  View host_;
+  Buffer device_;
+};
+
+template <class T>
+Mirrored mirror(std::vector<T>& values, Stream stream) {
+  return {values.data(), values.size() * sizeof(T), stream};
+}
+
+void expect_twins(Form form, DataType type, const zero::Optimizer& rule, std::int64_t count,
+                  std::int64_t skipped) {
+  SomeStep here(form, type, count, skipped);
+  here.draw(static_cast<unsigned>(count));
+  SomeStep there = here;
+  Stream stream(Device::cuda(0));
+  Mirrored gradient = mirror(there.gradient, stream), parameters = mirror(there.parameters, stream),
+           master = mirror(there.master, stream), first = mirror(there.first, stream),
+           second = mirror(there.second, stream);
+  const auto constants = detail::factors(rule, 2, 1e-2, 1.0 / 3);
+  detail::plain::update(here.arrays(), constants);
+  detail::StepArrays arrays = there.arrays();
+  const auto moved = [](Mirrored& to, const void* from, const void* base) {
+    return to.at(
+        static_cast<std::size_t>(static_cast<const std::byte*>(from) - static_cast<const std::byte*>(base)));
+  };
+  arrays.gradient = moved(gradient, arrays.gradient, there.gradient.data());
+  arrays.parameters = moved(parameters, arrays.parameters, there.parameters.data());
+  if (arrays.master != nullptr) arrays.master = moved(master, arrays.master, there.master.data());
+  arrays.first = reinterpret_cast<float*>(moved(first, arrays.first, there.first.data()));
+  arrays.second = reinterpret_cast<float*>(moved(second, arrays.second, there.second.data()));
+  stream.run([=] { detail::cuda::update_kernels()->update(arrays, constants, 0, native_handle(stream)); });
+  for (Mirrored* one : {&parameters, &master, &first, &second}) one->fetch(stream);
+  stream.synchronize();
+  ASSERT_EQ(here.differs_at(there), -1) << "of " << count << " from " << skipped << ", rule " << rule.index();
+}
+
+TEST(FusedStepOnDevice, EveryStepIsItsTwin) {
+  for (const Form form : all_forms) {
+    for (const DataType type : gradient_types) {
+      for (const zero::Optimizer& rule : all_rules()) {
+        for (const std::int64_t count : {1, 3, 4, 255, 1027, 300000}) {
+          for (const std::int64_t skipped : {0, 1, 4}) expect_twins(form, type, rule, count, skipped);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

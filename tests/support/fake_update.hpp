@@ -1,0 +1,36 @@
+#pragma once
+// A fake kernel of optimizer steps beside the fake CUDA: its host twin, in the order of the fake's streams.
+
+#include <atomic>
+
+#include "support/fake_cuda.hpp"
+#include "zero/cuda/update_kernels.hpp"
+
+namespace weft::test {
+
+class FakeUpdate final : public detail::cuda::UpdateKernels {
+ public:
+  std::atomic<int> launches{0};
+
+  void update(const detail::StepArrays& arrays, const detail::StepFactors& factors, int,
+              detail::cuda::NativeStream stream) override {
+    ++launches;
+    FakeCuda::enqueue(stream, [arrays, factors] { detail::update(arrays, factors); });
+  }
+};
+
+/// Puts a fake in force for a scope.
+class WithFakeUpdate {
+ public:
+  WithFakeUpdate() : fake_(std::make_shared<FakeUpdate>()) { detail::cuda::replace_update_kernels(fake_); }
+  ~WithFakeUpdate() { detail::cuda::replace_update_kernels(nullptr); }
+  WithFakeUpdate(const WithFakeUpdate&) = delete;
+  WithFakeUpdate& operator=(const WithFakeUpdate&) = delete;
+
+  FakeUpdate* operator->() const { return fake_.get(); }
+
+ private:
+  std::shared_ptr<FakeUpdate> fake_;
+};
+
+}  // namespace weft::test

@@ -1,0 +1,176 @@
+#pragma once
+// A training without a model: gradients are drawn from step, rank and element, and pull parameters towards
+// zero, so that whoever has a wrong parameter soon has many.
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "weft/collectives/communicator.hpp"
+#include "weft/zero/sharded_optimizer.hpp"
+
+namespace weft::test {
+
+struct ZeroTraining {
+  int ranks = 2;
+  int steps = 8;
+  DataType dtype = DataType::f32;
+  zero::Optimizer optimizer = zero::AdamW{.learning_rate = 1e-2};
+  zero::ShardedOptimizerOptions stepping{};
+  zero::ShardedOptions sharding{};
+  bool queued = false;       ///< gradients and parameters travel on a thread of their own
+  bool gather_twice = true;  ///< forward and backward
+  bool says_rate = false;    ///< before backward
+  /// Shares of the optimizer's state that move to the host, after each step and in turn; none: it stays.
+  std::vector<double> offloads{};
+  /// Runs work on gradients in the order of a stream; default: now.
+  std::function<void(const Stream&, std::function<void()>)> launch{};
+  int micro_steps = 1;
+  /// Steps whose gradients are infinite on one rank, by number; drawn.
+  int overflow_once_in = 0;
+  std::uint64_t seed = 1;
+
+  struct Result {
+    std::vector<float> parameters;  ///< one after the other
+    std::vector<double> norms;
+    std::vector<int> skipped;  ///< steps
+    double loss_scale = 1;
+    std::int64_t held_bytes = 0;   ///< of the last rank
+    std::int64_t host_bytes = 0;   ///< so, too
+    std::uint64_t wire_bytes = 0;  ///< so, too; of all steps
+    friend bool operator==(const Result& a, const Result& b) {
+      return a.parameters == b.parameters && a.norms == b.norms && a.skipped == b.skipped &&
+             a.loss_scale == b.loss_scale;
+    }
+  };
+
+  static ParamLayout layout(DataType dtype) {
+    std::vector<ParamSpec> specs;
+    for (int i = 0; i < 12; ++i)
+      specs.push_back({"parameter" + std::to_string(i), 1 + 173 * (i % 4) + 40 * i});
+    return ParamLayout(dtype, specs);
+  }
+  static std::vector<ParamId> groups() { return {ParamId{0}, ParamId{1}, ParamId{5}, ParamId{9}}; }
+
+  Result run() const {
+    Result result;
+    std::mutex mutex;
+    run_as_threads(ranks, [&](Communicator comm) {
+      const Result mine = on(comm);
+      const std::lock_guard lock(mutex);
+      if (!result.parameters.empty() && !(result == mine)) throw Error(ErrorKind::internal, "ranks differ");
+      result = mine;
+    });
+    return result;
+  }
+
+  Result on(const Communicator& comm) const {
+    zero::ShardedOptions options = sharding;
+    if (options.groups.empty()) options.groups = groups();
+    if (queued) options.reducer.wire = Stream::queued();
+    zero::ShardedParams params(comm, layout(dtype), options);
+    const auto each = [&](auto function) {
+      for (int i = params.layout().parameters() - 1; i >= 0; --i) function(ParamId{i});
+    };
+    each([&](ParamId id) {
+      Buffer values = Buffer::on_host(dtype, params.layout().count(id));
+      for (std::int64_t i = 0; i < values.count(); ++i) put(values.view(), i, 0.1F * noise(0, 0, id, i));
+      params.load(id, values.view());
+    });
+    zero::ShardedOptimizer adam(params, optimizer, stepping);
+    Stream compute(comm.device());
+    Result result;
+    for (int step = 0; step < steps; ++step) {
+      const double scale = adam.loss_scale();
+      if (says_rate) adam.begin_step(learning_rate());
+      for (int micro = 0; micro < micro_steps; ++micro) {
+        const bool last = micro + 1 == micro_steps;
+        params.begin_step(last ? Exchange::now : Exchange::later);
+        if (gather_twice) {
+          for (int group = 0; group < params.groups(); ++group) (void)params.gather(group, compute);
+        }
+        backward(params, comm.rank(), step * micro_steps + micro, scale, compute);
+        if (!last) params.reducer().finish_step(compute);
+      }
+      const zero::StepResult stepped = adam.step(compute);
+      compute.synchronize();
+      if (!offloads.empty()) adam.offload(offloads[static_cast<std::size_t>(step) % offloads.size()]);
+      if (stepped.skipped) result.skipped.push_back(step);
+      if (stepped.norm) result.norms.push_back(*stepped.norm);
+    }
+    for (int i = 0; i < params.layout().parameters(); ++i) {
+      const Buffer values = params.whole(ParamId{i});
+      for (std::int64_t k = 0; k < values.count(); ++k) result.parameters.push_back(get(values.view(), k));
+    }
+    result.loss_scale = adam.loss_scale();
+    result.held_bytes = params.held_bytes() + adam.state_bytes();
+    result.host_bytes = params.host_bytes() + adam.host_bytes();
+    result.wire_bytes = params.wire_bytes();
+    return result;
+  }
+
+  double learning_rate() const {
+    return std::visit([](const auto& rule) { return rule.learning_rate; }, optimizer);
+  }
+
+  void backward(zero::ShardedParams& params, int rank, int step, double scale, const Stream& compute) const {
+    const ParamLayout& layout = params.layout();
+    const bool overflows =
+        overflow_once_in > 0 &&
+        hash(static_cast<std::uint64_t>(step), 77) % static_cast<std::uint64_t>(overflow_once_in) == 0;
+    int id = layout.parameters() - 1;
+    for (int group = params.groups() - 1; group >= 0; --group) {
+      const zero::Gathered full = params.gather(group, compute);
+      for (; id >= 0 && params.group_of(ParamId{id}) == group; --id) {
+        const View values = full[ParamId{id}];
+        const View gradient = params.gradient(ParamId{id}, compute);
+        const bool adds = params.accumulating();
+        const bool is_endless = overflows && id == 3 && rank == step % ranks;
+        const auto work = [this, id, step, rank, scale, values, gradient, adds, is_endless] {
+          for (std::int64_t i = 0; i < values.count(); ++i) {
+            const float slope =
+                get(values, i) + noise(static_cast<std::uint64_t>(step) + 1, rank, ParamId{id}, i);
+            const float before = adds ? get(gradient, i) : 0;
+            put(gradient, i, before + static_cast<float>(slope * scale));
+          }
+          if (is_endless) put(gradient, 5, std::numeric_limits<float>::infinity());
+        };
+        if (launch) {
+          launch(compute, work);
+        } else {
+          work();
+        }
+        params.mark_ready(ParamId{id}, compute);
+      }
+    }
+  }
+
+  static std::uint64_t hash(std::uint64_t a, std::uint64_t b) {
+    std::uint64_t x = a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL;
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31U);
+  }
+  /// In [-1, 1).
+  float noise(std::uint64_t step, int rank, ParamId id, std::int64_t i) const {
+    const std::uint64_t bits = hash(hash(seed * 1000003 + step, static_cast<std::uint64_t>(rank)),
+                                    index(id) * 100003 + static_cast<std::uint64_t>(i));
+    return static_cast<float>(static_cast<std::int64_t>(bits >> 40U) - (1 << 23)) * 0x1p-23F;
+  }
+  static float get(const ConstView& values, std::int64_t i) {
+    float value = 0;
+    dispatch(values.dtype(), [&]<class T>(std::type_identity<T>) {
+      value = static_cast<float>(static_cast<const T*>(values.data())[i]);
+    });
+    return value;
+  }
+  static void put(const View& values, std::int64_t i, float value) {
+    dispatch(values.dtype(), [&]<class T>(std::type_identity<T>) {
+      static_cast<T*>(values.data())[i] = static_cast<T>(value);
+    });
+  }
+};
+
+}  // namespace weft::test

@@ -1,0 +1,180 @@
+#include "memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <set>
+#include <span>
+
+#include "common/command_line.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::plan {
+namespace {
+
+using zero::Place;
+
+std::string printed(const char* format, double value) {
+  std::array<char, 64> words{};
+  std::snprintf(words.data(), words.size(), format, value);
+  return words.data();
+}
+
+std::string mebibytes(std::int64_t bytes) {
+  return bytes == 0 ? "-" : printed("%.2f", static_cast<double>(bytes) * 0x1p-20);
+}
+
+/// Of parameters: 1.23 G.
+std::string rounded(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (value >= 1e12) return printed("%.2f T", value * 1e-12);
+  if (value >= 1e9) return printed("%.2f G", value * 1e-9);
+  if (value >= 1e6) return printed("%.2f M", value * 1e-6);
+  return text(count);
+}
+
+std::int64_t bytes_of(const zero::MemoryPlan& plan, zero::Content content, Place place) {
+  const auto row = std::ranges::find_if(
+      plan.rows, [&](const zero::MemoryRow& one) { return one.content == content && one.place == place; });
+  return row == plan.rows.end() ? 0 : row->bytes;
+}
+
+using Words = std::function<std::string(const MemoryCase&)>;
+
+void line(std::ostream& out, const std::string& what, std::span<const MemoryCase> cases, const Words& words) {
+  std::string row = what;
+  row.resize(std::max<std::size_t>(what.size(), 34), ' ');
+  for (const MemoryCase& one : cases) {
+    const std::string cell = words(one);
+    row += std::string(cell.size() < 14 ? 14 - cell.size() : 1, ' ') + cell;
+  }
+  out << row << '\n';
+}
+
+std::string headed(const char* what, Place place) {
+  std::string head = what;
+  head.resize(22, ' ');
+  return head + zero::name(place);
+}
+
+void table(bool has_layout, std::span<const MemoryCase> cases, std::ostream& out) {
+  const int ranks = cases.front().plan.ranks;
+  out << '\n';
+  line(out, text("MiB on each of ", ranks, ranks == 1 ? " rank" : " ranks"), cases,
+       [](const MemoryCase& one) { return text("stage ", one.plan.stage); });
+  std::set<std::pair<zero::Content, Place>> rows;
+  for (const MemoryCase& one : cases) {
+    for (const zero::MemoryRow& row : one.plan.rows) rows.emplace(row.content, row.place);
+  }
+  for (const auto& [content, place] : rows) {
+    line(out, headed(name(content), place), cases, [content = content, place = place](const MemoryCase& one) {
+      return mebibytes(bytes_of(one.plan, content, place));
+    });
+  }
+  for (const Place place : {Place::device, Place::host}) {
+    if (std::ranges::all_of(cases, [&](const MemoryCase& one) { return one.plan.bytes(place) == 0; }))
+      continue;
+    line(out, headed("all", place), cases,
+         [&](const MemoryCase& one) { return mebibytes(one.plan.bytes(place)); });
+    if (has_layout)
+      line(out, headed("  by the closed form", place), cases,
+           [&](const MemoryCase& one) { return mebibytes(one.estimate.bytes(place)); });
+  }
+}
+
+void what_fits(const MemoryCommand& command, std::span<const MemoryCase> cases, std::ostream& out) {
+  line(out, text("fits in ", mebibytes(command.device_bytes), " MiB"), cases,
+       [](const MemoryCase& one) { return one.fits ? "yes" : "no"; });
+  line(out, "largest model, parameters", cases,
+       [](const MemoryCase& one) { return one.largest == 0 ? "none" : rounded(one.largest); });
+  line(out, "least ranks for this one", cases,
+       [](const MemoryCase& one) { return one.least_ranks ? text(*one.least_ranks) : "none"; });
+  const auto first = std::ranges::find(cases, true, &MemoryCase::fits);
+  if (first == cases.end()) {
+    out << "none of these stages fits\n";
+  } else {
+    out << "the least stage that fits is " << first->plan.stage << '\n';
+  }
+}
+
+/// A table of all stages is of what each can do.
+zero::MemoryOptions options_of(const MemoryCommand& command, int number) {
+  zero::MemoryOptions options = command.options;
+  options.stage = number;
+  if (command.names_stages) return options;
+  const zero::Stage stage = zero::stage(number);
+  if (stage.gradients == zero::Placement::replicated) {
+    options.window_bytes.reset();
+    options.offload.gradients = false;
+  }
+  if (stage.parameters == zero::Placement::replicated) options.offload.parameters = false;
+  return options;
+}
+
+}  // namespace
+
+std::vector<MemoryCase> memory_cases(const MemoryCommand& command, const SizedModel& model) {
+  std::vector<MemoryCase> cases;
+  for (const int ranks : command.ranks) {
+    for (const int stage : command.stages) {
+      MemoryCase one{.options = options_of(command, stage)};
+      one.options.groups = model.groups;
+      one.estimate = zero::estimate_memory(model.size, ranks, one.options);
+      one.plan = model.layout ? zero::plan_memory(*model.layout, ranks, one.options) : one.estimate;
+      one.fits = one.plan.bytes(Place::device) <= command.device_bytes;
+      one.largest = zero::largest_model(model.size, ranks, one.options, command.device_bytes);
+      one.least_ranks = zero::least_ranks(model.size, one.options, command.device_bytes);
+      cases.push_back(std::move(one));
+    }
+  }
+  return cases;
+}
+
+void explain_memory(const MemoryCommand& command, const SizedModel& model,
+                    const std::vector<MemoryCase>& cases, std::ostream& out) {
+  const zero::ModelSize& size = model.size;
+  out << model.name << ": " << rounded(size.parameters) << " parameters of " << size.dtype << " in "
+      << size.groups << " groups, the largest of " << rounded(size.largest_group)
+      << (model.layout ? "\n" : "; the closed form alone\n");
+  const std::size_t stages = command.stages.size();
+  for (std::size_t at = 0; at < cases.size(); at += stages) {
+    const auto some = std::span(cases).subspan(at, stages);
+    table(model.layout.has_value(), some, out);
+    what_fits(command, some, out);
+  }
+}
+
+std::string memory_json(const std::vector<MemoryCase>& cases) {
+  namespace json = boost::json;
+  json::array plans;
+  for (const MemoryCase& one : cases) {
+    json::array rows;
+    for (const zero::MemoryRow& row : one.plan.rows)
+      rows.push_back({{"what", name(row.content)}, {"place", name(row.place)}, {"bytes", row.bytes}});
+    plans.push_back({{"stage", one.plan.stage},
+                     {"ranks", one.plan.ranks},
+                     {"device_bytes", one.plan.bytes(Place::device)},
+                     {"host_bytes", one.plan.bytes(Place::host)},
+                     {"rows", std::move(rows)},
+                     {"fits", one.fits}});
+  }
+  return json::serialize(json::object{{"plans", std::move(plans)}}) + "\n";
+}
+
+int run_memory(const std::vector<std::string>& arguments) {
+  const MemoryCommand command = parse_memory(arguments);
+  if (command.help) {
+    std::cout << memory_help();
+    return 0;
+  }
+  const SizedModel model = sized_model(command);
+  const std::vector<MemoryCase> cases = memory_cases(command, model);
+  explain_memory(command, model, cases, command.json == "-" ? std::cerr : std::cout);
+  if (command.json) tool::write(*command.json, memory_json(cases));
+  return 0;
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,204 @@
+#include "memory_options.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "common/command_line.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::plan {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description description() {
+  po::options_description result("Options", 110);
+  const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  result.add_options()  //
+      ("model", word("NAME"), "a reference model (gpt-ref), as weft-scaling has it")(
+          "layers", word("N"),
+          "instead: a GPT of so many layers, with --width; or layers of equal size of --parameters (32)")(
+          "width", word("N"), "of that GPT")("vocabulary", word("N"), "of that GPT (50257)")(
+          "context", word("N"), "of that GPT (1024)")(
+          "parameters", word("P"), "instead: the closed form of so many parameters; 1.5G are 1500000000")(
+          "stage", word("N[,N...]"), "stages of ZeRO (0,1,2,3)")("ranks", word("N[,N...]"), "ranks (8)")(
+          "dtype", word("TYPE"), "of parameters and gradients: f32, bf16 or f16 (f32)")(
+          "master", word("KIND"), "of 16-bit parameters: f32, or with bf16 split (f32)")(
+          "optimizer", word("NAME"), "adamw, adam, sgd or sgd-momentum (adamw)")(
+          "bucket-bytes", word("BYTES"), "that gradients travel in (1M); 64K is 65536")(
+          "window-bytes", word("BYTES"), "stages 2 and 3: of gradients under way (an eighth of all)")(
+          "prefetch-bytes", word("BYTES"), "stage 3: of groups gathered ahead (the largest group)")(
+          "offload", word("SHARE"), "of the optimizer's state, 0 to 1, that lies on the host (0)")(
+          "offload-parameters", "stage 3: a rank's shard of parameters lies on the host")(
+          "offload-gradients", "stages 2 and 3: so does its shard of gradients")(
+          "device-bytes", word("BYTES"), "that are there for it on each rank (80G)")(
+          "json", word("FILE"), "write the figures to FILE, - for standard output")("help,h", "this text");
+  return result;
+}
+
+[[noreturn]] void refuse(const char* option, const std::string& word, const std::string& allowed) {
+  throw Error(ErrorKind::usage, text("--", option, " ", word, " is not ", allowed));
+}
+
+std::int64_t number(const char* option, const std::string& word, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || value < least || value > most)
+    refuse(option, word, text("a number from ", least, " to ", most));
+  return value;
+}
+
+std::vector<int> numbers(const char* option, const std::string& list, int least, int most) {
+  std::vector<int> all;
+  for (const std::string& word : tool::split(list))
+    all.push_back(static_cast<int>(number(option, word, least, most)));
+  if (all.empty()) refuse(option, "''", "a list of numbers");
+  return all;
+}
+
+double share(const std::string& word) {
+  std::istringstream in(word);
+  double value = -1;
+  if (!(in >> value) || !in.eof() || !(value >= 0 && value <= 1))
+    refuse("offload", word, "a share from 0 to 1");
+  return value;
+}
+
+DataType dtype_named(const std::string& word) {
+  for (const DataType dtype : {DataType::f32, DataType::bf16, DataType::f16}) {
+    if (word == name(dtype)) return dtype;
+  }
+  refuse("dtype", word, "f32, bf16 or f16");
+}
+
+zero::Master master_named(const std::string& word) {
+  if (word == "f32") return zero::Master::f32;
+  if (word == "split") return zero::Master::split;
+  refuse("master", word, "f32 or split");
+}
+
+zero::Optimizer optimizer_named(const std::string& word) {
+  if (word == "adamw") return zero::AdamW{};
+  if (word == "adam") return zero::Adam{};
+  if (word == "sgd") return zero::Sgd{};
+  if (word == "sgd-momentum") return zero::Sgd{.momentum = 0.9};
+  refuse("optimizer", word, "adamw, adam, sgd or sgd-momentum");
+}
+
+/// Calls what stands for an option with its word, where it was given.
+class Given {
+ public:
+  explicit Given(const po::variables_map& values) : values_(values) {}
+  bool operator()(const char* option) const { return values_.count(option) != 0; }
+  template <class Take>
+  void operator()(const char* option, Take take) const {
+    if ((*this)(option)) take(values_[option].as<std::string>());
+  }
+
+ private:
+  const po::variables_map& values_;
+};
+
+void expect_one_model(const Given& given) {
+  if (given("model") && (given("parameters") || given("layers") || given("width")))
+    throw Error(ErrorKind::usage, "two models are named",
+                "give --model, or --layers and --width, or --parameters");
+  if (given("parameters") && (given("width") || given("bucket-bytes")))
+    throw Error(ErrorKind::usage,
+                text("--", given("width") ? "width" : "bucket-bytes", " beside --parameters"),
+                "the closed form knows the number of parameters and --layers alone");
+  if (!given("parameters") && given("layers") != given("width"))
+    throw Error(ErrorKind::usage, given("width") ? "--width without --layers" : "--layers without --width",
+                "a GPT has both");
+  for (const char* option : {"vocabulary", "context"}) {
+    if (given(option) && !given("width"))
+      throw Error(ErrorKind::usage, text("--", option, " without --layers and --width"),
+                  "it is of a GPT of these");
+  }
+}
+
+void take_model(const Given& given, MemoryCommand& command) {
+  expect_one_model(given);
+  const auto count = [&](const char* option, std::int64_t& to, std::int64_t most) {
+    given(option, [&](const std::string& word) { to = number(option, word, 1, most); });
+  };
+  given("model", [&](const std::string& word) { command.model = word; });
+  given("parameters",
+        [&](const std::string& word) { command.parameters = amount("parameters", word, 1000); });
+  given("layers", [&](const std::string& word) {
+    command.layers = static_cast<int>(number("layers", word, 1, 10000));
+  });
+  count("width", command.width, 1 << 20);
+  count("vocabulary", command.vocabulary, 1 << 24);
+  count("context", command.context, 1 << 24);
+  if (command.parameters && command.layers == 0) command.layers = 32;
+}
+
+}  // namespace
+
+std::int64_t amount(const char* option, const std::string& word, std::int64_t step) {
+  const char* allowed = "a number of 1 or more, with K, M, G or T behind it or without";
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  std::string_view unit(end, word.data() + word.size());
+  if (step == 1000 && unit == "B") unit = "G";
+  const std::string_view units = "KMGT";
+  const std::size_t power = unit.empty() ? 0 : units.find(unit) + 1;
+  if (error != std::errc() || unit.size() > 1 || (!unit.empty() && power == 0)) refuse(option, word, allowed);
+  value *= std::pow(static_cast<double>(step), static_cast<double>(power));
+  if (!(value >= 1 && value <= 0x1p47)) refuse(option, word, allowed);
+  return std::llround(value);
+}
+
+MemoryCommand parse_memory(const std::vector<std::string>& arguments) {
+  MemoryCommand command;
+  const po::variables_map values = tool::parse(arguments, description(), "weft-plan memory --help");
+  const Given given(values);
+  command.help = given("help");
+  if (command.help) return command;
+  take_model(given, command);
+  command.names_stages = given("stage");
+  given("stage", [&](const std::string& list) { command.stages = numbers("stage", list, 0, 3); });
+  given("ranks", [&](const std::string& list) { command.ranks = numbers("ranks", list, 1, 65536); });
+  given("dtype", [&](const std::string& word) { command.dtype = dtype_named(word); });
+  zero::MemoryOptions& options = command.options;
+  given("master", [&](const std::string& word) { options.master = master_named(word); });
+  given("optimizer", [&](const std::string& word) { options.optimizer = optimizer_named(word); });
+  const auto bytes = [&](const char* option, auto& to) {
+    given(option,
+          [&](const std::string& word) { to = static_cast<std::size_t>(amount(option, word, 1024)); });
+  };
+  bytes("bucket-bytes", options.bucket_bytes);
+  bytes("window-bytes", options.window_bytes);
+  given("prefetch-bytes", [&](const std::string& word) {
+    options.prefetch_bytes = word == "0" ? 0 : static_cast<std::size_t>(amount("prefetch-bytes", word, 1024));
+  });
+  given("offload", [&](const std::string& word) { options.offload.share = share(word); });
+  options.offload.parameters = given("offload-parameters");
+  options.offload.gradients = given("offload-gradients");
+  given("device-bytes",
+        [&](const std::string& word) { command.device_bytes = amount("device-bytes", word, 1024); });
+  given("json", [&](const std::string& word) { command.json = word; });
+  return command;
+}
+
+std::string memory_help() {
+  std::ostringstream out;
+  out << "weft-plan memory [options]\n\n"
+         "What parameters, gradients and optimizer take on each rank under the stages of ZeRO, where it "
+         "lies, "
+         "and\n"
+         "what fits on a device: to the byte what training then holds, and a closed form of it "
+         "(docs/memory.md).\n"
+         "Activations are not counted.\n\n"
+      << description()
+      << "\nExamples:\n"
+         "  weft-plan memory --layers 32 --width 4096 --dtype bf16 --ranks 8,64 --device-bytes 80G\n"
+         "  weft-plan memory --parameters 70G --dtype bf16 --master split --stage 3 --ranks 64 --offload "
+         "0.5\n\n"
+         "Exit status: 0 done, 42 wrong usage or input, 70 a fault of the system.\n";
+  return std::move(out).str();
+}
+
+}  // namespace weft::plan
