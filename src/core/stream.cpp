@@ -57,9 +57,9 @@ void Event::wait(Deadline deadline) const {
   if (auto failure = error()) std::rethrow_exception(failure);
 }
 
-Stream::Stream() : Stream(std::make_shared<detail::InlineStream>()) {}
+Stream::Stream() : Stream(detail::make_inline_stream()) {}
 Stream::Stream(Device device)
-    : Stream(device.is_host() ? std::make_shared<detail::InlineStream>()
+    : Stream(device.is_host() ? detail::make_inline_stream()
                               : detail::cuda::make_stream(device.index(), nullptr)) {}
 Stream::Stream(std::shared_ptr<detail::StreamState> state) : state_(std::move(state)) {}
 Stream Stream::queued() {

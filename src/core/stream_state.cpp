@@ -1,6 +1,7 @@
 #include "core/stream_state.hpp"
 
 #include <condition_variable>
+#include <utility>
 
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
@@ -36,6 +37,11 @@ bool Completion::pending() {
     fail(std::current_exception());
   }
   return false;
+}
+
+std::shared_ptr<StreamState> StreamState::handle(std::shared_ptr<StreamState> state) {
+  StreamState* shared = state.get();
+  return {shared, [state = std::move(state)](StreamState*) { state->close(); }};
 }
 
 std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
@@ -103,21 +109,40 @@ bool StreamState::advance(Entry& entry) {
   return true;
 }
 
-void StreamState::drop_all() noexcept {
+std::deque<StreamState::Entry> StreamState::take_all() {
+  waiting_.store(0, std::memory_order_release);
+  return std::exchange(queue_, {});
+}
+
+void StreamState::drop(std::deque<Entry> entries) noexcept {
   const auto dropped = std::make_exception_ptr(Error(
       ErrorKind::usage, "the stream was destroyed, while an exception was unwinding, before this work ran"));
-  for (Entry& entry : queue_) {
+  for (Entry& entry : entries) {
     entry.task.reset();
     entry.completion->fail(dropped);
   }
-  queue_.clear();
-  waiting_.store(0, std::memory_order_release);
 }
 
-void InlineStream::finish() noexcept {
-  if (std::uncaught_exceptions() > 0) drop_all();
+bool InlineStream::finish() noexcept {
+  if (runs_in_this_thread()) return false;
+  const bool unwinding = std::uncaught_exceptions() > 0;
   const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
-  for (Backoff backoff; !idle(); backoff.pause(rest)) progress();
+  for (Backoff backoff; !idle(); backoff.pause(rest)) {
+    if (unwinding) {
+      drop_unless_carried();
+    } else {
+      progress();
+    }
+  }
+  return true;
+}
+
+void InlineStream::drop_unless_carried() noexcept {
+  std::unique_lock lock(mutex_);
+  if (carrier_ != std::thread::id{}) return;
+  std::deque<Entry> dropped = take_all();
+  lock.unlock();
+  drop(std::move(dropped));
 }
 
 // One thread at a time carries the queue; the others, and work that submits more to its own stream, leave
@@ -161,17 +186,21 @@ namespace {
 
 class QueuedStream final : public StreamState {
  public:
-  QueuedStream() : worker_([this] { work(); }) {}
+  static std::shared_ptr<StreamState> make() {
+    auto stream = std::make_shared<QueuedStream>();
+    stream->worker_ = std::thread([stream] { stream->work(); });
+    stream->worker_id_ = stream->worker_.get_id();
+    return handle(std::move(stream));
+  }
 
-  ~QueuedStream() override {
+  void close() noexcept override {
     {
-      std::unique_lock lock(mutex_);
+      const std::lock_guard lock(mutex_);
       stopping_ = true;
       drop_ = std::uncaught_exceptions() > 0;
     }
     wake_.notify_one();
-    // The last handle may be let go by work of this very stream; then the thread ends by itself, after us.
-    if (worker_.get_id() == std::this_thread::get_id()) {
+    if (runs_in_this_thread()) {
       worker_.detach();
     } else {
       worker_.join();
@@ -180,7 +209,7 @@ class QueuedStream final : public StreamState {
 
   void progress() override {}
   bool is_inline() const override { return false; }
-  bool runs_in_this_thread() override { return worker_.get_id() == std::this_thread::get_id(); }
+  bool runs_in_this_thread() override { return worker_id_ == std::this_thread::get_id(); }
 
  private:
   void appended() override { wake_.notify_one(); }
@@ -195,7 +224,11 @@ class QueuedStream final : public StreamState {
       const auto rest = [&front](std::chrono::microseconds at_most) { front.task->rest(at_most); };
       for (Backoff backoff; !drop_.load() && !advance(front);) backoff.pause(rest);
       lock.lock();
-      if (drop_.load()) return drop_all();
+      if (drop_.load()) {
+        std::deque<Entry> dropped = take_all();
+        lock.unlock();
+        return drop(std::move(dropped));
+      }
       pop_front();
     }
   }
@@ -203,13 +236,18 @@ class QueuedStream final : public StreamState {
   std::condition_variable wake_;
   bool stopping_ = false;
   std::atomic<bool> drop_{false};
-  std::thread worker_;
+  std::thread worker_;  // keeps this alive until it ends
+  std::thread::id worker_id_;
 };
 
 }  // namespace
 
+std::shared_ptr<StreamState> make_inline_stream() {
+  return StreamState::handle(std::make_shared<InlineStream>());
+}
+
 std::shared_ptr<StreamState> make_queued_stream() {
-  return std::make_shared<QueuedStream>();
+  return QueuedStream::make();
 }
 
 }  // namespace weft::detail

@@ -62,9 +62,17 @@ class Completion {
   std::weak_ptr<StreamState> driver_;
 };
 
+// Handles and events own it apart: whoever drives an event holds the state for a moment, and the last handle
+// finishes the work even then.
 class StreamState : public std::enable_shared_from_this<StreamState> {
  public:
   virtual ~StreamState() = default;
+
+  /// What handles share: the last one closes the state, in its own thread.
+  static std::shared_ptr<StreamState> handle(std::shared_ptr<StreamState> state);
+  /// Carries out what is left, drops it while an exception is unwinding; nothing is submitted any more. Work
+  /// of this very stream that lets go of its last handle is not waited for.
+  virtual void close() noexcept = 0;
 
   std::shared_ptr<Completion> submit(std::unique_ptr<Task> task);
   /// Of everything submitted so far; null where that is nothing.
@@ -99,7 +107,10 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual void begin() {}
   /// The entry's task is complete, for the host.
   virtual void conclude(Completion& completion) { completion.succeed(); }
-  void drop_all() noexcept;
+  /// What waits, taken out of the queue; under the lock.
+  std::deque<Entry> take_all();
+  /// Fails without having run; without the lock.
+  static void drop(std::deque<Entry> entries) noexcept;
   /// Under the lock.
   void pop_front() {
     queue_.pop_front();
@@ -122,21 +133,25 @@ class InlineStream : public StreamState {
  public:
   ~InlineStream() override { finish(); }
 
+  void close() noexcept override { finish(); }
   void progress() override;
   void rest(std::chrono::microseconds at_most) override;
   bool is_inline() const override { return true; }
   bool runs_in_this_thread() override;
 
  protected:
-  /// Carries out what is left; drops it while an exception is unwinding. For destructors.
-  void finish() noexcept;
+  /// False when the caller is work of this very stream, which is left to whoever carries it.
+  bool finish() noexcept;
 
  private:
   void appended() override { progress(); }
+  void drop_unless_carried() noexcept;
 
   std::thread::id carrier_{};
 };
 
+/// Handles of new streams.
+std::shared_ptr<StreamState> make_inline_stream();
 std::shared_ptr<StreamState> make_queued_stream();
 
 /// What stands behind a stream or an event, for other parts of weft.

@@ -140,8 +140,8 @@ class Wait final : public Task {
 
 }  // namespace
 
-CudaStream::~CudaStream() {
-  finish();
+void CudaStream::close() noexcept {
+  if (!finish()) return;
   try {
     const auto last = timeline_->mark();
     for (Backoff backoff; !last->reached(); backoff.pause()) {
@@ -179,7 +179,8 @@ std::shared_ptr<StreamState> make_stream(int device, NativeStream native) {
     throw Error(ErrorKind::usage, text("a stream on ", Device::cuda(device), " of ", devices, " device(s)"),
                 "devices are numbered from 0, after CUDA_VISIBLE_DEVICES");
   }
-  return std::make_shared<CudaStream>(std::make_shared<Timeline>(std::move(cuda), device, native));
+  return StreamState::handle(
+      std::make_shared<CudaStream>(std::make_shared<Timeline>(std::move(cuda), device, native)));
 }
 
 Timeline& timeline_of(const Stream& stream) {

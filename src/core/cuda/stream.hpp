@@ -85,8 +85,9 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
 class CudaStream final : public InlineStream {
  public:
   explicit CudaStream(std::shared_ptr<Timeline> timeline) : timeline_(std::move(timeline)) {}
-  ~CudaStream() override;
+  ~CudaStream() override { CudaStream::close(); }
 
+  void close() noexcept override;
   Device device() const override { return Device::cuda(timeline_->device()); }
   bool is_inline() const override { return false; }  // its work goes on by itself
   std::shared_ptr<Completion> record() override;

@@ -234,7 +234,7 @@ TEST_F(TcpStore, OutlivesClientsThatLeaveWhileTheyWait) {
   {
     // A get that nobody waits for any more: "wft1", get, a key of one byte, for ever.
     const test::RawConnection gone(port_);
-    gone.send(std::string("wft1\x02\0\0\0\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", 24) + "k");
+    gone.send(std::string("wft1\x02\0\0\0\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xffk", 25));
     std::this_thread::sleep_for(50ms);
   }
   server->set("k", "value");

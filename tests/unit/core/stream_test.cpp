@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -127,6 +128,47 @@ TEST_P(EveryStream, TheDestructorFinishesTheWork) {
     for (int i = 0; i < 50; ++i) stream.run([&] { ++count; });
   }
   EXPECT_EQ(count, 50);
+}
+
+TEST_P(EveryStream, TheDestructorWaitsForWorkThatAnotherThreadCarries) {
+  std::atomic<bool> open = false;
+  std::atomic<bool> inside = false;
+  std::atomic<bool> leave = false;
+  bool ended = false;
+  std::optional<Stream> stream = GetParam() ? Stream::queued() : Stream();
+  stream->submit(std::make_unique<Gated>(open));
+  stream->run([&] {
+    inside = true;
+    while (!leave) std::this_thread::yield();
+    ended = true;
+  });
+  const Event event = stream->record();
+  std::thread carrier([&] {
+    open = true;
+    event.wait(Deadline::in(10s));
+  });
+  while (!inside) std::this_thread::yield();
+  std::thread later([&] {
+    std::this_thread::sleep_for(20ms);
+    leave = true;
+  });
+  stream.reset();
+  EXPECT_TRUE(ended);
+  carrier.join();
+  later.join();
+}
+
+TEST_P(EveryStream, WorkMayLetGoOfItsOwnStream) {
+  std::atomic<int> count = 0;
+  std::optional<Stream> stream = GetParam() ? Stream::queued() : Stream();
+  std::atomic<bool> open = false;
+  stream->submit(std::make_unique<Gated>(open));
+  stream->run([&count, own = *stream]() mutable { ++count; });
+  const Event last = (stream->run([&] { ++count; }), stream->record());
+  stream.reset();
+  open = true;
+  last.wait(Deadline::in(10s));
+  EXPECT_EQ(count, 2);
 }
 
 TEST_P(EveryStream, UnwindingDropsTheWorkInsteadOfWaitingForIt) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <thread>
@@ -584,14 +585,19 @@ TEST(ReducerOptions, RanksWithDifferentOptionsAreNamedWithBoth) {
 }
 
 TEST_P(OnEveryWire, AnAccountNamesTheSlowestRank) {
-  run_as_threads(3, [](Communicator comm) {
+  std::atomic<int> waiting = 0;
+  run_as_threads(3, [&](Communicator comm) {
     GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = wire()});
     Stream compute;
     EXPECT_TRUE(reducer.account().steps.empty());
     for (int step = 0; step < 5; ++step) {
       reducer.begin_step();
-      if (comm.rank() == 1 && step == 3) std::this_thread::sleep_for(60ms);
+      if (comm.rank() == 1 && step == 3) {
+        while (waiting < 2) std::this_thread::yield();
+        std::this_thread::sleep_for(200ms);
+      }
       backward(reducer, compute, step, comm.rank());
+      if (step == 3) ++waiting;
       reducer.finish_step(compute);
       compute.synchronize();
     }
@@ -608,12 +614,10 @@ TEST_P(OnEveryWire, AnAccountNamesTheSlowestRank) {
       EXPECT_LE(one.overlap_seconds, one.link_seconds);
       EXPECT_LE(one.slowest_seconds, one.exposed_seconds + 1e-9);
     }
-    if (comm.rank() == 1) {
-      EXPECT_LT(account[3].slowest_seconds, 0.03);
-    } else {
+    if (comm.rank() != 1) {
       EXPECT_EQ(account[3].slowest, 1);
-      EXPECT_GT(account[3].slowest_seconds, 0.03);
-      EXPECT_LT(account[3].link_seconds, account[3].seconds - 0.03);  // waiting is not traffic
+      EXPECT_GT(account[3].slowest_seconds, 0.1);
+      EXPECT_LT(account[3].link_seconds, account[3].seconds - 0.1);  // waiting is not traffic
     }
     EXPECT_TRUE(reducer.account().steps.empty());
   });
