@@ -45,6 +45,8 @@ if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 option(WEFT_WARNINGS_AS_ERRORS "Warnings are errors" OFF)
+# Builds faster, and no longer says which include a source lacks.
+option(WEFT_PRECOMPILE "The standard library's headers are compiled once a floor" OFF)
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: address,undefined or thread")
 
 find_package(Threads REQUIRED)

@@ -15,6 +15,7 @@
 #                                        skipped steps and parameters are bitwise those of plain data parallelism
 #   tests/soak.sh stages [STEPS [BIN]]   steps (200) of gpt-ref under every stage, with other buckets, threads, prefetches and PowerSGD:
 #                                        the same bits
+#   tests/soak.sh trainings [STEPS [BIN]]  steps (200) of gpt-tiny with other buckets, threads, numbers of ranks and stages: the same bits
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -155,7 +156,11 @@ stages() {
   WEFT_FLIGHT_DIR=off exec "$bin/soak_stages" "${1:-200}"
 }
 
+trainings() {
+  WEFT_FLIGHT_DIR=off WEFT_LONG_TRAINING=${1:-200} exec "$bin/equivalence_test" --gtest_filter='*LongTraining*:ReadyOrder.*'
+}
+
 case $trial in
-  mixes|kills|faults|steps|drift|nan|zero|stages) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|trainings) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, trainings" >&2; exit 42 ;;
 esac

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "long_training.hpp"
 #include "trainer.hpp"
 
 namespace weft::examples {
@@ -122,8 +123,7 @@ TEST_P(DataParallel, BucketSizeOverlapAndMemoryDoNotChangeABit) {
   EXPECT_EQ(train<float>(spec, 20, {.ranks = 2, .shared_memory = false}), reference);
 }
 
-// 200 steps: a single bit that differs early would have grown to all parameters.
-constexpr std::int64_t long_training = WEFT_LONG_TRAINING;
+const std::int64_t long_training = test::long_training();
 
 TEST_P(DataParallel, LongTrainingDependsOnNeitherBucketsNorThreads) {
   const ModelSpec spec = tiny(GetParam());

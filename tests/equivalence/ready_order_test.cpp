@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "long_training.hpp"
 #include "weft/weft.hpp"
 
 namespace weft {
@@ -34,7 +35,7 @@ std::vector<float> train(const Order& order) {
     std::vector<int> ids(static_cast<std::size_t>(layout.parameters()));
     std::mt19937 random(static_cast<unsigned>(comm.rank()));
     Stream compute;
-    for (int step = 0; step < WEFT_LONG_TRAINING; ++step) {
+    for (int step = 0; step < test::long_training(); ++step) {
       std::iota(ids.rbegin(), ids.rend(), 0);
       if (order.shuffled) std::ranges::shuffle(ids, random);
       reducer.begin_step();
