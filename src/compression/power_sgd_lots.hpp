@@ -42,7 +42,7 @@ class PowerSgdLots {
   };
   struct Lot {
     std::vector<Factor> factors;
-    std::vector<ConstView> whole;            ///< gradients that travel as they are
+    RecycledVector<ConstView> whole;         ///< gradients that travel as they are
     std::vector<std::int64_t> whole_begins;  ///< of each, in the flat space
     std::vector<Piece> pieces;               ///< of the bucket
     std::int64_t whole_elements = 0;

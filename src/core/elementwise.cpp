@@ -97,7 +97,7 @@ void fill(View data, double value, Stream stream) {
       [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.fill(data, value, native); });
 }
 
-void pack(View flat, std::vector<ConstView> pieces, Stream stream) {
+void pack(View flat, RecycledVector<ConstView> pieces, Stream stream) {
   std::int64_t sum = 0;
   for (const ConstView& piece : pieces) {
     sum += piece.count();
@@ -109,9 +109,10 @@ void pack(View flat, std::vector<ConstView> pieces, Stream stream) {
   if (sum != flat.count()) {
     throw Error(ErrorKind::usage, text("pack of ", sum, " elements into ", flat.count()));
   }
+  const auto all = make_recycled<const RecycledVector<ConstView>>(std::move(pieces));
   run(
-      stream, flat.device(), "pack", [=] { on_host::pack(flat, pieces); },
-      [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.pack(flat, pieces, native); });
+      stream, flat.device(), "pack", [=] { on_host::pack(flat, *all); },
+      [=](cuda::Runtime& cuda, cuda::NativeStream native) { cuda.pack(flat, *all, native); });
 }
 
 namespace on_host {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "weft/core/recycled.hpp"
 #include "weft/core/stream.hpp"
 #include "weft/core/view.hpp"
 
@@ -24,10 +25,10 @@ void cast(View to, ConstView from, Stream stream);
 /// data[i] = value
 void fill(View data, double value, Stream stream);
 /// The pieces one after the other into `flat`, which they fill; all of one data type.
-void pack(View flat, std::vector<ConstView> pieces, Stream stream);
-/// sums[b] = the sum of the squares of data[b * block ... (b + 1) * block), the last block being what is left;
-/// in f64 by one fixed order: element i of a block goes to partial sum i % 256, in turn, and those are added
-/// by halves.
+void pack(View flat, RecycledVector<ConstView> pieces, Stream stream);
+/// sums[b] = the sum of the squares of data[b * block ... (b + 1) * block), the last block being what is
+/// left; in f64 by one fixed order: element i of a block goes to partial sum i % 256, in turn, and those are
+/// added by halves.
 void square_sums(View sums, ConstView data, std::int64_t block, Stream stream);
 /// counts[0] += how many of `data` are NaN, counts[1] += infinite; `counts` is i64 where the stream works.
 void count_bad(View counts, ConstView data, Stream stream);

@@ -8,21 +8,6 @@
 #include "weft/core/error.hpp"
 
 namespace weft {
-namespace {
-
-class FunctionTask final : public Task {
- public:
-  explicit FunctionTask(std::function<void()> function) : function_(std::move(function)) {}
-  bool advance() override {
-    function_();
-    return true;
-  }
-
- private:
-  std::function<void()> function_;
-};
-
-}  // namespace
 
 void Task::rest(std::chrono::microseconds at_most) {
   Backoff::sleep(at_most);
@@ -72,10 +57,6 @@ Device Stream::device() const {
 
 bool Stream::is_inline() const {
   return state_->is_inline();
-}
-
-void Stream::run(std::function<void()> function) {
-  state_->submit(std::make_unique<FunctionTask>(std::move(function)));
 }
 
 Event Stream::submit(std::unique_ptr<Task> task) {

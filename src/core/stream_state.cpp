@@ -41,11 +41,12 @@ bool Completion::pending() {
 
 std::shared_ptr<StreamState> StreamState::handle(std::shared_ptr<StreamState> state) {
   StreamState* shared = state.get();
-  return {shared, [state = std::move(state)](StreamState*) { state->close(); }};
+  return {shared, [state = std::move(state)](StreamState*) { state->close(); },
+          RecycledAllocator<StreamState>()};
 }
 
 std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
-  auto completion = std::make_shared<Completion>(weak_from_this());
+  auto completion = make_recycled<Completion>(weak_from_this());
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(task), completion});
@@ -109,12 +110,12 @@ bool StreamState::advance(Entry& entry) {
   return true;
 }
 
-std::deque<StreamState::Entry> StreamState::take_all() {
+RecycledDeque<StreamState::Entry> StreamState::take_all() {
   waiting_.store(0, std::memory_order_release);
   return std::exchange(queue_, {});
 }
 
-void StreamState::drop(std::deque<Entry> entries) noexcept {
+void StreamState::drop(RecycledDeque<Entry> entries) noexcept {
   const auto dropped = std::make_exception_ptr(Error(
       ErrorKind::usage, "the stream was destroyed, while an exception was unwinding, before this work ran"));
   for (Entry& entry : entries) {
@@ -140,7 +141,7 @@ bool InlineStream::finish() noexcept {
 void InlineStream::drop_unless_carried() noexcept {
   std::unique_lock lock(mutex_);
   if (carrier_ != std::thread::id{}) return;
-  std::deque<Entry> dropped = take_all();
+  RecycledDeque<Entry> dropped = take_all();
   lock.unlock();
   drop(std::move(dropped));
 }
@@ -225,7 +226,7 @@ class QueuedStream final : public StreamState {
       for (Backoff backoff; !drop_.load() && !advance(front);) backoff.pause(rest);
       lock.lock();
       if (drop_.load()) {
-        std::deque<Entry> dropped = take_all();
+        RecycledDeque<Entry> dropped = take_all();
         lock.unlock();
         return drop(std::move(dropped));
       }
@@ -243,7 +244,7 @@ class QueuedStream final : public StreamState {
 }  // namespace
 
 std::shared_ptr<StreamState> make_inline_stream() {
-  return StreamState::handle(std::make_shared<InlineStream>());
+  return StreamState::handle(make_recycled<InlineStream>());
 }
 
 std::shared_ptr<StreamState> make_queued_stream() {

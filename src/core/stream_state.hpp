@@ -2,13 +2,13 @@
 // What stands behind Stream and Event: a queue, and the outcome of each entry.
 
 #include <atomic>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "weft/core/backoff.hpp"
+#include "weft/core/recycled.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
@@ -108,9 +108,9 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   /// The entry's task is complete, for the host.
   virtual void conclude(Completion& completion) { completion.succeed(); }
   /// What waits, taken out of the queue; under the lock.
-  std::deque<Entry> take_all();
+  RecycledDeque<Entry> take_all();
   /// Fails without having run; without the lock.
-  static void drop(std::deque<Entry> entries) noexcept;
+  static void drop(RecycledDeque<Entry> entries) noexcept;
   /// Under the lock.
   void pop_front() {
     queue_.pop_front();
@@ -118,7 +118,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   }
 
   std::mutex mutex_;
-  std::deque<Entry> queue_;
+  RecycledDeque<Entry> queue_;
   std::shared_ptr<Completion> last_;
 
  private:

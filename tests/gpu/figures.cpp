@@ -44,7 +44,7 @@ void bandwidth() {
   Buffer a = Buffer::on(Device::cuda(0), DataType::f32, n);
   Buffer b = Buffer::on(Device::cuda(0), DataType::f32, n);
   const View halves(b.view().data(), n, DataType::bf16, Device::cuda(0));
-  std::vector<ConstView> pieces;
+  RecycledVector<ConstView> pieces;
   for (std::int64_t i = 0; i < 64; ++i) pieces.push_back(a.view().slice(i * (n / 64), n / 64));
 
   struct Kernel {

@@ -162,7 +162,7 @@ TEST_F(OnDevice, CastIsItsTwin) {
 TEST_F(OnDevice, PackIsItsTwin) {
   for (const int pieces : {1, 5, 128, 300}) {
     std::vector<Buffer> buffers;
-    std::vector<ConstView> views;
+    RecycledVector<ConstView> views;
     std::vector<float> flat;
     for (int i = 0; i < pieces; ++i) {
       const auto piece = values<float>(i * 37 % 1001);

@@ -23,18 +23,19 @@
 // WRONG: stream.run([&] { stream.synchronize(); });   // work that waits for its own stream; refused with an
 // Error
 
-#include <functional>
 #include <memory>
+#include <utility>
 
 #include "weft/core/deadline.hpp"
 #include "weft/core/device.hpp"
 #include "weft/core/event.hpp"
+#include "weft/core/recycled.hpp"
 
 namespace weft {
 
 /// Work that a stream carries out by asking it to advance until it is complete. What it touches must outlive
-/// it.
-class Task {
+/// it. Its own memory is recycled.
+class Task : public Recycled {
  public:
   virtual ~Task() = default;
   Task() = default;
@@ -51,6 +52,19 @@ class Task {
 namespace detail {
 class StreamState;
 struct Behind;
+
+template <class Function>
+class FunctionTask final : public Task {
+ public:
+  explicit FunctionTask(Function function) : function_(std::move(function)) {}
+  bool advance() override {
+    static_cast<void>(function_());
+    return true;
+  }
+
+ private:
+  Function function_;
+};
 }  // namespace detail
 
 class Stream {
@@ -67,7 +81,8 @@ class Stream {
 
   /// Runs a host function in the stream's order: on a CUDA stream, to hand work to the device. Its exception
   /// becomes the stream's error.
-  void run(std::function<void()> function);
+  template <class Function>
+  void run(Function function);
   Event submit(std::unique_ptr<Task> task);
   /// Later work of this stream starts after `event`; fails with it.
   void wait(Event event);
@@ -89,5 +104,10 @@ class Stream {
 
   std::shared_ptr<detail::StreamState> state_;
 };
+
+template <class Function>
+void Stream::run(Function function) {
+  submit(std::make_unique<detail::FunctionTask<Function>>(std::move(function)));
+}
 
 }  // namespace weft

@@ -1,7 +1,6 @@
 #pragma once
 // How long a device stream stood still in places: device time, without the host waiting for it.
 
-#include <deque>
 #include <mutex>
 
 #include "core/cuda/timed_marks.hpp"
@@ -27,7 +26,7 @@ class Stopwatch {
 
   std::mutex mutex_;
   std::shared_ptr<TimedMarks> marks_;  // made with the first
-  std::deque<Span> spans_;
+  RecycledDeque<Span> spans_;
   TimedMarks::Mark begun_;
   double seconds_ = 0;
 };

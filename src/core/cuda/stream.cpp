@@ -51,7 +51,7 @@ std::shared_ptr<Timeline::Point> Timeline::mark() {
     free_events_.push_back(event);
     throw;
   }
-  auto point = std::make_shared<Point>(shared_from_this(), event, ++place_);
+  auto point = make_recycled<Point>(shared_from_this(), event, ++place_);
   touched_ = false;
   latest_ = point;
   return point;
@@ -163,7 +163,7 @@ std::shared_ptr<Completion> CudaStream::record() {
   // Still in the host's queue, or failed there.
   if (last && ((last->pending() && !last->point()) || last->error())) return last;
   timeline_->touch();  // others may have launched on the native stream
-  auto completion = std::make_shared<Completion>(weak_from_this());
+  auto completion = make_recycled<Completion>(weak_from_this());
   completion->hand_over(timeline_->mark());
   return completion;
 }

@@ -9,7 +9,6 @@
 // The device knows nothing of errors that weft finds (a collective that was given up ends like any other), so
 // a timeline remembers from where on its work is void, and what it waited for on other timelines.
 
-#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -77,7 +76,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::weak_ptr<Point> latest_;
   bool touched_ = true;
   std::uint64_t place_ = 0;
-  std::deque<Join> joins_;  // by place; those that were passed without an error are gone
+  RecycledDeque<Join> joins_;  // by place; those that were passed without an error are gone
   std::uint64_t void_after_ = 0;
   std::exception_ptr error_;
 };

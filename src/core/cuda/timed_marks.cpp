@@ -14,7 +14,7 @@ TimedMarks::Mark TimedMarks::take(Stream& stream) {
     all_.push_back(runtime_->make_event(device_, true));
     free_.push_back(all_.back());
   }
-  const Mark mark{free_.back(), std::make_shared<std::atomic<bool>>(false)};
+  const Mark mark{free_.back(), make_recycled<std::atomic<bool>>(false)};
   free_.pop_back();
   stream.run([self = shared_from_this(), mark, native = native_handle(stream)] {
     self->runtime_->record(mark.event, native);
