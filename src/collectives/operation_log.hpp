@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "collectives/backend.hpp"
 #include "weft/collectives/flight_recorder.hpp"
+#include "weft/core/recycled.hpp"
 
 namespace weft::detail {
 
@@ -96,7 +96,7 @@ class OperationLog final : public FlightNote {
   std::atomic<std::uint64_t> last_{0};
   mutable std::array<Slot, 1024> slots_{};
   mutable std::mutex flights_mutex_;
-  mutable std::deque<Flight> flights_;
+  mutable RecycledDeque<Flight> flights_;
 };
 
 }  // namespace weft::detail

@@ -94,8 +94,8 @@ void keep_residuals(const LowRankJobs& jobs, Stream stream) {
   run(jobs, stream, on_host::keep_residuals, &LowRankKernels::keep_residuals);
 }
 
-void expand(std::vector<LowRankPart> parts, Stream stream) {
-  const auto all = std::make_shared<const std::vector<LowRankPart>>(std::move(parts));
+void expand(RecycledVector<LowRankPart> parts, Stream stream) {
+  const auto all = make_recycled<const RecycledVector<LowRankPart>>(std::move(parts));
   run(
       stream, [all] { on_host::expand(*all); },
       [all](LowRankKernels& kernels, Place place) { kernels.expand(*all, place); });
@@ -160,7 +160,7 @@ void start_next(std::span<const LowRankJob> jobs) {
   for (const LowRankJob& job : jobs) {
     const std::span<float> basis = factor(job.next_basis, job);
     std::ranges::copy(factor(job.mean, job), basis.begin());
-    const std::vector<int> zero = detail::orthonormalize(basis, job.rank);
+    const RecycledVector<int> zero = detail::orthonormalize(basis, job.rank);
     if (zero.empty()) continue;
     for (const int k : zero) draw_vector(basis, job, k);
     detail::orthonormalize(basis, job.rank);

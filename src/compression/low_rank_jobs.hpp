@@ -12,11 +12,11 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "compression/low_rank.hpp"
 #include "compression/step_verdict.hpp"
 #include "weft/collectives/communicator.hpp"
+#include "weft/core/recycled.hpp"
 #include "weft/core/stream.hpp"
 #include "weft/core/view.hpp"
 
@@ -36,7 +36,7 @@ struct LowRankJob {
   float* sums = nullptr;        ///< on a device: room for scratch_elements() of a right factor
   std::uint64_t seed = 0;       ///< of vectors that replace those which became zero; another one every step
 };
-using LowRankJobs = std::shared_ptr<const std::vector<LowRankJob>>;
+using LowRankJobs = std::shared_ptr<const RecycledVector<LowRankJob>>;
 
 /// Elements [begin, end) of one job's matrix.
 struct LowRankPart {
@@ -85,7 +85,7 @@ void rebuild(const LowRankJobs& jobs, Stream stream);
 /// The second half of that.
 void keep_residuals(const LowRankJobs& jobs, Stream stream);
 /// The first half, of some parts.
-void expand(std::vector<LowRankPart> parts, Stream stream);
+void expand(RecycledVector<LowRankPart> parts, Stream stream);
 
 namespace on_host {
 void multiply(std::span<const LowRankJob> jobs);

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "compression/low_rank.hpp"
+#include "weft/core/recycled.hpp"
 
 // Arrays of vectors are wanted, which vectors of unknown length cannot be in.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_RVV)
@@ -158,7 +158,7 @@ HWY_ATTR void project_as(const Matrix& matrix, const float* right, int rank, flo
   struct alignas(64) Partial {
     float sums[tile_rows][partial_sums];
   };
-  std::vector<Partial> partial(static_cast<std::size_t>(rank));
+  RecycledVector<Partial> partial(static_cast<std::size_t>(rank));
   Tile tile;
   for_rows(matrix.rows, [&](auto rows, std::int64_t i) HWY_ATTR {
     std::memset(partial.data(), 0, partial.size() * sizeof(Partial));

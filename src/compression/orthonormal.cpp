@@ -43,11 +43,11 @@ std::uint64_t mixed(std::uint64_t word) {
 
 }  // namespace
 
-std::vector<int> orthonormalize(std::span<float> factor, int rank) {
+RecycledVector<int> orthonormalize(std::span<float> factor, int rank) {
   constexpr double nothing = 0x1p-20;
   const std::size_t length = factor.size() / static_cast<std::size_t>(rank);
   const auto vector = [&](int k) { return factor.subspan(static_cast<std::size_t>(k) * length, length); };
-  std::vector<int> zero;
+  RecycledVector<int> zero;
   for (int k = 0; k < rank; ++k) {
     const double before = std::sqrt(dot(vector(k), vector(k)));
     if (!std::isfinite(before)) {

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "weft/core/recycled.hpp"
 
 namespace weft::detail {
 
@@ -12,7 +13,7 @@ namespace weft::detail {
 /// A vector of which the ones before it leave less than 2^-20 (what rounding to f32 leaves of nothing)
 /// becomes zero, as all vectors of a dead layer do; NaN and Inf become NaN everywhere.
 /// @returns the vectors that became zero
-std::vector<int> orthonormalize(std::span<float> factor, int rank);
+RecycledVector<int> orthonormalize(std::span<float> factor, int rank);
 
 /// Of vector k among those that are drawn with a seed.
 std::uint64_t vector_seed(std::uint64_t seed, int k);

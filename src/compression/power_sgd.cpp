@@ -196,9 +196,9 @@ void PowerSgdHook::exchange_right(std::size_t number, View left, Communicator& c
 void PowerSgdHook::take_results(std::size_t number, std::int64_t mine_begin, std::int64_t mine_end,
                                 Stream wire) {
   const PowerSgdLots::Lot& lot = (*lots_)[number];
-  std::vector<LowRankJob> rebuilt;
-  std::vector<LowRankJob> kept;
-  std::vector<LowRankPart> parts;
+  RecycledVector<LowRankJob> rebuilt;
+  RecycledVector<LowRankJob> kept;
+  RecycledVector<LowRankPart> parts;
   for (const PowerSgdLots::Piece& piece : lot.pieces) {
     const std::int64_t begin = std::max(piece.begin, mine_begin);
     const std::int64_t end = std::min(piece.end, mine_end);
@@ -219,8 +219,8 @@ void PowerSgdHook::take_results(std::size_t number, std::int64_t mine_begin, std
     if (piece.lot == number) kept.push_back(job);
     if (wanted) parts.push_back({job, begin - piece.parameter, end - piece.parameter});
   }
-  detail::rebuild(std::make_shared<const std::vector<LowRankJob>>(std::move(rebuilt)), wire);
-  detail::keep_residuals(std::make_shared<const std::vector<LowRankJob>>(std::move(kept)), wire);
+  detail::rebuild(make_recycled<const RecycledVector<LowRankJob>>(std::move(rebuilt)), wire);
+  detail::keep_residuals(make_recycled<const RecycledVector<LowRankJob>>(std::move(kept)), wire);
   detail::expand(std::move(parts), wire);
   if (options_.warm_start) detail::start_next(lots_->jobs(lot, rounds_[number]), wire);
   done_[number] = wire.record();

@@ -130,10 +130,10 @@ LowRankJob PowerSgdLots::job(const Factor& factor, const LowRankRound& round) co
 }
 
 LowRankJobs PowerSgdLots::jobs(const Lot& lot, const LowRankRound& round) const {
-  std::vector<LowRankJob> jobs;
+  RecycledVector<LowRankJob> jobs;
   jobs.reserve(lot.factors.size());
   for (const Factor& factor : lot.factors) jobs.push_back(job(factor, round));
-  return std::make_shared<const std::vector<LowRankJob>>(std::move(jobs));
+  return make_recycled<const RecycledVector<LowRankJob>>(std::move(jobs));
 }
 
 }  // namespace weft::detail

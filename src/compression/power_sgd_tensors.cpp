@@ -160,7 +160,7 @@ Residual PowerSgdTensors::residual(const Tensor& tensor, int place) {
 }
 
 void PowerSgdTensors::draw_bases(int place, std::int64_t step, const Stream& stream) {
-  std::vector<LowRankJob> jobs;
+  RecycledVector<LowRankJob> jobs;
   for (const Tensor& tensor : tensors_) {
     jobs.push_back({.product = Side::right,
                     .rank = tensor.rank,
@@ -168,7 +168,7 @@ void PowerSgdTensors::draw_bases(int place, std::int64_t step, const Stream& str
                     .next_basis = basis(tensor, place),
                     .seed = seed(tensor, step)});
   }
-  start_anew(std::make_shared<const std::vector<LowRankJob>>(std::move(jobs)), stream);
+  start_anew(make_recycled<const RecycledVector<LowRankJob>>(std::move(jobs)), stream);
 }
 
 std::uint64_t PowerSgdTensors::seed(const Tensor& tensor, std::int64_t step) {

@@ -25,7 +25,7 @@ void StepVerdict::found_bad() {
 }
 
 bool StepVerdict::settle() {
-  const std::vector<Event> done = std::exchange(done_, {});
+  const RecycledVector<Event> done = std::exchange(done_, {});
   for (const Event& event : done) event.wait();
   return std::atomic_ref(*bad()).exchange(0, std::memory_order_relaxed) == 0 && !done.empty();
 }

@@ -16,9 +16,9 @@
 // calls settle() and submitted(); any calls found_bad().
 
 #include <cstdint>
-#include <vector>
 
 #include "weft/core/buffer.hpp"
+#include "weft/core/recycled.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
@@ -40,7 +40,7 @@ class StepVerdict {
   std::int32_t* bad() { return static_cast<std::int32_t*>(bad_.view().data()); }
 
  private:
-  std::vector<Event> done_;  // of the step that runs
+  RecycledVector<Event> done_;  // of the step that runs
   Buffer bad_;
 };
 

@@ -16,8 +16,9 @@ InWindows::InWindows(const BucketPlan& plan, std::int64_t capacity, Device devic
   for (const Bucket& bucket : plan.buckets()) gaps_.push_back(gaps_of(bucket, plan.layout()));
 }
 
-void InWindows::begin_micro_step(std::vector<Event> earlier) {
-  earlier_ = std::move(earlier);
+void InWindows::begin_micro_step(std::vector<Event>& reduced) {
+  earlier_.swap(reduced);
+  std::ranges::fill(reduced, Event());
   for (auto& streams : admitted_) streams.clear();
   asked_.assign(asked_.size(), false);
 }

@@ -20,8 +20,8 @@ class InWindows {
   const Windows& places() const { return windows_; }
   ShardStore& store() { return store_; }
 
-  /// @param earlier by bucket: when those of the micro-step before have left their places
-  void begin_micro_step(std::vector<Event> earlier);
+  /// @param reduced by bucket: when those of the micro-step before have left their places; taken
+  void begin_micro_step(std::vector<Event>& reduced);
   const std::vector<Event>& earlier() const { return earlier_; }
   /// Whether `stream` waits for a bucket's place; from now on it does.
   bool admits(std::size_t bucket, const Stream& stream);

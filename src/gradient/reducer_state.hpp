@@ -15,6 +15,7 @@
 #include "gradient/ready_note.hpp"
 #include "gradient/rest_of_ranks.hpp"
 #include "gradient/used_parameters.hpp"
+#include "gradient/warm_up.hpp"
 #include "gradient/wire.hpp"
 #include "weft/gradient/gradient_reducer.hpp"
 
@@ -41,7 +42,10 @@ class GradientReducer::State {
   void mark_ready(ParamId id, ConstView gradient, const Stream& stream);
   void poll();
   void finish_step(Stream stream, const BucketConsumer& consume);
-  void on_reduced(ReducedListener listener) { listener_ = std::move(listener); }
+  void on_reduced(ReducedListener listener) {
+    listener_ = std::move(listener);
+    warm_up_.emplace();
+  }
   void join(Stream stream, const std::function<void()>& each);
 
   bool used(ParamId id) { return used_.anywhere(id); }
@@ -76,7 +80,17 @@ class GradientReducer::State {
   void launch_closed_buckets(const Stream& stream);
   void launch(std::size_t bucket, const Stream& stream);
   void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
-  void wait_for(Stream& stream, Event reduced, detail::Join::Waited waited);
+  /// @param waited where `stream` is the host's, called with when that began and ended
+  template <class Waited>
+  void wait_for(Stream& stream, Event reduced, Waited waited) {
+    if (stream.device().is_host()) {
+      stream.submit(std::make_unique<detail::Join<Waited>>(std::move(reduced), wire_, std::move(waited)));
+      return;
+    }
+    wire_->on_device().start(stream);
+    stream.wait(std::move(reduced));
+    wire_->on_device().stop(stream);
+  }
   void join_asides(Stream& stream);
   void settle_unmarked(const Stream& stream);
   [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
@@ -92,7 +106,8 @@ class GradientReducer::State {
   std::optional<BackwardProfile> profile_;
   std::shared_ptr<CommHook> hook_;
   ReducedListener listener_;
-  Buffer memory_;        // of all gradients, or of windows
+  std::optional<detail::WarmUp> warm_up_;  // while steps may differ from those to come
+  Buffer memory_;                          // of all gradients, or of windows
   GradientSpace space_;  // whatever the plan: work of compute streams may ask for places at any time
   std::shared_ptr<detail::ReadyTracker> ready_;
   std::shared_ptr<detail::ReadyNote> note_;  // of the flight record

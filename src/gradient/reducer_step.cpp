@@ -37,8 +37,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   next_bucket_ = 0;
   open_ = true;
   if (counts_from_here) bad_values_->begin_step(comm_.device().is_host() ? Stream() : wire_->lane(0));
-  if (windows_)
-    windows_->begin_micro_step(std::exchange(reduced_, std::vector<Event>(plan_->buckets().size())));
+  if (windows_) windows_->begin_micro_step(reduced_);
   if (exchange == Exchange::later) {
     times_ = clock_.aside();
     return true;
@@ -209,6 +208,7 @@ void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& co
     if (consume) consume(plan_->buckets()[bucket]);
   }
   join_asides(stream);
+  if (warm_up_ && warm_up_->end_step()) warm_up_.reset();
 }
 
 // What ranks tell each other beside the buckets lies on streams that nobody else may ever look at; and an
@@ -238,16 +238,6 @@ void GradientReducer::State::settle_unmarked(const Stream& stream) {
            "use Unused::find");
   }
   for (const ParamId id : missing) mark_unused(id, stream);
-}
-
-void GradientReducer::State::wait_for(Stream& stream, Event reduced, detail::Join::Waited waited) {
-  if (stream.device().is_host()) {
-    stream.submit(std::make_unique<detail::Join>(std::move(reduced), wire_, std::move(waited)));
-    return;
-  }
-  wire_->on_device().start(stream);
-  stream.wait(std::move(reduced));
-  wire_->on_device().stop(stream);
 }
 
 void GradientReducer::State::join(Stream stream, const std::function<void()>& each) {

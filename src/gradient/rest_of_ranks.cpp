@@ -8,7 +8,7 @@ namespace weft::detail {
 
 void RestOfRanks::begin_step(Communicator& comm, bool has_batch) {
   told_.wait();  // of the step before
-  left_ = std::make_shared<std::int32_t>(has_batch ? 1 : 0);
+  left_ = make_recycled<std::int32_t>(has_batch ? 1 : 0);
   told_ = comm.all_reduce(View(std::span(left_.get(), 1)), ReduceOp::sum, stream_);
 }
 

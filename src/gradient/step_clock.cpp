@@ -55,11 +55,15 @@ StepSeen read(const double* words, std::size_t buckets) {
 void StepClock::adopt(std::size_t buckets) {
   buckets_ = buckets;
   fresh_ = 0;
+  for (auto& place : steps_) {
+    if (!place || place.use_count() > 1) place = make_recycled<Step>();
+    place->buckets.reserve(buckets);
+  }
 }
 
 void StepClock::begin_step(std::uint64_t number) {
   auto& place = steps_[++begun_ % steps_.size()];
-  if (!place || place.use_count() > 1) place = std::make_shared<Step>();
+  if (place.use_count() > 1) place = make_recycled<Step>();
   ++fresh_;
   place->number = number;
   place->begin = Clock::now();
@@ -68,7 +72,7 @@ void StepClock::begin_step(std::uint64_t number) {
 }
 
 std::shared_ptr<StepClock::Step> StepClock::aside() const {
-  auto step = std::make_shared<Step>();
+  auto step = make_recycled<Step>();
   step->buckets.resize(buckets_);
   return step;
 }
@@ -76,7 +80,7 @@ std::shared_ptr<StepClock::Step> StepClock::aside() const {
 std::optional<StepClock::Clock::duration> StepClock::median_step() const {
   constexpr std::size_t least = 8;
   if (begun_ < least) return std::nullopt;
-  std::vector<Clock::duration> steps;
+  RecycledVector<Clock::duration> steps;
   for (std::size_t back = 0; back + 1 < std::min(begun_, steps_.size()); ++back)
     steps.push_back(before(back).begin - before(back + 1).begin);
   const auto middle = steps.begin() + std::ssize(steps) / 2;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weft/collectives/communicator.hpp"
+#include "weft/core/recycled.hpp"
 #include "weft/gradient/step_account.hpp"
 
 namespace weft::detail {
@@ -30,7 +31,7 @@ class StepClock {
     std::uint64_t number = 0;
     Clock::time_point begin;
     std::atomic<std::int64_t> carried_nanoseconds{0};
-    std::vector<Bucket> buckets;
+    RecycledVector<Bucket> buckets;
 
     /// The compute stream's thread carried the wire, or waited for a place to write to.
     void carried(Clock::duration duration) {

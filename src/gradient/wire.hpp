@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -61,10 +60,10 @@ class Wire {
 };
 
 /// Waits for a bucket on a compute stream of the host and accounts for the time that took.
+/// @tparam Waited called with its begin and end
+template <class Waited>
 class Join final : public Task {
  public:
-  using Waited = std::function<void(Wire::Clock::time_point begin, Wire::Clock::time_point end)>;
-
   Join(Event reduced, std::shared_ptr<Wire> wire, Waited waited)
       : reduced_(std::move(reduced)), wire_(std::move(wire)), waited_(std::move(waited)) {}
   bool advance() override {

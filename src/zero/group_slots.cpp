@@ -1,22 +1,22 @@
 #include "zero/group_slots.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace weft::detail {
 
 std::optional<GroupSlots::Held> GroupSlots::hold(int group) {
-  seen_.push_back(group);
+  ++uses_;
+  if (seen_.size() < most_seen) seen_.push_back(group);
   follow(group);
   const auto there = std::ranges::find(slots_, group, &Slot::group);
   if (there != slots_.end()) {
     there->held = true;
-    there->used = seen_.size();
+    there->used = uses_;
     return Held{static_cast<int>(there - slots_.begin()), true};
   }
   const auto slot = least_needed(0);
   if (!slot) return std::nullopt;
-  slots_[*slot] = {group, true, seen_.size()};
+  slots_[*slot] = {group, true, uses_};
   return Held{static_cast<int>(*slot), false};
 }
 
@@ -48,8 +48,10 @@ std::optional<GroupSlots::Place> GroupSlots::ahead() {
 
 void GroupSlots::forget() {
   for (Slot& slot : slots_) slot = {};
-  expected_ = std::exchange(seen_, {});
+  expected_.swap(seen_);
+  seen_.clear();
   position_ = 0;
+  uses_ = 0;
 }
 
 std::size_t GroupSlots::next_use(int group) const {

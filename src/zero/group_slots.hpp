@@ -5,8 +5,9 @@
 // The order in which groups were used between two updates of the parameters is taken for that of the next
 // time: what is needed last goes first (Belady 1966), and what is needed next is fetched as long as it drives
 // out nothing that is needed sooner. Where the order was another one, groups are fetched when they are asked
-// for.
+// for. Of an order that is very long (an evaluation between two updates) the first uses are remembered.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -24,7 +25,12 @@ class GroupSlots {
     friend bool operator==(const Held&, const Held&) = default;
   };
 
-  explicit GroupSlots(int slots) : slots_(static_cast<std::size_t>(slots)) {}
+  static constexpr std::size_t most_seen = 8192;
+
+  explicit GroupSlots(int slots) : slots_(static_cast<std::size_t>(slots)) {
+    expected_.reserve(most_seen);
+    seen_.reserve(most_seen);
+  }
 
   /// None where all slots are held.
   std::optional<Held> hold(int group);
@@ -39,7 +45,7 @@ class GroupSlots {
   struct Slot {
     int group = -1;
     bool held = false;
-    std::size_t used = 0;  // held last, by number of uses; the least where nobody knows better
+    std::uint64_t used = 0;  // held last, by number of uses; the least where nobody knows better
   };
   static constexpr std::size_t never = ~std::size_t{0};
 
@@ -52,6 +58,7 @@ class GroupSlots {
   std::vector<int> expected_;  // the order of the last time
   std::vector<int> seen_;      // of this time
   std::size_t position_ = 0;   // in `expected_`: what comes next
+  std::uint64_t uses_ = 0;     // between two updates
 };
 
 }  // namespace weft::detail

@@ -7,7 +7,6 @@
 // has read the old ones for the last time.
 
 #include <array>
-#include <deque>
 #include <functional>
 
 #include "weft/core/buffer.hpp"
@@ -56,7 +55,10 @@ class OffloadedState {
   void take(std::int64_t at, ConstView parameters, const Stream& stream);
   StateArrays& arrays() { return arrays_; }
   /// All that was updated is brought; then `function` runs on the host's thread.
-  void then(std::function<void()> function) { worker_.run(std::move(function)); }
+  template <class Function>
+  void then(Function function) {
+    worker_.run(std::move(function));
+  }
   /// What is updated from now on is of the next step.
   void end_step() { brought_ = up_.record(); }
 
@@ -81,8 +83,8 @@ class OffloadedState {
   StateArrays arrays_;
   std::array<Tile, 2> tiles_;
   std::size_t next_tile_ = 0;
-  std::deque<Updated> updated_;  // and not brought
-  Event brought_{};              // all of the step before
+  RecycledDeque<Updated> updated_;  // and not brought
+  Event brought_{};                 // all of the step before
   Stream down_;
   Stream up_;
   Stream worker_ = Stream::queued();  // goes first: it uses the others

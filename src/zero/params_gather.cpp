@@ -11,7 +11,7 @@ namespace {
 /// compute stream with a thread of its own leaves to it.
 class Join final : public Task {
  public:
-  Join(std::vector<Event> arrived, std::shared_ptr<detail::Wire> lanes, GradientReducer* reducer)
+  Join(RecycledVector<Event> arrived, std::shared_ptr<detail::Wire> lanes, GradientReducer* reducer)
       : arrived_(std::move(arrived)), lanes_(std::move(lanes)), reducer_(reducer) {}
   bool advance() override {
     if (!begin_) begin_ = detail::Wire::Clock::now();
@@ -31,7 +31,7 @@ class Join final : public Task {
   }
 
  private:
-  std::vector<Event> arrived_;
+  RecycledVector<Event> arrived_;
   std::shared_ptr<detail::Wire> lanes_;
   GradientReducer* reducer_;
   std::optional<detail::Wire::Clock::time_point> begin_;
@@ -117,7 +117,7 @@ Buffer ShardedParams::State::whole(ParamId id) {
 // Into a slot that the compute stream has left, and that nothing fetched before still comes to.
 void ShardedParams::State::fetch(int group, Slot& slot) {
   const Group& one = groups_[static_cast<std::size_t>(group)];
-  std::vector<Event> arrived;
+  RecycledVector<Event> arrived;
   for (const std::size_t bucket : one.buckets) {
     Stream lane = lanes_->lane(bucket);
     lane.wait(slot.released);
@@ -143,7 +143,7 @@ void ShardedParams::State::fetch_ahead() {
     fetch(place->group, slot_[static_cast<std::size_t>(place->slot)]);
 }
 
-void ShardedParams::State::wait(const std::vector<Event>& arrived, Stream compute) {
+void ShardedParams::State::wait(const RecycledVector<Event>& arrived, Stream compute) {
   if (arrived.empty()) return;
   if (compute.device().is_host()) {
     compute.submit(std::make_unique<Join>(arrived, lanes_, compute.is_inline() ? reducer_.get() : nullptr));

@@ -73,14 +73,14 @@ class ShardedParams::State {
     std::int64_t count = 0;
     std::vector<std::size_t> buckets{};  // where anything is sharded
     View memory{};                       // where it is whole for good; empty where it is gathered into slots
-    std::vector<Event> arrived{};        // there
-    std::vector<Event> offloaded{};      // updates elsewhere, which read its gradients
+    RecycledVector<Event> arrived{};     // there
+    RecycledVector<Event> offloaded{};   // updates elsewhere, which read its gradients
     int slot = -1;                       // as gathered last
     bool held = false;
   };
   struct Slot {
     View memory;
-    std::vector<Event> arrived{};
+    RecycledVector<Event> arrived{};
     Event released{};
   };
 
@@ -93,7 +93,7 @@ class ShardedParams::State {
   View own_part(std::size_t bucket);
   void fetch(int group, Slot& slot);
   void fetch_ahead();
-  void wait(const std::vector<Event>& arrived, Stream compute);
+  void wait(const RecycledVector<Event>& arrived, Stream compute);
   std::string name_of(int group) const;
   [[noreturn]] void refuse_more(int group) const;
 

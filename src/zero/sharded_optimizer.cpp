@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <ranges>
 
 #include "zero/sharded_optimizer_state.hpp"
@@ -95,14 +96,15 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
 
 StepResult ShardedOptimizer::State::step_at_once(const Stream& compute, double learning_rate) {
   const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1);
-  params_.reducer().finish_step(compute, [&](const Bucket& bucket) { update(bucket, factors, compute); });
+  const auto each = [&](const Bucket& bucket) { update(bucket, factors, compute); };
+  params_.reducer().finish_step(compute, std::ref(each));  // by reference: a function's copy is of the heap
   ++steps_;
   return {};
 }
 
 StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double learning_rate) {
-  params_.reducer().finish_step(
-      compute, [&](const Bucket& bucket) { norm_->add(params_.part(bucket).gradient, compute); });
+  const auto each = [&](const Bucket& bucket) { norm_->add(params_.part(bucket).gradient, compute); };
+  params_.reducer().finish_step(compute, std::ref(each));
   const auto [bad, squares] = norm_->finish(compute);
   const double scale = loss_scale();
   if (scaler_) scaler_->update(bad);

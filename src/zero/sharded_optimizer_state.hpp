@@ -57,8 +57,10 @@ class ShardedOptimizer::State {
   std::optional<LossScaler> scaler_;
   std::optional<detail::GradientNorm> norm_;
   std::int64_t steps_ = 0;
-  std::optional<double> begun_{};                // the rate that begin_step was given
-  std::map<std::int64_t, Landed> landed_;        // of this step, by where the bucket begins
+  std::optional<double> begun_{};  // the rate that begin_step was given
+  /// Of this step, by where the bucket begins.
+  std::map<std::int64_t, Landed, std::less<>, RecycledAllocator<std::pair<const std::int64_t, Landed>>>
+      landed_;
   Event free_{};                                 // compute has read the old parameters
   std::optional<detail::ShareFinder> finder_{};  // until the share is found
   std::vector<std::int64_t> bounds_;             // of cells of the state

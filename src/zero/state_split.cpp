@@ -23,8 +23,8 @@ StateSplit::StateSplit(const std::vector<std::int64_t>& bounds, double share, st
   }
 }
 
-std::vector<StateSplit::Piece> StateSplit::pieces(std::int64_t begin, std::int64_t end) const {
-  std::vector<Piece> found;
+RecycledVector<StateSplit::Piece> StateSplit::pieces(std::int64_t begin, std::int64_t end) const {
+  RecycledVector<Piece> found;
   const auto after = std::ranges::upper_bound(pieces_, begin, {}, &Piece::begin);
   for (auto piece = after == pieces_.begin() ? after : after - 1; piece != pieces_.end(); ++piece) {
     const std::int64_t from = std::max(begin, piece->begin);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "weft/core/recycled.hpp"
+
 namespace weft::detail {
 
 class StateSplit {
@@ -26,7 +28,7 @@ class StateSplit {
   StateSplit(const std::vector<std::int64_t>& bounds, double share, std::int64_t unit);
 
   /// What [begin, end) is made of, in order.
-  std::vector<Piece> pieces(std::int64_t begin, std::int64_t end) const;
+  RecycledVector<Piece> pieces(std::int64_t begin, std::int64_t end) const;
   std::int64_t on_device() const { return on_device_; }
   std::int64_t on_host() const { return on_host_; }
 

@@ -71,11 +71,11 @@ class Matrices {
   /// All in one list, or each in one of its own.
   std::vector<LowRankJobs> lists(Side product, bool together) {
     std::vector<LowRankJobs> lists;
-    std::vector<LowRankJob> jobs;
+    RecycledVector<LowRankJob> jobs;
     for (std::int64_t i = 0; i < count; ++i) {
       jobs.push_back(job(product, i));
       if (together && i + 1 < count) continue;
-      lists.push_back(std::make_shared<const std::vector<LowRankJob>>(std::move(jobs)));
+      lists.push_back(make_recycled<const RecycledVector<LowRankJob>>(std::move(jobs)));
       jobs.clear();
     }
     return lists;
@@ -146,7 +146,7 @@ void bandwidth(int rank, bool together) {
       {"expand", 4,
        for_lists(Side::right,
                  [](const auto& jobs, const auto& on) {
-                   std::vector<LowRankPart> parts;
+                   RecycledVector<LowRankPart> parts;
                    for (const LowRankJob& job : *jobs) parts.push_back({job, 0, Matrices::elements});
                    expand(std::move(parts), on);
                  })},

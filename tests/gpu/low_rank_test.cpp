@@ -53,13 +53,13 @@ class Twins {
     host_.resize(static_cast<std::size_t>(end_));
     device_ = Buffer::on(Device::cuda(0), DataType::f32, end_);
     here_ = jobs_at(host_.data(), shapes, rank, kind, product);
-    there_ = std::make_shared<const std::vector<LowRankJob>>(
+    there_ = make_recycled<const RecycledVector<LowRankJob>>(
         jobs_at(static_cast<float*>(device_.view().data()), shapes, rank, kind, product));
     fill(kind);
     upload();
   }
 
-  const std::vector<LowRankJob>& here() const { return here_; }
+  const RecycledVector<LowRankJob>& here() const { return here_; }
   const LowRankJobs& there() const { return there_; }
   Stream& stream() { return stream_; }
 
@@ -99,9 +99,9 @@ class Twins {
     end_ = begin + count;
     return begin;
   }
-  std::vector<LowRankJob> jobs_at(float* base, const std::vector<Shape>& shapes, int rank, Kind kind,
-                                  Side product) const {
-    std::vector<LowRankJob> jobs;
+  RecycledVector<LowRankJob> jobs_at(float* base, const std::vector<Shape>& shapes, int rank, Kind kind,
+                                     Side product) const {
+    RecycledVector<LowRankJob> jobs;
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const Places& at = places_[i];
       const bool stepped = kind == Kind::steps;
@@ -165,7 +165,7 @@ class Twins {
   std::int64_t end_ = 0;
   int taken_ = 0;
   std::vector<float> host_;
-  std::vector<LowRankJob> here_;
+  RecycledVector<LowRankJob> here_;
   LowRankJobs there_;
   Stream stream_{Device::cuda(0)};
   Buffer device_;
@@ -244,7 +244,7 @@ TEST(LowRankOnDevice, WhatIsRebuiltAndKeptIsItsTwin) {
         Twins twins(small_shapes(), rank, kind, product);
         twins.compare("keep_residuals", on_host::keep_residuals, keep_residuals);
         const auto parts_of = [](std::span<const LowRankJob> jobs) {
-          std::vector<LowRankPart> parts;
+          RecycledVector<LowRankPart> parts;
           for (const LowRankJob& job : jobs) {
             const std::int64_t elements = job.matrix.rows * job.matrix.columns;
             parts.push_back({job, elements / 3, elements - elements / 4});

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <exception>
 
+#include "weft/core/recycled.hpp"
+
 namespace weft::detail {
 
 /// Work of one rank with its neighbours that is under way.
-class Engagement {
+class Engagement : public Recycled {
  public:
   Engagement() = default;
   /// Only before it is engaged.

@@ -42,6 +42,8 @@ SharedGround::SharedGround(int rank, int size, std::shared_ptr<SharedMapping> me
   // Zeroed memory is a valid state of every atomic here; only the own line is touched, so nobody's arrival is
   // overwritten.
   line(rank).presence.store(Presence::here, std::memory_order_release);
+  engaged_.reserve(2 * Line::slots);  // collectives, and as many groups of messages as mostly are under way
+  scratch_.reserve(static_cast<std::size_t>(size));
 }
 
 SharedGround::~SharedGround() {

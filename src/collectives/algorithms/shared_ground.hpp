@@ -34,6 +34,12 @@ struct Scratch {
   std::vector<std::byte*> cached{};
   std::vector<std::byte*> streamed{};
 
+  /// For so many ranks; a rank's own and its staging space are two destinations.
+  void reserve(std::size_t ranks) {
+    sources.reserve(ranks);
+    cached.reserve(ranks + 1);
+    streamed.reserve(ranks);
+  }
   void clear() {
     sources.clear();
     cached.clear();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "collectives/algorithms/shared_ground.hpp"
 #include "weft/core/error.hpp"
@@ -22,7 +21,7 @@ class SharedTransfers final : public Engagement {
 
  private:
   bool advance() override {
-    std::vector<bool> busy(static_cast<std::size_t>(2 * ground_.size()));
+    RecycledVector<bool> busy(static_cast<std::size_t>(2 * ground_.size()));
     for (Pending& one : pending_) {
       const auto lane = static_cast<std::size_t>(2 * one.transfer.peer + (one.transfer.sends ? 1 : 0));
       if (one.done || busy[lane]) continue;
@@ -52,7 +51,7 @@ class SharedTransfers final : public Engagement {
 
   SharedGround& ground_;
   Patience patience_;
-  std::vector<Pending> pending_;
+  RecycledVector<Pending> pending_;
 };
 
 bool SharedTransfers::send(Pending& one) const {

@@ -3,7 +3,8 @@
 #include "collectives/algorithms/sum_kernel.hpp"
 
 #include <algorithm>
-#include <vector>
+
+#include "weft/core/recycled.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/algorithms/sum_kernel.cpp"
@@ -244,7 +245,7 @@ struct Divide {
 template <class Memory>
 HWY_ATTR void sum_of(std::span<const std::byte* const> sources, Destinations destinations, std::size_t count,
                      float divisor) {
-  std::vector<std::byte*> all;
+  RecycledVector<std::byte*> all;
   if (!destinations.streamed.empty() && (!Memory::streams || !aligned(destinations.streamed))) {
     all.assign(destinations.cached.begin(), destinations.cached.end());
     all.insert(all.end(), destinations.streamed.begin(), destinations.streamed.end());

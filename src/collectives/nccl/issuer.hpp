@@ -8,7 +8,6 @@
 // or aborted (which ends its kernels), and the other ranks of the node are told.
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -95,7 +94,7 @@ class Issuer {
   std::chrono::nanoseconds timeout_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Flight> flights_;
+  RecycledDeque<Flight> flights_;
   std::optional<Clock::time_point> trouble_since_;
   Clock::time_point next_look_{};  // while a call is in progress
   std::function<void(const Error&)> hear_;

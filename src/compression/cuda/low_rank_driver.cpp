@@ -24,8 +24,8 @@ void launch(const char* kernel, LowRankKernels::Place place, Launch launch) {
 }
 
 /// Whole matrices as parts.
-std::vector<LowRankPart> whole(LowRankKernels::Jobs jobs) {
-  std::vector<LowRankPart> parts;
+RecycledVector<LowRankPart> whole(LowRankKernels::Jobs jobs) {
+  RecycledVector<LowRankPart> parts;
   parts.reserve(jobs.size());
   for (const LowRankJob& job : jobs) parts.push_back({job, 0, job.matrix.rows * job.matrix.columns});
   return parts;
@@ -34,14 +34,12 @@ std::vector<LowRankPart> whole(LowRankKernels::Jobs jobs) {
 class LowRankDriver final : public LowRankKernels {
  public:
   void multiply(Jobs jobs, Place place) override {
-    std::vector<LowRankJob> left(jobs.begin(), jobs.end());
-    const auto right =
-        std::ranges::stable_partition(left, [](const LowRankJob& job) { return job.product == Side::left; });
-    const auto split = static_cast<std::size_t>(right.begin() - left.begin());
-    const Jobs all(left);
-    launch("project", place, [&](auto stream) { return kernels::project(all.first(split), stream); });
+    RecycledVector<LowRankJob> left;
+    RecycledVector<LowRankJob> right;
+    for (const LowRankJob& job : jobs) (job.product == Side::left ? left : right).push_back(job);
+    launch("project", place, [&](auto stream) { return kernels::project(left, stream); });
     launch("project_transposed", place,
-           [&](auto stream) { return kernels::project_transposed(all.subspan(split), stream); });
+           [&](auto stream) { return kernels::project_transposed(right, stream); });
   }
   void judge(Jobs jobs, std::int32_t* bad, Place place) override {
     launch("judge", place, [&](auto stream) { return kernels::judge(jobs, bad, stream); });

@@ -193,7 +193,7 @@ TEST(Orthonormal, WhatDependsOnOthersBecomesZero) {
     factor[length + i] = 0;  // dead
     factor[3 * length + i] = 2 * factor[i] - 3 * factor[2 * length + i];
   }
-  EXPECT_EQ(orthonormalize(factor, 4), (std::vector<int>{1, 3}));
+  EXPECT_EQ(orthonormalize(factor, 4), (RecycledVector<int>{1, 3}));
   for (std::size_t i = 0; i < length; ++i) {
     EXPECT_EQ(factor[length + i], 0);
     EXPECT_EQ(factor[3 * length + i], 0);

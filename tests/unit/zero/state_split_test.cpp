@@ -10,7 +10,7 @@ namespace {
 TEST(StateSplit, KeepsTheFirstOfEveryCellOnTheDevice) {
   const StateSplit split({0, 100, 260}, 0.5, 16);
   EXPECT_EQ(split.pieces(0, 260),
-            (std::vector<StateSplit::Piece>{
+            (RecycledVector<StateSplit::Piece>{
                 {0, 48, false, 0}, {48, 52, true, 0}, {100, 80, false, 48}, {180, 80, true, 52}}));
   EXPECT_EQ(split.on_device(), 128);
   EXPECT_EQ(split.on_host(), 132);
@@ -22,7 +22,7 @@ TEST(StateSplit, NoneAndAllAreWholeCells) {
   EXPECT_EQ(none.on_host(), 0);
   const StateSplit all({0, 7, 30}, 1, 16);
   EXPECT_EQ(all.on_host(), 30);
-  EXPECT_EQ(all.pieces(5, 9), (std::vector<StateSplit::Piece>{{5, 2, true, 5}, {7, 2, true, 7}}));
+  EXPECT_EQ(all.pieces(5, 9), (RecycledVector<StateSplit::Piece>{{5, 2, true, 5}, {7, 2, true, 7}}));
 }
 
 // The twin asks for every element alone.
