@@ -16,6 +16,8 @@
 #   tests/soak.sh stages [STEPS [BIN]]   steps (200) of gpt-ref under every stage, with other buckets, threads, prefetches and PowerSGD:
 #                                        the same bits
 #   tests/soak.sh trainings [STEPS [BIN]]  steps (200) of gpt-tiny with other buckets, threads, numbers of ranks and stages: the same bits
+#   tests/soak.sh allocations [STEPS [BIN]]   steps (10000) of trainings of every kind, within a node: none takes anything from the
+#                                        heap after its second step
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -160,7 +162,11 @@ trainings() {
   WEFT_FLIGHT_DIR=off WEFT_LONG_TRAINING=${1:-200} exec "$bin/equivalence_test" --gtest_filter='*LongTraining*:ReadyOrder.*'
 }
 
+allocations() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_allocations" "${1:-10000}"
+}
+
 case $trial in
-  mixes|kills|faults|steps|drift|nan|zero|stages|trainings) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, trainings" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|trainings|allocations) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, trainings, allocations" >&2; exit 42 ;;
 esac

@@ -2,11 +2,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 #include "compression/elias_fano.hpp"
 #include "compression/fraction.hpp"
 #include "weft/compression/codec.hpp"
+#include "weft/core/recycled.hpp"
 
 namespace weft {
 namespace {
@@ -22,7 +22,7 @@ std::uint32_t kth_largest(std::span<const float> values, std::int64_t k) {
   for (const float value : values) ++counts[magnitude(value) >> shift];
   std::size_t bin = counts.size() - 1;
   for (; counts[bin] < k; --bin) k -= counts[bin];
-  std::vector<std::uint32_t> words;
+  RecycledVector<std::uint32_t> words;
   words.reserve(static_cast<std::size_t>(counts[bin]));
   for (const float value : values) {
     if (magnitude(value) >> shift == bin) words.push_back(magnitude(value));
@@ -33,11 +33,11 @@ std::uint32_t kth_largest(std::span<const float> values, std::int64_t k) {
 }
 
 /// The places of the k largest magnitudes, ascending.
-std::vector<std::int64_t> largest(std::span<const float> values, std::int64_t k) {
+RecycledVector<std::int64_t> largest(std::span<const float> values, std::int64_t k) {
   const std::uint32_t least = kth_largest(values, k);
   const auto more = std::ranges::count_if(values, [&](float value) { return magnitude(value) > least; });
   std::int64_t equal = k - more;
-  std::vector<std::int64_t> places;
+  RecycledVector<std::int64_t> places;
   places.reserve(static_cast<std::size_t>(k));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint32_t word = magnitude(values[i]);
@@ -64,7 +64,7 @@ class TopK final : public Codec {
   void do_encode(std::span<std::byte> code, std::span<const float> values, const Turn&) const override {
     const auto count = static_cast<std::int64_t>(values.size());
     const std::int64_t k = detail::kept_of(count, fraction_);
-    const std::vector<std::int64_t> places = largest(values, k);
+    const RecycledVector<std::int64_t> places = largest(values, k);
     std::byte* out = code.data();
     for (const std::int64_t place : places) {
       std::memcpy(out, &values[static_cast<std::size_t>(place)], sizeof(float));

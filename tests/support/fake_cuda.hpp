@@ -41,6 +41,7 @@ class FakeCuda final : public detail::cuda::Runtime {
   void break_device() { broken_ = true; }
   std::size_t memory = std::size_t{1} << 30;  ///< bytes a device has
   std::atomic<std::size_t> allocated{0};
+  std::atomic<int> allocations{0};  ///< on the device and of pinned memory, so far
   std::atomic<int> events_made{0};
   std::atomic<int> streams{0};
   std::atomic<int> waits{0};  ///< of streams for events, on the device
@@ -99,6 +100,7 @@ class FakeCuda final : public detail::cuda::Runtime {
 
   void* allocate(int device, std::size_t bytes) override {
     may("allocate");
+    ++allocations;
     if (allocated + bytes > memory)
       throw Error(ErrorKind::system, text("cannot allocate ", bytes, " bytes on ", Device::cuda(device)));
     const std::lock_guard lock(mutex_);
@@ -117,6 +119,7 @@ class FakeCuda final : public detail::cuda::Runtime {
   }
   void* allocate_on_host(int, std::size_t bytes) override {
     may("allocate_on_host");
+    ++allocations;
     return std::calloc(1, bytes);
   }
   void release_on_host(int device, void* address) noexcept override {

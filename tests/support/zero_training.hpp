@@ -23,6 +23,11 @@ struct ZeroTraining {
   bool queued = false;       ///< gradients and parameters travel on a thread of their own
   bool gather_twice = true;  ///< forward and backward
   bool says_rate = false;    ///< before backward
+  bool has_matrices = false;
+  /// Backward runs on a compute stream with a thread of its own.
+  bool computes_on_thread = false;
+  /// Called by every rank after each of its steps, which then is over.
+  std::function<void(int step)> after_step{};
   /// Shares of the optimizer's state that move to the host, after each step and in turn; none: it stays.
   std::vector<double> offloads{};
   /// Runs work on gradients in the order of a stream; default: now.
@@ -52,6 +57,18 @@ struct ZeroTraining {
       specs.push_back({"parameter" + std::to_string(i), 1 + 173 * (i % 4) + 40 * i});
     return ParamLayout(dtype, specs);
   }
+  /// Every second one a matrix.
+  static ParamLayout layout_of_matrices() {
+    std::vector<ParamSpec> specs;
+    for (int i = 0; i < 12; ++i) {
+      std::vector<std::int64_t> shape{8 + i};
+      if (i % 2 == 0) shape.push_back(40);
+      specs.push_back({.name = "parameter" + std::to_string(i),
+                       .count = shape.size() == 1 ? shape[0] : shape[0] * shape[1],
+                       .shape = shape});
+    }
+    return ParamLayout(DataType::f32, specs);
+  }
   static std::vector<ParamId> groups() { return {ParamId{0}, ParamId{1}, ParamId{5}, ParamId{9}}; }
 
   Result run() const {
@@ -70,7 +87,7 @@ struct ZeroTraining {
     zero::ShardedOptions options = sharding;
     if (options.groups.empty()) options.groups = groups();
     if (queued) options.reducer.wire = Stream::queued();
-    zero::ShardedParams params(comm, layout(dtype), options);
+    zero::ShardedParams params(comm, has_matrices ? layout_of_matrices() : layout(dtype), options);
     const auto each = [&](auto function) {
       for (int i = params.layout().parameters() - 1; i >= 0; --i) function(ParamId{i});
     };
@@ -80,8 +97,10 @@ struct ZeroTraining {
       params.load(id, values.view());
     });
     zero::ShardedOptimizer adam(params, optimizer, stepping);
-    Stream compute(comm.device());
+    Stream compute = computes_on_thread ? Stream::queued() : Stream(comm.device());
     Result result;
+    result.norms.reserve(static_cast<std::size_t>(steps));
+    result.skipped.reserve(static_cast<std::size_t>(steps));
     for (int step = 0; step < steps; ++step) {
       const double scale = adam.loss_scale();
       if (says_rate) adam.begin_step(learning_rate());
@@ -99,6 +118,7 @@ struct ZeroTraining {
       if (!offloads.empty()) adam.offload(offloads[static_cast<std::size_t>(step) % offloads.size()]);
       if (stepped.skipped) result.skipped.push_back(step);
       if (stepped.norm) result.norms.push_back(*stepped.norm);
+      if (after_step) after_step(step);
     }
     for (int i = 0; i < params.layout().parameters(); ++i) {
       const Buffer values = params.whole(ParamId{i});
@@ -139,6 +159,8 @@ struct ZeroTraining {
         };
         if (launch) {
           launch(compute, work);
+        } else if (computes_on_thread) {
+          Stream(compute).run(work);
         } else {
           work();
         }
