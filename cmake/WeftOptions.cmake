@@ -68,6 +68,14 @@ endif()
 weft_option(WEFT_SIMD "reductions with the widest instructions found at run time" "${highway_found}"
             "Highway (libhwy-dev); plain loops give the same bits, slower")
 
+find_library(WEFT_URING_LIBRARY uring)
+find_path(WEFT_URING_INCLUDE liburing.h)
+set(uring_found FALSE)
+if(WEFT_URING_LIBRARY AND WEFT_URING_INCLUDE)
+  set(uring_found TRUE)
+endif()
+weft_option(WEFT_URING "optimizer state in files" "${uring_found}" "liburing (liburing-dev)")
+
 include(WeftCuda)
 weft_option(WEFT_CUDA "CUDA kernels" "${WEFT_CUDA_FOUND}" "nvcc")
 

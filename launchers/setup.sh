@@ -6,7 +6,7 @@
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
 set -euo pipefail
 
-packages=(g++ cmake make openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev
+packages=(g++ cmake make openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev liburing-dev
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev)
 case ${1:-run} in
   run) ;;
