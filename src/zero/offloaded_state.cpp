@@ -1,6 +1,7 @@
 #include "zero/offloaded_state.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/elementwise.hpp"
 #include "core/pinned.hpp"
@@ -17,48 +18,17 @@ std::int64_t tile_elements(DataType dtype, std::size_t tile_bytes, std::int64_t 
 
 }  // namespace
 
-StateArrays StateArrays::make(const StateKind& kind, std::int64_t elements, const Allocate& allocate) {
-  const DataType exact = kind.dtype == DataType::f64 ? DataType::f64 : DataType::f32;
-  return {.master = allocate(kind.kept == Master::split ? DataType::bf16 : DataType::f32,
-                             kind.kept == Master::none ? 0 : elements),
-          .first = allocate(exact, kind.moments >= 1 ? elements : 0),
-          .second = allocate(exact, kind.moments == 2 ? elements : 0)};
-}
-
-StepSlice StateArrays::slice(const StateKind& kind, ConstView gradient, View parameters, std::int64_t at) {
-  const auto of = [&](Buffer& buffer) {
-    return buffer.count() == 0 ? View() : buffer.view().slice(at, gradient.count());
-  };
-  return {.gradient = gradient,
-          .parameters = parameters,
-          .master = of(master),
-          .first = of(first),
-          .second = of(second),
-          .kept = kind.kept};
-}
-
-void StateArrays::take(std::int64_t at, StateArrays& from, std::int64_t from_at, std::int64_t count,
-                       Stream stream) {
-  const auto move = [&](Buffer& to, Buffer& source) {
-    if (to.count() > 0) copy(to.view().slice(at, count), source.view().slice(from_at, count), stream);
-  };
-  move(master, from.master);
-  move(first, from.first);
-  move(second, from.second);
-}
-
-std::int64_t StateArrays::bytes() const {
-  return static_cast<std::int64_t>(master.size_bytes() + first.size_bytes() + second.size_bytes());
-}
-
-OffloadedState::OffloadedState(Device device, const StateKind& kind, std::int64_t elements,
-                               std::size_t tile_bytes)
-    : kind_(kind), down_(device), up_(device) {
+OffloadedState::OffloadedState(Device device, const StateKind& kind, const StateSplit& split,
+                               const zero::Offload& options, int rank)
+    : kind_(kind), in_memory_(split.in_memory()), down_(device), up_(device) {
   const auto on_host = [&](DataType dtype, std::int64_t count) { return pinned(device, dtype, count); };
-  parameters_ = on_host(kind.dtype, elements);
-  arrays_ = StateArrays::make(kind, elements, on_host);
-  for (Tile& tile : tiles_)
-    tile.gradient = on_host(kind.dtype, tile_elements(kind.dtype, tile_bytes, elements));
+  const std::int64_t tile = tile_elements(kind.dtype, options.tile_bytes, split.offloaded());
+  parameters_ = on_host(kind.dtype, split.offloaded());
+  arrays_ = StateArrays::make(kind, in_memory_, on_host);
+  if (split.in_file() > 0)
+    file_ = std::make_unique<StateFile>(
+        device, kind, StateFrames(split.file_bounds(), tile, kind.element_bytes()), options.directory, rank);
+  for (Tile& one : tiles_) one.gradient = on_host(kind.dtype, tile);
 }
 
 // Split: what is loaded in bf16 has no lower half.
@@ -66,12 +36,38 @@ void OffloadedState::load(std::int64_t at, ConstView parameters) {
   const View here = parameters_.view().slice(at, parameters.count());
   take(at, parameters, down_);
   down_.synchronize();
-  if (kind_.kept == Master::f32) on_host::cast(arrays_.master.view().slice(at, here.count()), here);
+  if (kind_.kept != Master::f32) return;
+  visit(at, here.count(), true, [&](std::int64_t done, std::int64_t count, const StateViews& there) {
+    on_host::cast(there.master, here.slice(done, count));
+  });
+}
+
+void OffloadedState::visit(std::int64_t at, std::int64_t count, bool changes, const Work& work) {
+  if (at < in_memory_) return work(0, count, arrays_.views(at, count));
+  announce(at, count);
+  for (std::int64_t done = 0, next = 0; done < count; done += next) {
+    next = reach(at + done, count - done);
+    file_->visit(at - in_memory_ + done, next, changes, 0,
+                 [&](const StateViews& there) { work(done, next, there); });
+  }
+}
+
+void OffloadedState::announce(std::int64_t at, std::int64_t count) {
+  for (std::int64_t done = 0; done < count; done += reach(at + done, count - done))
+    file_->announce(at - in_memory_ + done);
+}
+
+std::int64_t OffloadedState::reach(std::int64_t at, std::int64_t most) const {
+  return at < in_memory_ ? most : file_->reach(at - in_memory_, most);
 }
 
 // Streams of the device are carried on by whoever looks; here that is the worker, after each of its tiles.
 void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFactors& factors,
-                            const Event& reduced, bool reaches_gradient) {
+                            const Event& reduced, bool reaches_gradient, std::uint64_t step) {
+  if (at >= in_memory_) {
+    announce(at, gradient.count());
+    worker_.run([this] { file_->read_ahead(); });
+  }
   if (reaches_gradient) {
     worker_.wait(reduced);
   } else {
@@ -79,13 +75,12 @@ void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFacto
   }
   worker_.wait(brought_);
   const std::int64_t most = tiles_.front().gradient.count();
-  for (std::int64_t done = 0; done < gradient.count(); done += most) {
-    const std::int64_t count = std::min(most, gradient.count() - done);
+  std::int64_t count = 0;
+  for (std::int64_t done = 0; done < gradient.count(); done += count) {
+    count = reach(at + done, std::min(most, gradient.count() - done));
     const ConstView there = gradient.slice(done, count);
-    const ConstView here =
-        reaches_gradient ? ConstView(there.data(), count, there.dtype()) : bring_down(there);
-    const View parameters = parameters_.view().slice(at + done, count);
-    fused_step(arrays_.slice(kind_, here, parameters, at + done), factors, worker_);
+    work_on(at + done, reaches_gradient ? ConstView(there.data(), count, there.dtype()) : bring_down(there),
+            factors, step);
     const Event updated = worker_.record();
     if (!reaches_gradient) tiles_[next_tile_++ % tiles_.size()].free = updated;
     updated_.push_back({at + done, count, updated});
@@ -94,6 +89,20 @@ void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFacto
       up.poll();
     });
   }
+}
+
+// A piece lies in memory or in the file as a whole.
+void OffloadedState::work_on(std::int64_t at, ConstView gradient, const StepFactors& factors,
+                             std::uint64_t step) {
+  const std::int64_t count = gradient.count();
+  const View parameters = parameters_.view().slice(at, count);
+  if (at < in_memory_)
+    return fused_step(arrays_.views(at, count).step(kind_, gradient, parameters), factors, worker_);
+  worker_.run([this, at, count, gradient, parameters, factors, step] {
+    file_->visit(at - in_memory_, count, true, step, [&](const StateViews& there) {
+      fused_step(there.step(kind_, gradient, parameters), factors, Stream());
+    });
+  });
 }
 
 ConstView OffloadedState::bring_down(ConstView gradient) {
@@ -120,6 +129,7 @@ Event OffloadedState::bring(std::int64_t at, View parameters, const Event& free)
 
 void OffloadedState::synchronize() {
   worker_.synchronize();
+  if (file_) file_->settle(0);
   down_.synchronize();
   up_.synchronize();
 }
@@ -128,10 +138,18 @@ void OffloadedState::take(std::int64_t at, ConstView parameters, const Stream& s
   copy(parameters_.view().slice(at, parameters.count()), parameters, stream);
 }
 
-std::int64_t OffloadedState::bytes() const {
+double OffloadedState::file_rate() {
+  if (!file_) return std::numeric_limits<double>::infinity();
+  synchronize();
+  const auto all = static_cast<double>(parameters_.count());
+  const double in_file = all - static_cast<double>(in_memory_);
+  return file_->elements_per_second() * static_cast<double>(size_of(kind_.dtype)) * all / in_file;
+}
+
+std::int64_t OffloadedState::host_bytes() const {
   std::int64_t bytes = arrays_.bytes() + static_cast<std::int64_t>(parameters_.size_bytes());
   for (const Tile& tile : tiles_) bytes += static_cast<std::int64_t>(tile.gradient.size_bytes());
-  return bytes;
+  return bytes + (file_ ? file_->ring_bytes() : 0);
 }
 
 }  // namespace weft::detail

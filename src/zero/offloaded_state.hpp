@@ -1,6 +1,7 @@
 #pragma once
-// The part of an optimizer's state that lies in host memory: gradients come down in tiles, a thread of the
-// host updates, new parameters go up.
+// The part of an optimizer's state that is not on the device: gradients come down in tiles, a thread of the
+// host updates, new parameters go up. Masters and moments lie in host memory, the first of these elements,
+// and in a file, the rest.
 //
 // There are two tiles of staging for gradients, so that one comes while the other is used. Parameters have a
 // place each on the host instead: those of buckets that are updated behind backward stay there until backward
@@ -8,44 +9,30 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 
-#include "weft/core/buffer.hpp"
-#include "zero/fused_step.hpp"
+#include "weft/zero/offload.hpp"
+#include "zero/state_arrays.hpp"
+#include "zero/state_file.hpp"
+#include "zero/state_split.hpp"
 
 namespace weft::detail {
 
-/// How many arrays beside the parameters are kept, and of which type.
-struct StateKind {
-  DataType dtype = DataType::f32;  ///< of parameters and gradients
-  Master kept = Master::none;
-  int moments = 0;
-};
-
-/// Masters and moments of some elements, in memory of one place; those that are not kept are empty.
-struct StateArrays {
-  Buffer master;
-  Buffer first;
-  Buffer second;
-
-  using Allocate = std::function<Buffer(DataType dtype, std::int64_t count)>;
-  static StateArrays make(const StateKind& kind, std::int64_t elements, const Allocate& allocate);
-  /// Of `count` elements from `at` on.
-  StepSlice slice(const StateKind& kind, ConstView gradient, View parameters, std::int64_t at);
-  /// `count` elements from `at` on are what `from` has from `from_at` on.
-  void take(std::int64_t at, StateArrays& from, std::int64_t from_at, std::int64_t count, Stream stream);
-  std::int64_t bytes() const;
-};
-
 class OffloadedState {
  public:
-  OffloadedState(Device device, const StateKind& kind, std::int64_t elements, std::size_t tile_bytes);
+  /// Masters and moments of some elements, in memory for as long as this is called; the first is `done` after
+  /// the first of all.
+  using Work = std::function<void(std::int64_t done, std::int64_t count, const StateViews& there)>;
+
+  OffloadedState(Device device, const StateKind& kind, const StateSplit& split, const zero::Offload& options,
+                 int rank);
 
   /// Parameters and masters, from what the device has; blocks.
   void load(std::int64_t at, ConstView parameters);
   /// On the host, of elements from `at` on, when `reduced` has come. The gradient stays until what bring()
-  /// returns; the host reads it where it is if it reaches it there.
+  /// returns; the host reads it where it is if it reaches it there. @param step for messages
   void update(std::int64_t at, ConstView gradient, const StepFactors& factors, const Event& reduced,
-              bool reaches_gradient);
+              bool reaches_gradient, std::uint64_t step);
   /// What update() made of elements from `at` on goes to the device's `parameters` after `free`; in the order
   /// of updates. Returns when it is there.
   Event bring(std::int64_t at, View parameters, const Event& free);
@@ -53,7 +40,8 @@ class OffloadedState {
   void synchronize();
   /// Parameters alone: masters and moments come from where they were.
   void take(std::int64_t at, ConstView parameters, const Stream& stream);
-  StateArrays& arrays() { return arrays_; }
+  /// Masters and moments from `at` on, where nothing is under way: part by part. Blocks.
+  void visit(std::int64_t at, std::int64_t count, bool changes, const Work& work);
   /// All that was updated is brought; then `function` runs on the host's thread.
   template <class Function>
   void then(Function function) {
@@ -62,13 +50,23 @@ class OffloadedState {
   /// What is updated from now on is of the next step.
   void end_step() { brought_ = up_.record(); }
 
-  std::int64_t bytes() const;
+  /// Of parameters, that pass in a second where the file is all that takes time; without one, endless.
+  /// Blocks.
+  double file_rate();
+  std::int64_t host_bytes() const;
+  std::int64_t file_bytes() const { return file_ ? file_->file_bytes() : 0; }
 
  private:
   struct Tile {
     Buffer gradient;
     Event free{};
   };
+  /// Elements from `at` on, at most `most`, that are updated at once.
+  std::int64_t reach(std::int64_t at, std::int64_t most) const;
+  /// Of the file: they will be visited.
+  void announce(std::int64_t at, std::int64_t count);
+  /// Of so many elements, in the worker's order.
+  void work_on(std::int64_t at, ConstView gradient, const StepFactors& factors, std::uint64_t step);
   /// Into the next tile; the worker waits for it.
   ConstView bring_down(ConstView gradient);
 
@@ -81,6 +79,8 @@ class OffloadedState {
   StateKind kind_;
   Buffer parameters_;
   StateArrays arrays_;
+  std::int64_t in_memory_;           // elements of it
+  std::unique_ptr<StateFile> file_;  // of the others; null: there are none
   std::array<Tile, 2> tiles_;
   std::size_t next_tile_ = 0;
   RecycledDeque<Updated> updated_;  // and not brought

@@ -16,18 +16,45 @@ std::vector<std::int64_t> bounds_of(ShardedParams::State& params) {
   return bounds;
 }
 
+using Piece = detail::StateSplit::Piece;
+
+/// Where masters and moments are.
+struct Places {
+  detail::StateArrays& on_device;
+  detail::OffloadedState* offloaded;
+
+  void visit(const Piece& piece, bool changes, const detail::OffloadedState::Work& work) const {
+    if (piece.offloaded) return offloaded->visit(piece.at, piece.count, changes, work);
+    work(0, piece.count, on_device.views(piece.at, piece.count));
+  }
+};
+
+/// What is visited stays only that long, so that each part is waited for.
+void move(const Places& was, const Piece& from, const Places& is, const Piece& to, const Stream& on_device) {
+  Stream stream = from.offloaded && to.offloaded ? Stream() : on_device;
+  was.visit(from, false, [&](std::int64_t at, std::int64_t count, const detail::StateViews& source) {
+    is.visit({to.begin + at, count, to.offloaded, to.at + at}, true,
+             [&](std::int64_t done, std::int64_t some, const detail::StateViews& target) {
+               target.take(source.slice(done, some), stream);
+               stream.synchronize();
+             });
+  });
+}
+
 }  // namespace
 
-void ShardedOptimizer::State::place(double share) {
+void ShardedOptimizer::State::place() {
   bounds_ = bounds_of(params_);
-  split_ = split_by(share);
+  split_ = split_by(options_.offload.share.value_or(1), options_.offload.file_share);
   arrays_ = arrays_of(split_);
-  if (split_.on_host() > 0) offloaded_ = offloaded_of(split_);
+  if (split_.offloaded() > 0) offloaded_ = offloaded_of(split_);
   load();
 }
 
-detail::StateSplit ShardedOptimizer::State::split_by(double share) const {
-  return {bounds_, share, static_cast<std::int64_t>(Buffer::alignment / size_of(kind_.dtype))};
+detail::StateSplit ShardedOptimizer::State::split_by(double share, double file_share) const {
+  const bool has_file = !options_.offload.directory.empty() && !kind_.is_empty();
+  return {bounds_, share, has_file ? file_share : 0,
+          static_cast<std::int64_t>(Buffer::alignment / size_of(kind_.dtype))};
 }
 
 detail::StateArrays ShardedOptimizer::State::arrays_of(const detail::StateSplit& split) const {
@@ -38,8 +65,13 @@ detail::StateArrays ShardedOptimizer::State::arrays_of(const detail::StateSplit&
 
 std::unique_ptr<detail::OffloadedState> ShardedOptimizer::State::offloaded_of(
     const detail::StateSplit& split) const {
-  return std::make_unique<detail::OffloadedState>(params_.comm().device(), kind_, split.on_host(),
-                                                  options_.offload.tile_bytes);
+  const int rank = params_.comm().rank();
+  try {
+    return std::make_unique<detail::OffloadedState>(params_.comm().device(), kind_, split, options_.offload,
+                                                    rank);
+  } catch (const Error& error) {
+    throw error.in({rank, "offload"});
+  }
 }
 
 // Split: what is loaded in bf16 has no lower half.
@@ -49,7 +81,7 @@ void ShardedOptimizer::State::load() {
     const auto part = params_.part(bucket);
     for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
       const View parameters = part.parameters.slice(piece.begin - part.state_at, piece.count);
-      if (piece.on_host) {
+      if (piece.offloaded) {
         offloaded_->load(piece.at, parameters);
       } else if (kind_.kept == detail::Master::f32) {
         detail::cast(arrays_.master.view().slice(piece.at, piece.count), parameters, stream);
@@ -57,34 +89,37 @@ void ShardedOptimizer::State::load() {
     }
   }
   stream.synchronize();
+  if (offloaded_) offloaded_->synchronize();
 }
 
 // For as long as this takes there is both what was and what will be.
-void ShardedOptimizer::State::offload(double share) {
-  expect_share(share);
+void ShardedOptimizer::State::offload(double share, std::optional<double> file_share) {
+  expect_shares(share, file_share.value_or(0));
+  if (file_share.value_or(0) > 0 && options_.offload.directory.empty())
+    throw Error(ErrorKind::usage, text("a file_share of ", *file_share, " and no folder for a file"),
+                "make the optimizer with offload.directory");
   if (!landed_.empty())
     throw Error(ErrorKind::usage, "state is offloaded within a step", "call step() first",
                 {params_.comm().rank(), "offload", static_cast<std::uint64_t>(steps_ + 1)});
   if (offloaded_) offloaded_->synchronize();
-  detail::StateSplit split = split_by(share);
+  if (file_share) options_.offload.file_share = *file_share;
+  detail::StateSplit split = split_by(share, options_.offload.file_share);
   detail::StateArrays arrays = arrays_of(split);
-  auto offloaded = split.on_host() > 0 ? offloaded_of(split) : nullptr;
-  const Stream on_host;
-  Stream on_device(params_.comm().device());
+  auto offloaded = split.offloaded() > 0 ? offloaded_of(split) : nullptr;
+  const Stream stream(params_.comm().device());
   for (const Bucket& bucket : params_.buckets()) {
     const auto part = params_.part(bucket);
-    for (const auto& was : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
-      detail::StateArrays& from = was.on_host ? offloaded_->arrays() : arrays_;
-      for (const auto& is : split.pieces(was.begin, was.begin + was.count)) {
-        detail::StateArrays& to = is.on_host ? offloaded->arrays() : arrays;
-        to.take(is.at, from, was.at + is.begin - was.begin, is.count,
-                was.on_host && is.on_host ? on_host : on_device);
-        if (is.on_host)
-          offloaded->take(is.at, part.parameters.slice(is.begin - part.state_at, is.count), on_device);
+    for (const Piece& was : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
+      for (const Piece& is : split.pieces(was.begin, was.begin + was.count)) {
+        const Piece from{is.begin, is.count, was.offloaded, was.at + is.begin - was.begin};
+        move({arrays_, offloaded_.get()}, from, {arrays, offloaded.get()}, is, stream);
+        if (is.offloaded)
+          offloaded->take(is.at, part.parameters.slice(is.begin - part.state_at, is.count), stream);
       }
     }
   }
-  on_device.synchronize();
+  Stream(stream).synchronize();
+  if (offloaded) offloaded->synchronize();
   split_ = std::move(split);
   arrays_ = std::move(arrays);
   offloaded_ = std::move(offloaded);
@@ -97,9 +132,14 @@ void ShardedOptimizer::State::listen() {
       [this](const Bucket& bucket, const Event& reduced) { landed(bucket, reduced); });
 }
 
-void ShardedOptimizer::State::expect_share(double share) {
-  if (!(share >= 0 && share <= 1))
-    throw Error(ErrorKind::usage, text("offload.share is ", share), "it is 0 (none) to 1 (all)");
+void ShardedOptimizer::State::expect_shares(double share, double file_share) {
+  const auto expect = [](const char* name, double value, const char* all) {
+    if (!(value >= 0 && value <= 1))
+      throw Error(ErrorKind::usage, text("offload.", name, " is ", value),
+                  text("it is 0 (none) to 1 (", all, ")"));
+  };
+  expect("share", share, "all");
+  expect("file_share", file_share, "all that is offloaded");
 }
 
 }  // namespace weft::zero

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <ranges>
 
 #include "zero/sharded_optimizer_state.hpp"
@@ -41,8 +42,8 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
   if (scaler_ || options_.clip_norm)
     norm_.emplace(params_.comm(), params_.stage().optimizer == Placement::replicated);
   kind_ = {dtype, kept_of(dtype, options_.master), detail::factors(optimizer_, 1, 0, 1).moments()};
-  expect_share(options_.offload.share.value_or(1));
-  place(options_.offload.share.value_or(1));
+  expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
+  place();
   if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
   if (offloaded_) listen();
 }
@@ -88,7 +89,8 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
     const auto factors = detail::factors(optimizer_, 1, rate, 1);
     const auto bytes = static_cast<std::size_t>(bounds_.back()) * size_of(kind_.dtype);
     Stream(compute).synchronize();
-    offload(finder_->share(params_.comm(), kind_, factors, bytes));
+    const double file_rate = offloaded_ ? offloaded_->file_rate() : std::numeric_limits<double>::infinity();
+    offload(finder_->share(params_.comm(), kind_, factors, bytes, file_rate), std::nullopt);
     finder_.reset();
   }
   return result;
@@ -112,9 +114,10 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   const double norm = std::sqrt(squares) / scale;
   // As torch.nn.utils.clip_grad_norm_ does; NaN is not clipped.
   const double clip = options_.clip_norm ? std::max(1.0, (norm + 1e-6) / *options_.clip_norm) : 1;
-  const auto factors = detail::factors(optimizer_, ++steps_, learning_rate, 1 / (clip * scale));
+  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1 / (clip * scale));
   // What forward needs first, which backward brought last.
   for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
+  ++steps_;
   return {.norm = norm};
 }
 
@@ -130,9 +133,9 @@ void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const detail:
                                              const Event& reduced) {
   const auto part = params_.part(bucket);
   for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
-    if (!piece.on_host) continue;
+    if (!piece.offloaded) continue;
     offloaded_->update(piece.at, part.gradient.slice(piece.begin - part.state_at, piece.count), factors,
-                       reduced, params_.has_gradients_on_host());
+                       reduced, params_.has_gradients_on_host(), static_cast<std::uint64_t>(steps_ + 1));
   }
 }
 
@@ -148,11 +151,12 @@ void ShardedOptimizer::State::update(const Bucket& bucket, const detail::StepFac
   for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
     const std::int64_t offset = piece.begin - part.state_at;
     const View parameters = part.parameters.slice(offset, piece.count);
-    if (piece.on_host) {
+    if (piece.offloaded) {
       brought = offloaded_->bring(piece.at, parameters, free_);
     } else {
       const ConstView gradient = part.gradient.slice(offset, piece.count);
-      detail::fused_step(arrays_.slice(kind_, gradient, parameters, piece.at), factors, compute);
+      const detail::StateViews state = arrays_.views(piece.at, piece.count);
+      detail::fused_step(state.step(kind_, gradient, parameters), factors, compute);
     }
   }
   params_.updated(bucket, compute, brought);
@@ -168,8 +172,8 @@ ShardedOptimizer::ShardedOptimizer(ShardedOptimizer&&) noexcept = default;
 void ShardedOptimizer::begin_step(double learning_rate) {
   state_->begin_step(learning_rate);
 }
-void ShardedOptimizer::offload(double share) {
-  state_->offload(share);
+void ShardedOptimizer::offload(double share, std::optional<double> file_share) {
+  state_->offload(share, file_share);
 }
 StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> learning_rate) {
   return state_->step(compute, learning_rate);
@@ -185,6 +189,9 @@ std::int64_t ShardedOptimizer::state_bytes() const {
 }
 std::int64_t ShardedOptimizer::host_bytes() const {
   return state_->host_bytes();
+}
+std::int64_t ShardedOptimizer::file_bytes() const {
+  return state_->file_bytes();
 }
 
 }  // namespace weft::zero

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind ShardedOptimizer: the state in its two places (optimizer_placement.cpp) and a step
+// What stands behind ShardedOptimizer: the state in its places (optimizer_placement.cpp) and a step
 // (sharded_optimizer.cpp).
 
 #include <map>
@@ -22,12 +22,13 @@ class ShardedOptimizer::State {
   State& operator=(const State&) = delete;
 
   void begin_step(double learning_rate);
-  void offload(double share);
+  void offload(double share, std::optional<double> file_share);
   StepResult step(const Stream& compute, std::optional<double> learning_rate);
   double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
   std::int64_t steps() const { return steps_; }
   std::int64_t state_bytes() const { return arrays_.bytes(); }
-  std::int64_t host_bytes() const { return offloaded_ ? offloaded_->bytes() : 0; }
+  std::int64_t host_bytes() const { return offloaded_ ? offloaded_->host_bytes() : 0; }
+  std::int64_t file_bytes() const { return offloaded_ ? offloaded_->file_bytes() : 0; }
 
  private:
   /// A bucket whose means are there when `reduced` is done.
@@ -36,11 +37,11 @@ class ShardedOptimizer::State {
     bool is_updated = false;  ///< as far as it is offloaded
   };
 
-  void place(double share);
+  void place();
   void listen();
-  static void expect_share(double share);
+  static void expect_shares(double share, double file_share);
   void load();
-  detail::StateSplit split_by(double share) const;
+  detail::StateSplit split_by(double share, double file_share) const;
   detail::StateArrays arrays_of(const detail::StateSplit& split) const;
   std::unique_ptr<detail::OffloadedState> offloaded_of(const detail::StateSplit& split) const;
   void landed(const Bucket& bucket, const Event& reduced);

@@ -29,7 +29,7 @@ double least_seconds(Stream stream, const Work& work) {
 }
 
 double slowest_way(const OffloadRates& rates) {
-  return std::min({rates.down, rates.host, rates.up});
+  return std::min({rates.down, rates.host, rates.up, rates.file});
 }
 
 /// A tile of everything, in memory of one place.
@@ -43,7 +43,7 @@ struct Scratch {
         parameters(allocate(kind.dtype, elements)),
         arrays(StateArrays::make(kind, elements, allocate)) {}
   double update_seconds(const StateKind& kind, const StepFactors& factors, const Stream& stream) {
-    const StepSlice slice = arrays.slice(kind, gradient.view(), parameters.view(), 0);
+    const StepSlice slice = arrays.views(0, gradient.count()).step(kind, gradient.view(), parameters.view());
     return least_seconds(stream, [&](const Stream& on) { fused_step(slice, factors, on); });
   }
 };
@@ -101,12 +101,12 @@ void ShareFinder::end_step(double exposed) {
 }
 
 double ShareFinder::share(Communicator comm, const StateKind& kind, const StepFactors& factors,
-                          std::size_t bytes) const {
+                          std::size_t bytes, double file_rate) const {
   const OffloadRates mine = measured_rates(comm.device(), kind, factors, tile_bytes_);
-  std::array<double, 5> all{mine.device, mine.down, mine.host, mine.up, *hidden_seconds_};
+  std::array<double, 6> all{mine.device, mine.down, mine.host, mine.up, file_rate, *hidden_seconds_};
   Stream stream;
   comm.all_reduce(View(std::span(all)), ReduceOp::min, stream).wait();
-  return best_share({all[0], all[1], all[2], all[3]}, static_cast<double>(bytes), all[4]);
+  return best_share({all[0], all[1], all[2], all[3], all[4]}, static_cast<double>(bytes), all[5]);
 }
 
 }  // namespace weft::detail

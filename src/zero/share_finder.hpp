@@ -3,10 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "weft/collectives/communicator.hpp"
-#include "zero/offloaded_state.hpp"
+#include "zero/state_arrays.hpp"
 
 namespace weft::detail {
 
@@ -16,15 +17,16 @@ struct OffloadRates {
   double down = 0;    ///< their gradients
   double host = 0;    ///< updated there
   double up = 0;
+  double file = std::numeric_limits<double>::infinity();  ///< its state read and written
 };
 
 /// What nothing hides of a step: the device's update, and what is left of the host's (which is as fast as the
-/// slowest of its three ways) after `hidden_seconds`.
+/// slowest of its ways) after `hidden_seconds`.
 double exposed_seconds(const OffloadRates& rates, double bytes, double hidden_seconds, double share);
 /// The share of `bytes`, on the host, for which that is least.
 double best_share(const OffloadRates& rates, double bytes, double hidden_seconds);
 
-/// Of one tile, on scratch memory; the best of some.
+/// Of one tile, on scratch memory; the best of some. Not the file's.
 OffloadRates measured_rates(Device device, const StateKind& kind, const StepFactors& factors,
                             std::size_t tile_bytes);
 
@@ -40,7 +42,8 @@ class ShareFinder {
   void end_step(double exposed);
   bool knows_enough() const { return steps_ == 3; }
   /// With every rank's slowest rates and shortest time. Collective; blocks.
-  double share(Communicator comm, const StateKind& kind, const StepFactors& factors, std::size_t bytes) const;
+  double share(Communicator comm, const StateKind& kind, const StepFactors& factors, std::size_t bytes,
+               double file_rate) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -30,6 +30,8 @@ struct ZeroTraining {
   std::function<void(int step)> after_step{};
   /// Shares of the optimizer's state that move to the host, after each step and in turn; none: it stays.
   std::vector<double> offloads{};
+  /// Of that in a file, so, too; none: as before.
+  std::vector<double> file_shares{};
   /// Runs work on gradients in the order of a stream; default: now.
   std::function<void(const Stream&, std::function<void()>)> launch{};
   int micro_steps = 1;
@@ -44,6 +46,7 @@ struct ZeroTraining {
     double loss_scale = 1;
     std::int64_t held_bytes = 0;   ///< of the last rank
     std::int64_t host_bytes = 0;   ///< so, too
+    std::int64_t file_bytes = 0;   ///< so, too
     std::uint64_t wire_bytes = 0;  ///< so, too; of all steps
     friend bool operator==(const Result& a, const Result& b) {
       return a.parameters == b.parameters && a.norms == b.norms && a.skipped == b.skipped &&
@@ -115,7 +118,11 @@ struct ZeroTraining {
       }
       const zero::StepResult stepped = adam.step(compute);
       compute.synchronize();
-      if (!offloads.empty()) adam.offload(offloads[static_cast<std::size_t>(step) % offloads.size()]);
+      const auto turn = [step](const std::vector<double>& list) -> std::optional<double> {
+        if (list.empty()) return std::nullopt;
+        return list[static_cast<std::size_t>(step) % list.size()];
+      };
+      if (!offloads.empty()) adam.offload(*turn(offloads), turn(file_shares));
       if (stepped.skipped) result.skipped.push_back(step);
       if (stepped.norm) result.norms.push_back(*stepped.norm);
       if (after_step) after_step(step);
@@ -127,6 +134,7 @@ struct ZeroTraining {
     result.loss_scale = adam.loss_scale();
     result.held_bytes = params.held_bytes() + adam.state_bytes();
     result.host_bytes = params.host_bytes() + adam.host_bytes();
+    result.file_bytes = adam.file_bytes();
     result.wire_bytes = params.wire_bytes();
     return result;
   }

@@ -14,7 +14,8 @@
 //   zero::ShardedOptimizer adam(params, zero::AdamW{.learning_rate = 3e-4}, {.clip_norm = 1.0});
 //   zero::StepResult result = adam.step(compute, 3e-4 * schedule(step));
 //
-// Where device memory is short, a part of the state lies on the host and is updated there (offload.hpp).
+// Where device memory is short, a part of the state lies on the host, in memory or in a file, and is updated
+// there (offload.hpp).
 //
 // With loss scaling:  loss * adam.loss_scale() is what backward starts from.
 //
@@ -62,10 +63,10 @@ class ShardedOptimizer {
   /// With clipping and loss scaling that waits for step() all the same. @throws Error (usage) when it was
   /// said before, for the same step
   void begin_step(double learning_rate);
-  /// From now on this share of the state lies on the host (Offload::share). Between steps, when `compute` has
-  /// passed the last; blocks. @throws Error (usage) within a step or outside 0 to 1, (system) where memory is
-  /// short
-  void offload(double share);
+  /// From now on this share of the state is off the device (Offload::share), and this share of that in the
+  /// file (Offload::file_share; none: as before). Between steps, when `compute` has passed the last; blocks.
+  /// @throws Error (usage) within a step or outside 0 to 1, (system) where memory or the disk is short
+  void offload(double share, std::optional<double> file_share = std::nullopt);
   /// Collective. The gradients' exchange (finish_step), the update on `compute`, and the way of new
   /// parameters to other ranks, which goes on beside what follows; so do updates on the host. After
   /// begin_step, `learning_rate` is that one or left out. @throws Error (usage) for another
@@ -79,6 +80,8 @@ class ShardedOptimizer {
   std::int64_t state_bytes() const;
   /// Bytes of pinned host memory: of what is offloaded, with parameters and staging.
   std::int64_t host_bytes() const;
+  /// Bytes of this rank's file.
+  std::int64_t file_bytes() const;
 
  private:
   class State;

@@ -12,6 +12,7 @@
 
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/uring.hpp"
 
 namespace weft::detail {
 namespace {
@@ -23,11 +24,7 @@ constexpr std::size_t block = ScratchFile::block;
 class FileRingOf : public testing::TestWithParam<ScratchFile::Access> {
  protected:
   void SetUp() override {
-    try {
-      Uring(1);
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
   }
   FileRing& make(std::size_t blocks, std::size_t places,
                  std::chrono::nanoseconds patience = std::chrono::minutes(1)) {
