@@ -7,6 +7,8 @@
 #include "weft/zero/memory_plan.hpp"
 #include "zero/memory_rows.hpp"
 #include "zero/params_plan.hpp"
+#include "zero/state_arrays.hpp"
+#include "zero/state_frames.hpp"
 
 namespace weft::zero {
 namespace {
@@ -30,13 +32,29 @@ void expect_sizes(const ModelSize& model) {
 }
 
 /// A bucket is closed when it has its bytes and where a group begins, and holds whole parameters.
+std::int64_t bucket_elements(const ModelSize& model, const MemoryOptions& options) {
+  const std::size_t bytes = options.bucket_bytes.value_or(detail::usual_bucket_bytes(1));
+  const auto bucket = static_cast<std::int64_t>(bytes / size_of(model.dtype));
+  return std::max(std::min(bucket, model.largest_group), model.largest_parameter);
+}
+
 std::int64_t window_elements(const ModelSize& model, const MemoryOptions& options) {
   const std::size_t element = size_of(model.dtype);
   const auto elements = [&](std::size_t bytes) { return static_cast<std::int64_t>(bytes / element); };
   const std::size_t usual = detail::usual_window_bytes(static_cast<std::size_t>(model.parameters) * element);
-  const std::int64_t bucket = elements(options.bucket_bytes.value_or(detail::usual_bucket_bytes(1)));
-  return std::max({std::min(elements(options.window_bytes.value_or(usual)), model.parameters),
-                   std::min(bucket, model.largest_group), model.largest_parameter});
+  return std::max(std::min(elements(options.window_bytes.value_or(usual)), model.parameters),
+                  bucket_elements(model, options));
+}
+
+/// Four frames, or all, of a bucket's part that lies in a file. @param cell elements of the largest part
+std::int64_t ring_bytes(std::int64_t in_file, std::int64_t cell, const detail::StateKind& kind,
+                        const OffloadedParts& offload) {
+  const std::int64_t of_cell = std::llround(static_cast<double>(cell) * offload.share * offload.file_share);
+  const std::int64_t frame =
+      detail::tile_elements(kind.dtype, offload.tile_bytes, std::min(in_file, of_cell));
+  if (frame == 0) return 0;
+  const std::vector<std::int64_t> bounds{0, std::min(in_file, 4 * frame)};
+  return static_cast<std::int64_t>(detail::StateFrames(bounds, frame, kind.element_bytes()).ring_bytes());
 }
 
 bool fits(const ModelSize& model, int ranks, const MemoryOptions& options, std::int64_t device_bytes) {
@@ -94,7 +112,14 @@ MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOption
   } else {
     elements.whole = all;
   }
-  elements.offloaded = std::llround(static_cast<double>(elements.state) * options.offload.share);
+  const OffloadedParts& offload = options.offload;
+  const auto kind = detail::StateKind::of(model.dtype, options.optimizer, options.master);
+  const std::int64_t offloaded = std::llround(static_cast<double>(elements.state) * offload.share);
+  if (!kind.is_empty()) elements.in_file = std::llround(static_cast<double>(offloaded) * offload.file_share);
+  elements.in_memory = offloaded - elements.in_file;
+  const bool whole = stage.optimizer == Placement::replicated;
+  elements.ring_bytes = ring_bytes(
+      elements.in_file, whole ? all : divided(bucket_elements(model, options), ranks), kind, offload);
   return detail::memory_rows(elements, model.dtype, ranks, options);
 }
 

@@ -8,6 +8,9 @@
 #include "weft/core/buffer.hpp"
 #include "zero/memory_rows.hpp"
 #include "zero/params_plan.hpp"
+#include "zero/state_arrays.hpp"
+#include "zero/state_frames.hpp"
+#include "zero/state_split.hpp"
 
 namespace weft::zero {
 namespace {
@@ -24,41 +27,42 @@ detail::ParamsSharing sharing_of(int ranks, const MemoryOptions& options) {
           .whole_below = options.whole_below};
 }
 
-/// Of `count` elements in a row, those that stay on the device: whole cache lines, or all.
-std::int64_t on_device(std::int64_t count, double share, std::int64_t line) {
-  if (share == 0) return count;
-  const double lines = static_cast<double>(count) * (1 - share) / static_cast<double>(line);
-  return std::min(count, static_cast<std::int64_t>(std::llround(lines)) * line);
+/// Buckets of the state, one after the other; where nothing is sharded, all as one.
+std::vector<std::int64_t> bounds_of(const detail::ParamsPlan& plan) {
+  if (!plan.shards()) return {0, plan.state()};
+  std::vector<std::int64_t> bounds{0};
+  for (std::size_t i = 0; i < plan.shards()->plan().buckets().size(); ++i)
+    bounds.push_back(bounds.back() + plan.shards()->part(i, 0).count);
+  return bounds;
 }
 
-/// Elements of optimizer state that lie elsewhere, bucket by bucket.
-std::int64_t offloaded(const detail::ParamsPlan& plan, DataType dtype, double share) {
-  const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
-  const auto leaves = [&](std::int64_t count) { return count - on_device(count, share, line); };
-  if (!plan.shards()) return leaves(plan.state());
-  std::int64_t elements = 0;
-  for (std::size_t i = 0; i < plan.shards()->plan().buckets().size(); ++i)
-    elements += leaves(plan.shards()->part(i, 0).count);
-  return elements;
+detail::StateSplit split_of(const detail::ParamsPlan& plan, const detail::StateKind& kind,
+                            const OffloadedParts& offload) {
+  return {bounds_of(plan), offload.share, kind.is_empty() ? 0 : offload.file_share,
+          static_cast<std::int64_t>(Buffer::alignment / size_of(kind.dtype))};
 }
 
 }  // namespace
 
 const char* name(Place place) {
-  constexpr std::array names{"device", "host", "nvme"};
+  constexpr std::array names{"device", "host", "file"};
   return names[static_cast<std::size_t>(place)];
 }
 
 const char* name(Content content) {
   constexpr std::array names{"parameters",       "parameter shard",  "parameter slots", "gradients",
                              "gradient windows", "gradient shard",   "masters",         "first moments",
-                             "second moments",   "parameter copies", "gradient tiles"};
+                             "second moments",   "parameter copies", "gradient tiles",  "state ring"};
   return names[static_cast<std::size_t>(content)];
 }
 
 MemoryPlan plan_memory(const ParamLayout& layout, int ranks, const MemoryOptions& options) {
   detail::expect_plannable(layout.dtype(), ranks, options);
   const detail::ParamsPlan plan(layout, sharing_of(ranks, options));
+  const auto kind = detail::StateKind::of(layout.dtype(), options.optimizer, options.master);
+  const detail::StateSplit split = split_of(plan, kind, options.offload);
+  const std::int64_t tile = detail::tile_elements(kind.dtype, options.offload.tile_bytes, split.offloaded());
+  const detail::StateFrames frames(split.file_bounds(), tile, kind.element_bytes());
   const bool windowed = plan.gradient_shard() > 0;
   return detail::memory_rows({.whole = plan.whole(),
                               .shard = plan.shard(),
@@ -67,7 +71,9 @@ MemoryPlan plan_memory(const ParamLayout& layout, int ranks, const MemoryOptions
                               .windows = windowed ? plan.gradients() : 0,
                               .gradient_shard = plan.gradient_shard(),
                               .state = plan.state(),
-                              .offloaded = offloaded(plan, layout.dtype(), options.offload.share)},
+                              .in_memory = split.in_memory(),
+                              .in_file = split.in_file(),
+                              .ring_bytes = static_cast<std::int64_t>(frames.ring_bytes())},
                              layout.dtype(), ranks, options);
 }
 
@@ -84,7 +90,7 @@ std::ostream& operator<<(std::ostream& out, const MemoryPlan& plan) {
         << std::setw(16) << bytes << " bytes\n";
   };
   for (const MemoryRow& row : plan.rows) line(name(row.content), row.place, row.bytes);
-  for (const Place place : {Place::device, Place::host, Place::nvme}) {
+  for (const Place place : {Place::device, Place::host, Place::file}) {
     if (place == Place::device || plan.bytes(place) > 0) line("all", place, plan.bytes(place));
   }
   return out;

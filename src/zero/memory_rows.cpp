@@ -1,51 +1,28 @@
 #include "zero/memory_rows.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "weft/core/buffer.hpp"
 #include "weft/core/error.hpp"
+#include "zero/state_arrays.hpp"
 #include "zero/step_factors.hpp"
 
 namespace weft::detail {
 namespace {
 
 using zero::Content;
-using zero::Master;
 using zero::Place;
 using zero::Placement;
-
-bool is_wide(DataType dtype) {
-  return dtype == DataType::f32 || dtype == DataType::f64;
-}
-
-/// Bytes a parameter of the optimizer's arrays.
-struct StateBytes {
-  std::size_t master;
-  std::size_t first;
-  std::size_t second;
-};
-
-StateBytes state_bytes(DataType dtype, const zero::MemoryOptions& options) {
-  const std::size_t exact = dtype == DataType::f64 ? 8 : 4;
-  const int moments = factors(options.optimizer, 1, 0, 1).moments();
-  return {.master = is_wide(dtype)                    ? std::size_t{0}
-                    : options.master == Master::split ? std::size_t{2}
-                                                      : 4,
-          .first = moments >= 1 ? exact : 0,
-          .second = moments == 2 ? exact : 0};
-}
-
-std::int64_t tile_elements(DataType dtype, const zero::OffloadedParts& offload, std::int64_t elements) {
-  const std::size_t lines = std::max<std::size_t>(1, offload.tile_bytes / Buffer::alignment);
-  return std::min(elements, static_cast<std::int64_t>(lines * Buffer::alignment / size_of(dtype)));
-}
 
 void expect_offload(const zero::OffloadedParts& offload, int number) {
   const zero::Stage stage = zero::stage(number);
   if (!(offload.share >= 0 && offload.share <= 1))
     throw Error(ErrorKind::usage, text("a share of ", offload.share, " is offloaded"), "give 0 to 1");
-  if (offload.place == Place::device)
-    throw Error(ErrorKind::usage, "state is offloaded to the device", "give Place::host or Place::nvme");
+  if (!(offload.file_share >= 0 && offload.file_share <= 1))
+    throw Error(ErrorKind::usage,
+                text("of what is offloaded, a share of ", offload.file_share, " lies in a file"),
+                "give 0 to 1");
   if (offload.parameters && stage.parameters == Placement::replicated)
     throw Error(ErrorKind::usage, text("parameters are offloaded in stage ", number),
                 "all are in use at any time there: use stage 3");
@@ -68,7 +45,7 @@ void expect_plannable(DataType dtype, int ranks, const zero::MemoryOptions& opti
     throw Error(ErrorKind::usage, text("held_groups is ", options.held_groups), "a trainer holds 1 at least");
   if (options.window_bytes && stage.optimizer == Placement::replicated)
     throw Error(ErrorKind::usage, "window_bytes in stage 0", "gradients lie in windows in stages 2 and 3");
-  if (options.master == Master::split && dtype != DataType::bf16)
+  if (options.master == zero::Master::split && dtype != DataType::bf16)
     throw Error(ErrorKind::usage, text("split masters of parameters of ", dtype),
                 "the upper half of an f32 is a bf16: use Master::f32");
   check(options.optimizer);
@@ -91,17 +68,18 @@ zero::MemoryPlan memory_rows(const HeldElements& elements, DataType dtype, int r
   add(Content::gradient_windows, Place::device, elements.windows, element);
   add(Content::gradient_shard, offload.gradients ? Place::host : Place::device, elements.gradient_shard,
       element);
-  const auto split = [&](Content content, std::size_t bytes) {
-    add(content, Place::device, elements.state - elements.offloaded, bytes);
-    add(content, offload.place, elements.offloaded, bytes);
-  };
-  const StateBytes state = state_bytes(dtype, options);
-  split(Content::masters, state.master);
-  split(Content::first_moments, state.first);
-  split(Content::second_moments, state.second);
-  if (!offload.parameters) add(Content::parameter_copies, Place::host, elements.offloaded, element);
+  const auto bytes = StateKind::of(dtype, options.optimizer, options.master).element_bytes();
+  constexpr std::array contents{Content::masters, Content::first_moments, Content::second_moments};
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    add(contents[i], Place::device, elements.state - elements.offloaded(), bytes[i]);
+    add(contents[i], Place::host, elements.in_memory, bytes[i]);
+    add(contents[i], Place::file, elements.in_file, bytes[i]);
+  }
+  if (!offload.parameters) add(Content::parameter_copies, Place::host, elements.offloaded(), element);
   if (!offload.gradients)
-    add(Content::gradient_tiles, Place::host, 2 * tile_elements(dtype, offload, elements.offloaded), element);
+    add(Content::gradient_tiles, Place::host,
+        2 * tile_elements(dtype, offload.tile_bytes, elements.offloaded()), element);
+  add(Content::state_ring, Place::host, elements.ring_bytes, 1);
   return plan;
 }
 

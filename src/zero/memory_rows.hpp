@@ -14,7 +14,11 @@ struct HeldElements {
   std::int64_t windows = 0;
   std::int64_t gradient_shard = 0;
   std::int64_t state = 0;      ///< of each array of the optimizer
-  std::int64_t offloaded = 0;  ///< of these, elsewhere
+  std::int64_t in_memory = 0;  ///< of these, offloaded to host memory
+  std::int64_t in_file = 0;
+  std::int64_t ring_bytes = 0;  ///< that these pass through
+
+  std::int64_t offloaded() const { return in_memory + in_file; }
 };
 
 /// @throws Error (usage) for what has no plan

@@ -8,15 +8,6 @@
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {
-namespace {
-
-std::int64_t tile_elements(DataType dtype, std::size_t tile_bytes, std::int64_t elements) {
-  const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
-  const auto lines = static_cast<std::int64_t>(tile_bytes / Buffer::alignment);
-  return std::min(elements, std::max<std::int64_t>(1, lines) * line);
-}
-
-}  // namespace
 
 OffloadedState::OffloadedState(Device device, const StateKind& kind, const StateSplit& split,
                                const zero::Offload& options, int rank)

@@ -102,8 +102,8 @@ void ShardedOptimizer::State::offload(double share, std::optional<double> file_s
     throw Error(ErrorKind::usage, "state is offloaded within a step", "call step() first",
                 {params_.comm().rank(), "offload", static_cast<std::uint64_t>(steps_ + 1)});
   if (offloaded_) offloaded_->synchronize();
-  if (file_share) options_.offload.file_share = *file_share;
-  detail::StateSplit split = split_by(share, options_.offload.file_share);
+  const double filed = file_share.value_or(options_.offload.file_share);
+  detail::StateSplit split = split_by(share, filed);
   detail::StateArrays arrays = arrays_of(split);
   auto offloaded = split.offloaded() > 0 ? offloaded_of(split) : nullptr;
   const Stream stream(params_.comm().device());
@@ -120,6 +120,7 @@ void ShardedOptimizer::State::offload(double share, std::optional<double> file_s
   }
   Stream(stream).synchronize();
   if (offloaded) offloaded->synchronize();
+  options_.offload.file_share = filed;
   split_ = std::move(split);
   arrays_ = std::move(arrays);
   offloaded_ = std::move(offloaded);

@@ -20,11 +20,6 @@ void check(const ShardedOptimizerOptions& options, DataType dtype) {
   }
 }
 
-detail::Master kept_of(DataType dtype, Master master) {
-  if (dtype == DataType::f32 || dtype == DataType::f64) return detail::Master::none;
-  return master == Master::split ? detail::Master::split : detail::Master::f32;
-}
-
 void expect_rate(double learning_rate) {
   if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
     throw Error(ErrorKind::usage, text("a learning rate of ", learning_rate), "it is finite and 0 or more");
@@ -41,7 +36,7 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
   if (options_.loss_scale) scaler_.emplace(*options_.loss_scale);
   if (scaler_ || options_.clip_norm)
     norm_.emplace(params_.comm(), params_.stage().optimizer == Placement::replicated);
-  kind_ = {dtype, kept_of(dtype, options_.master), detail::factors(optimizer_, 1, 0, 1).moments()};
+  kind_ = detail::StateKind::of(dtype, optimizer_, options_.master);
   expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
   place();
   if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);

@@ -1,8 +1,22 @@
 #include "zero/state_arrays.hpp"
 
+#include <algorithm>
+
 #include "weft/core/copy.hpp"
+#include "zero/step_factors.hpp"
 
 namespace weft::detail {
+
+StateKind StateKind::of(DataType dtype, const zero::Optimizer& optimizer, zero::Master master) {
+  const bool is_exact = dtype == DataType::f32 || dtype == DataType::f64;
+  const Master kept = is_exact ? Master::none : master == zero::Master::split ? Master::split : Master::f32;
+  return {dtype, kept, factors(optimizer, 1, 0, 1).moments()};
+}
+
+std::int64_t tile_elements(DataType dtype, std::size_t tile_bytes, std::int64_t elements) {
+  const std::size_t lines = std::max<std::size_t>(1, tile_bytes / Buffer::alignment);
+  return std::min(elements, static_cast<std::int64_t>(lines * Buffer::alignment / size_of(dtype)));
+}
 
 std::array<std::size_t, 3> StateKind::element_bytes() const {
   return {kept == Master::none ? 0 : size_of(master_type()), moments >= 1 ? size_of(exact_type()) : 0,

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "weft/core/buffer.hpp"
+#include "weft/zero/sharded_optimizer.hpp"
 #include "zero/fused_step.hpp"
 
 namespace weft::detail {
@@ -15,6 +16,8 @@ struct StateKind {
   Master kept = Master::none;
   int moments = 0;
 
+  static StateKind of(DataType dtype, const zero::Optimizer& optimizer, zero::Master master);
+
   /// Nothing is: a step needs no more than gradient and parameter.
   bool is_empty() const { return kept == Master::none && moments == 0; }
   DataType master_type() const { return kept == Master::split ? DataType::bf16 : exact_type(); }
@@ -22,6 +25,9 @@ struct StateKind {
   /// Of masters, first and second moments; 0 for what is not kept.
   std::array<std::size_t, 3> element_bytes() const;
 };
+
+/// Elements of a tile of gradients and, at most, of a frame of state. @param elements there are
+std::int64_t tile_elements(DataType dtype, std::size_t tile_bytes, std::int64_t elements);
 
 /// Of the same elements, in memory of one place; those that are not kept are empty.
 struct StateViews {

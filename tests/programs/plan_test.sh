@@ -46,7 +46,9 @@ memory "the closed form alone" "16 equal layers: 1.50 G parameters of f32 in 16 
 lines "and no other beside it" 0 "by the closed form"
 memory "state on the host" "^masters +host +" --dtype bf16 --offload 0.5 --offload-parameters --offload-gradients
 lines "and a shard of gradients" 1 "^gradient shard +host +- +- +[0-9.]+ +[0-9.]+$"
-memory "figures for machines" '^\{"plans":\[\{"stage":3,"ranks":2,"device_bytes":[0-9]+,"host_bytes":0,"rows":\[\{"what":"parameter shard","place":"device","bytes":[0-9]+\}' \
+memory "state in a file" "^first moments +file +" --offload 1 --offload-file 0.5 --stage 2
+lines "and what it passes through" 1 "^state ring +host +"
+memory "figures for machines" '^\{"plans":\[\{"stage":3,"ranks":2,"device_bytes":[0-9]+,"host_bytes":0,"file_bytes":0,"rows":\[\{"what":"parameter shard","place":"device","bytes":[0-9]+\}' \
   --stage 3 --ranks 2 --json -
 lines "with what fits" 1 '"fits":true\}\]\}$'
 [ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
@@ -67,6 +69,7 @@ wrong "no master" "--master both is not f32 or split" --master both
 wrong "split masters of f32" "split masters of parameters of f32" --master split
 wrong "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
 wrong "no share" "--offload 2 is not a share from 0 to 1" --offload 2
+wrong "no share of a file" "--offload-file -1 is not a share from 0 to 1" --offload 1 --offload-file -1
 wrong "what the stage has no use for" "gradients are offloaded in stage 1; they are whole on every rank" --stage 1 --offload-gradients
 wrong "a word that is no option" "positional" lunch
 wrong "an option that is none" "unrecognised option '--bogus'" --bogus

@@ -1,10 +1,12 @@
 // gpt-ref trained on 2 ranks under every stage of ZeRO, with other buckets, wires and prefetches, and with
-// PowerSGD: parameters must be bitwise those of plain data parallelism.
+// PowerSGD, and with optimizer state in memory and files of the host: parameters must be bitwise those of
+// plain data parallelism.
 //
 //   soak_stages STEPS [MODEL [PATH]]    ends with 0 when none differs; PATH is the text
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 
 #include "trainer.hpp"
@@ -18,7 +20,7 @@ struct Variant {
   zero::ShardedOptions sharding{};
   bool queued = false;
   bool power_sgd = false;
-  double offload = 0;
+  zero::Offload offload{};
 };
 
 using Bytes = std::size_t;
@@ -30,6 +32,7 @@ std::vector<Variant> variants() {
     options.prefetch_bytes = prefetch;
     return options;
   };
+  const std::string folder = std::filesystem::temp_directory_path();
   return {{"stage 0", with(0, 1 << 20, {})},
           {"stage 0, 25 MiB, thread", with(0, 25 << 20, {}), true},
           {"stage 1", with(1, {}, {})},
@@ -39,8 +42,14 @@ std::vector<Variant> variants() {
           {"stage 3", with(3, {}, {})},
           {"stage 3, no prefetch", with(3, {}, 0)},
           {"stage 3, 4 MiB, all ahead, thread", with(3, 4 << 20, 1 << 30), true},
-          {"stage 1, offload", with(1, {}, {}), false, false, 1},
-          {"stage 3, offload of a third, thread", with(3, {}, {}), true, false, 0.33},
+          {"stage 1, offload", with(1, {}, {}), false, false, {.share = 1}},
+          {"stage 3, offload of a third, thread", with(3, {}, {}), true, false, {.share = 0.33}},
+          {"stage 0, offload to a file", with(0, {}, {}), false, false, {.share = 1, .directory = folder}},
+          {"stage 2, offload, half to a file",
+           with(2, {}, {}),
+           true,
+           false,
+           {.share = 0.8, .directory = folder, .file_share = 0.5}},
           {"stage 0, PowerSGD", with(0, 1 << 20, {}), false, true},
           {"stage 2, PowerSGD", with(2, {}, {}), false, true},
           {"stage 3, PowerSGD, thread", with(3, {}, {}), true, true}};
@@ -58,7 +67,7 @@ std::vector<float> train(const Variant& variant, const examples::ModelSpec& spec
                                      {.share = {comm.rank(), comm.size()},
                                       .steps = steps,
                                       .sharding = sharding,
-                                      .stepping = {.offload = {.share = variant.offload}}});
+                                      .stepping = {.offload = variant.offload}});
     for (std::int64_t step = 0; step < steps; ++step) trainer.step();
     std::vector<float> mine = trainer.parameters();
     const std::lock_guard lock(mutex);

@@ -74,7 +74,7 @@ void table(bool has_layout, std::span<const MemoryCase> cases, std::ostream& out
       return mebibytes(bytes_of(one.plan, content, place));
     });
   }
-  for (const Place place : {Place::device, Place::host}) {
+  for (const Place place : {Place::device, Place::host, Place::file}) {
     if (std::ranges::all_of(cases, [&](const MemoryCase& one) { return one.plan.bytes(place) == 0; }))
       continue;
     line(out, headed("all", place), cases,
@@ -158,6 +158,7 @@ std::string memory_json(const std::vector<MemoryCase>& cases) {
                      {"ranks", one.plan.ranks},
                      {"device_bytes", one.plan.bytes(Place::device)},
                      {"host_bytes", one.plan.bytes(Place::host)},
+                     {"file_bytes", one.plan.bytes(Place::file)},
                      {"rows", std::move(rows)},
                      {"fits", one.fits}});
   }

@@ -30,6 +30,7 @@ po::options_description description() {
           "window-bytes", word("BYTES"), "stages 2 and 3: of gradients under way (an eighth of all)")(
           "prefetch-bytes", word("BYTES"), "stage 3: of groups gathered ahead (the largest group)")(
           "offload", word("SHARE"), "of the optimizer's state, 0 to 1, that lies on the host (0)")(
+          "offload-file", word("SHARE"), "of that, 0 to 1, whose masters and moments lie in a file (0)")(
           "offload-parameters", "stage 3: a rank's shard of parameters lies on the host")(
           "offload-gradients", "stages 2 and 3: so does its shard of gradients")(
           "device-bytes", word("BYTES"), "that are there for it on each rank (80G)")(
@@ -57,11 +58,10 @@ std::vector<int> numbers(const char* option, const std::string& list, int least,
   return all;
 }
 
-double share(const std::string& word) {
+double share(const char* option, const std::string& word) {
   std::istringstream in(word);
   double value = -1;
-  if (!(in >> value) || !in.eof() || !(value >= 0 && value <= 1))
-    refuse("offload", word, "a share from 0 to 1");
+  if (!(in >> value) || !in.eof() || !(value >= 0 && value <= 1)) refuse(option, word, "a share from 0 to 1");
   return value;
 }
 
@@ -174,7 +174,9 @@ MemoryCommand parse_memory(const std::vector<std::string>& arguments) {
   given("prefetch-bytes", [&](const std::string& word) {
     options.prefetch_bytes = word == "0" ? 0 : static_cast<std::size_t>(amount("prefetch-bytes", word, 1024));
   });
-  given("offload", [&](const std::string& word) { options.offload.share = share(word); });
+  given("offload", [&](const std::string& word) { options.offload.share = share("offload", word); });
+  given("offload-file",
+        [&](const std::string& word) { options.offload.file_share = share("offload-file", word); });
   options.offload.parameters = given("offload-parameters");
   options.offload.gradients = given("offload-gradients");
   given("device-bytes",

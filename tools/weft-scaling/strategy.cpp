@@ -14,18 +14,27 @@ constexpr const char* chosen = "auto";
 struct Strategy {
   int stage = 0;
   std::optional<std::string> code{};  // as hook_named() takes it; none where gradients travel as they are
-  bool offloads = false;
+  zero::Offload offload{};
 };
 
 constexpr std::string_view offload = "+offload";
 
-/// ddp, or zeroN, and then perhaps + and a code, and after zeroN +offload. @throws Error (usage) for another
-/// first word
+/// Nothing, or a colon and a folder.
+bool ends_offload(const std::string& strategy, std::size_t at) {
+  return at == strategy.size() || (strategy[at] == ':' && at + 1 < strategy.size());
+}
+
+/// ddp, or zeroN, and then perhaps + and a code, and after zeroN +offload or +offload:DIR. @throws Error
+/// (usage) for another first word
 Strategy parsed(const std::string& strategy) {
   if (strategy == chosen) return {.code = chosen};
-  if (strategy.starts_with("zero") && strategy.ends_with(offload)) {
-    Strategy result = parsed(strategy.substr(0, strategy.size() - offload.size()));
-    result.offloads = true;
+  const std::size_t end = strategy.find(offload);
+  if (strategy.starts_with("zero") && end != std::string::npos &&
+      ends_offload(strategy, end + offload.size())) {
+    Strategy result = parsed(strategy.substr(0, end));
+    result.offload.share = 1;
+    if (end + offload.size() < strategy.size())
+      result.offload.directory = strategy.substr(end + offload.size() + 1);
     return result;
   }
   const std::size_t plus = strategy.find('+');
@@ -56,7 +65,8 @@ bool is_coded(const std::string& strategy) {
 }
 
 std::string allowed_strategies() {
-  return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload, each but nocomm with +fp16, +bf16, +powersgd:RANK "
+  return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload (optimizer state on the host; +offload:DIR: in "
+         "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK "
          "(and "
          "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto";
 }
@@ -76,7 +86,7 @@ void check_strategy(const std::string& strategy) {
 }
 
 zero::ShardedOptimizerOptions stepping_of(const std::string& strategy) {
-  return {.offload = {.share = parsed(strategy).offloads ? 1.0 : 0.0}};
+  return {.offload = parsed(strategy).offload};
 }
 
 zero::ShardedOptions sharding_of(const std::string& strategy, const Options& options) {

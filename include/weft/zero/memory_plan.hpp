@@ -12,8 +12,8 @@
 //   if (plan.bytes(zero::Place::device) > free_bytes) ...
 //
 // Counted is what weft keeps: parameters, gradients, optimizer state, and their windows and slots.
-// Activations, what hooks keep (residuals of PowerSGD), fixed_parts, buffers for reading NVMe, and what
-// libraries take for themselves are not.
+// Activations, what hooks keep (residuals of PowerSGD), fixed_parts, and what libraries take for themselves
+// are not; nor is what rounding a file to whole blocks takes, less than 4 KiB a bucket or tile.
 //
 // WRONG: a plan with groups left out for a training in stage 3 that names them: all parameters are then one
 // group, and its slot as large as the model.
@@ -29,7 +29,7 @@
 
 namespace weft::zero {
 
-enum class Place { device, host, nvme };
+enum class Place { device, host, file };
 const char* name(Place place);
 
 /// What bytes are of.
@@ -45,13 +45,14 @@ enum class Content {
   second_moments,
   parameter_copies,  ///< of what is offloaded: what the host updates, on its way to the device
   gradient_tiles,    ///< of what is offloaded: staging on the host
+  state_ring,        ///< of what lies in a file: frames that are read, updated and written
 };
 const char* name(Content content);
 
 /// What does not lie on the device, in plain numbers.
 struct OffloadedParts {
   double share = 0;           ///< of optimizer state, 0 to 1; of every bucket, to the next cache line
-  Place place = Place::host;  ///< of that state; host or nvme
+  double file_share = 0;      ///< of that, in a file; 0 to 1
   bool parameters = false;    ///< stage 3: this rank's shard lies on the host
   bool gradients = false;     ///< stages 2 and 3: so do its parts of the means
   std::size_t tile_bytes = std::size_t{4} << 20;  ///< of gradients that come down at a time; there are two

@@ -24,7 +24,8 @@
 // Each rank has one of its own, without a name, so that nothing stays behind; its space is reserved at the
 // start. A tile of it is read while the one before is updated and the one before that is written (io_uring,
 // past the page cache where the filesystem can: O_DIRECT). Host memory then holds four tiles of it, and the
-// parameters. A step takes as long as the disk has for reading and writing all of it.
+// parameters. What cannot be read or written within WEFT_TIMEOUT is given up. A step takes as long as the
+// disk has for reading and writing all of it.
 //
 // Without a share it is found: three steps have all state off the device and show how long there is to hide
 // behind, then a tile is timed on all ways, and what should stay on the device moves there. In these steps

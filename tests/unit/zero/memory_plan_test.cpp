@@ -9,6 +9,8 @@
 
 #include "models.hpp"
 #include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/uring.hpp"
 #include "support/zero_training.hpp"
 
 namespace weft::zero {
@@ -73,7 +75,7 @@ TEST(MemoryPlan, IsWhatRanksHoldToTheByte) {
         for (const MemoryOptions& options : some_options(stage, dtype)) {
           const MemoryPlan plan = plan_memory(layout, ranks, options);
           EXPECT_EQ(plan.bytes(Place::device), held_bytes(layout, ranks, options)) << plan;
-          EXPECT_EQ(plan.bytes(Place::host) + plan.bytes(Place::nvme), 0) << plan;
+          EXPECT_EQ(plan.bytes(Place::host) + plan.bytes(Place::file), 0) << plan;
         }
       }
     }
@@ -132,10 +134,12 @@ TEST(MemoryEstimate, IsWithinOnePercentOfThePlan) {
           for (const MemoryOptions& options :
                {MemoryOptions{.stage = stage, .groups = groups}, MemoryOptions{.stage = stage},
                 MemoryOptions{.stage = stage, .groups = groups, .prefetch_bytes = 1 << 28, .held_groups = 2},
-                MemoryOptions{.stage = stage, .groups = groups, .offload = {.share = 0.7}}}) {
+                MemoryOptions{.stage = stage, .groups = groups, .offload = {.share = 0.7}},
+                MemoryOptions{
+                    .stage = stage, .groups = groups, .offload = {.share = 0.9, .file_share = 0.8}}}) {
             const MemoryPlan plan = plan_memory(layout, ranks, options);
             const MemoryPlan near = estimate_memory(ModelSize::of(layout, options.groups), ranks, options);
-            for (const Place place : {Place::device, Place::host}) {
+            for (const Place place : {Place::device, Place::host, Place::file}) {
               const auto bytes = static_cast<double>(plan.bytes(place));
               EXPECT_NEAR(static_cast<double>(near.bytes(place)), bytes, 0.01 * bytes + 65536)
                   << model.name << ' ' << plan << near;
@@ -195,11 +199,11 @@ TEST(MemoryPlan, OffloadingMovesAndAddsWhatTravels) {
     EXPECT_EQ(of(all, content, Place::host), of(plan, content, Place::device));
   }
   options.offload.share = 0.25;
-  options.offload.place = Place::nvme;
+  options.offload.file_share = 1;
   const MemoryPlan some = plan_memory(layout, 2, options);
   const std::int64_t masters = of(plan, Content::masters, Place::device);
-  EXPECT_EQ(of(some, Content::masters, Place::device) + of(some, Content::masters, Place::nvme), masters);
-  EXPECT_NEAR(static_cast<double>(of(some, Content::masters, Place::nvme)),
+  EXPECT_EQ(of(some, Content::masters, Place::device) + of(some, Content::masters, Place::file), masters);
+  EXPECT_NEAR(static_cast<double>(of(some, Content::masters, Place::file)),
               0.25 * static_cast<double>(masters), 12 * 128);
   options.offload.parameters = true;
   options.offload.gradients = true;
@@ -212,6 +216,32 @@ TEST(MemoryPlan, OffloadingMovesAndAddsWhatTravels) {
   EXPECT_EQ(of(most, Content::gradient_tiles, Place::host), 0);
   EXPECT_NE(most, some);
   EXPECT_EQ(most, plan_memory(layout, 2, options));
+}
+
+TEST(MemoryPlan, IsWhatOffloadingHoldsInMemoryAndInTheFile) {
+  if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
+  const test::TemporaryFolder folder;
+  const ParamLayout layout = ZeroTraining::layout(DataType::bf16);
+  for (const int stage : {1, 2, 3}) {
+    for (const double file_share : {0.0, 0.4, 1.0}) {
+      MemoryOptions options{.stage = stage, .bucket_bytes = 4000, .groups = ZeroTraining::groups()};
+      options.offload = {.share = 0.8, .file_share = file_share, .tile_bytes = 1000};
+      const MemoryPlan plan = plan_memory(layout, 2, options);
+      run_as_threads(2, [&](const Communicator& comm) {
+        ShardedParams params(comm, layout, sharding_of(options));
+        const ShardedOptimizer adam(
+            params, options.optimizer,
+            {.offload = {
+                 .share = 0.8, .tile_bytes = 1000, .directory = folder.path(), .file_share = file_share}});
+        std::int64_t offloaded = 0;
+        for (const MemoryRow& row : plan.rows) offloaded += row.place == Place::host ? row.bytes : 0;
+        EXPECT_EQ(adam.host_bytes(), offloaded) << plan;
+        EXPECT_EQ(params.held_bytes() + adam.state_bytes(), plan.bytes(Place::device));
+        EXPECT_GE(adam.file_bytes(), plan.bytes(Place::file));
+        EXPECT_LE(adam.file_bytes(), plan.bytes(Place::file) + 12 * 4096) << "frames are whole blocks";
+      });
+    }
+  }
 }
 
 TEST(MemoryPlan, PrintsItsRowsAndTotals) {
@@ -265,6 +295,7 @@ TEST(MemoryPlan, RefusesWhatTheEngineRefuses) {
   refused({.master = Master::split}, "split masters of parameters of f32");
   refused({.optimizer = Sgd{.momentum = 2}}, "momentum");
   refused({.offload = {.share = 1.5}}, "a share of 1.5 is offloaded");
+  refused({.offload = {.share = 1, .file_share = -1}}, "of what is offloaded, a share of -1 lies in a file");
   refused({.stage = 2, .offload = {.parameters = true}}, "parameters are offloaded in stage 2");
   refused({.stage = 1, .offload = {.gradients = true}}, "gradients are offloaded in stage 1");
   test::expect_error(ErrorKind::usage, {"a parameter is at most a group"}, [] {

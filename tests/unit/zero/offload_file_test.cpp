@@ -55,7 +55,7 @@ class OffloadToFile : public testing::Test {
 };
 
 TEST_F(OffloadToFile, EveryStageHasTheBitsOfTheDevice) {
-  for (const int ranks : {1, 2, 4}) expect_the_same({.ranks = ranks, .steps = 5});
+  for (const int ranks : {1, 3}) expect_the_same({.ranks = ranks, .steps = 5});
 }
 
 TEST_F(OffloadToFile, SoHaveSmallBuckets) {

@@ -4,6 +4,8 @@
 
 #include "support/fake_cuda.hpp"
 #include "support/ranks_with_fakes.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/uring.hpp"
 #include "support/zero_training.hpp"
 #include "weft/interop/cuda.hpp"
 
@@ -49,6 +51,22 @@ TEST(OffloadOnDevice, HasTheBitsOfTheHost) {
         }
       }
     }
+  }
+}
+
+TEST(OffloadOnDevice, HasThemWithAFileToo) {
+  if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
+  const test::TemporaryFolder folder;
+  for (const int stage : {0, 2, 3}) {
+    ZeroTraining job{.steps = 4, .dtype = DataType::bf16, .says_rate = true};
+    job.sharding.stage = stage;
+    job.sharding.reducer.bucket_bytes = 4000;
+    const Result reference = job.run();
+    job.stepping.offload = {.share = 1, .tile_bytes = 1000, .directory = folder.path(), .file_share = 0.6};
+    EXPECT_EQ(on_fakes(job) == reference, true) << "stage " << stage;
+    job.offloads = {1};
+    job.file_shares = {1, 0, 0.3};
+    EXPECT_EQ(on_fakes(job) == reference, true) << "stage " << stage << ", moving";
   }
 }
 
