@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -35,10 +36,15 @@ class Wire {
   void poll() {
     for (Stream& lane : lanes_) lane.poll();
   }
-  /// Lets own streams go, which finishes their work, or drops it while an exception is unwinding: it uses
-  /// what goes next.
+  /// Nothing uses what goes next any more. Own streams are let go, which finishes their work, or drops it
+  /// while an exception is unwinding; one that was given may live on, so that its work is waited for.
   void close() noexcept {
-    if (!is_given_) lanes_.clear();
+    if (!is_given_) return lanes_.clear();
+    if (std::uncaught_exceptions() > 0) return;
+    try {
+      synchronize();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): whoever waits for the stream hears of it
+    }
   }
   void synchronize() {
     for (Stream& lane : lanes_) lane.synchronize();
