@@ -219,6 +219,7 @@ Event CommunicatorState::submit(std::unique_ptr<Task> task, const Issued& issued
 
 bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_clock::time_point since) {
   if (!issued.is_collective) return true;  // who is behind in collectives need not be who it waits for
+  if (log::level() < log::Level::warn) return true;
   const std::string late =
       watchdog_ ? watchdog_->late(issued.number, size_, since) : backend_->late(issued.number);
   if (late.empty()) return false;
