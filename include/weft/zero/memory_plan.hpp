@@ -51,10 +51,10 @@ const char* name(Content content);
 
 /// What does not lie on the device, in plain numbers.
 struct OffloadedParts {
-  double share = 0;           ///< of optimizer state, 0 to 1; of every bucket, to the next cache line
-  double file_share = 0;      ///< of that, in a file; 0 to 1
-  bool parameters = false;    ///< stage 3: this rank's shard lies on the host
-  bool gradients = false;     ///< stages 2 and 3: so do its parts of the means
+  double share = 0;         ///< of optimizer state, 0 to 1; of every bucket, to the next cache line
+  double file_share = 0;    ///< of that, in a file; 0 to 1
+  bool parameters = false;  ///< stage 3: this rank's shard lies on the host
+  bool gradients = false;   ///< stages 2 and 3: so do its parts of the means
   std::size_t tile_bytes = std::size_t{4} << 20;  ///< of gradients that come down at a time; there are two
 };
 

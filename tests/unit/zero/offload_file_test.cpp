@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "support/expect_error.hpp"
+#include "support/forbidden_call.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/uring.hpp"
 #include "support/zero_training.hpp"
@@ -182,6 +186,21 @@ TEST_F(OffloadToFile, RefusesSharesThatAreNoneAndFoldersThatAreNone) {
     test::expect_error(ErrorKind::usage, {"a file_share of 0.5 and no folder", "offload.directory"},
                        [&] { adam.offload(1, 0.5); });
   });
+}
+
+// A build without io_uring says so.
+TEST(OffloadToFileElsewhere, IsRefusedWhereIoUringIsForbidden) {
+  const test::TemporaryFolder folder;
+  const auto try_it = [&] {
+    test::forbid(SYS_io_uring_setup, EPERM);
+    try {
+      with({.share = 1, .directory = folder.path()}, [](ShardedOptimizer&, auto) {});
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(try_it(), testing::ExitedWithCode(0), "rank 0: offload: .*io_uring.*in memory");
 }
 
 /// The descriptor of the one file of this process in a folder.
