@@ -190,6 +190,7 @@ TEST_F(OffloadToFile, RefusesSharesThatAreNoneAndFoldersThatAreNone) {
 
 // A build without io_uring says so.
 TEST(OffloadToFileElsewhere, IsRefusedWhereIoUringIsForbidden) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child has threads
   const test::TemporaryFolder folder;
   const auto try_it = [&] {
     test::forbid(SYS_io_uring_setup, EPERM);
