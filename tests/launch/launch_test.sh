@@ -152,7 +152,7 @@ if [ -n "$mpirun" ]; then
   under "mpirun, four ranks" 0 "rank 3 of 4 by (PMIx|Open MPI|PMI), group 1 of 2" 4 "$probe"
   WEFT_CONNECT_TIMEOUT=2 under "rank that never comes under mpirun" 75 "rank 0: rank 1 of 3 did not arrive within 2.[0-9] s" \
     3 "$probe" absent 1
-  WEFT_CONNECT_TIMEOUT=2 under "rank that leaves early under mpirun" 75 "rank 0: rank 1 of 2 did not arrive" 2 \
+  WEFT_CONNECT_TIMEOUT=6 under "rank that leaves early under mpirun" 75 "rank 0: rank 1 of 2 did not arrive" 2 \
     "$probe" exit 1 9
   under "rank killed under mpirun" 137 "signal 9" 2 "$probe" kill 1
   RANK=0 WORLD_SIZE=1 under "a container's RANK beneath mpirun" 0 "rank 1 of 2" 2 "$probe"
