@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "program.hpp"
 #include "reference.hpp"
 #include "text.hpp"
 #include "weft/weft.hpp"
@@ -258,10 +259,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const weft::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 70;
-  }
+  return weft::bench::program(argc, argv, run);
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "program.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -62,10 +63,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const weft::Error& error) {
-    std::fprintf(stderr, "bench_late: %s\n", error.what());
-    return exit_code(error.kind());
-  }
+  return weft::bench::program(argc, argv, run);
 }

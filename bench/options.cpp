@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/operation_log.hpp"
+#include "program.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -119,10 +120,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "bench_options: %s\n", error.what());
-    return exit_code(error.kind());
-  }
+  return weft::bench::program(argc, argv, run);
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "blas.hpp"
+#include "program.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -117,10 +118,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "bench_overlap: %s\n", error.what());
-    return exit_code(error.kind());
-  }
+  return weft::bench::program(argc, argv, run);
 }

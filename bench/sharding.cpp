@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "models.hpp"
+#include "program.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -178,10 +179,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const weft::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 70;
-  }
+  return weft::bench::program(argc, argv, run);
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "program.hpp"
 #include "weft/weft.hpp"
 #include "zero/offloaded_state.hpp"
 
@@ -126,10 +127,5 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(parse(argc, argv));
-  } catch (const weft::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return weft::exit_code(error.kind());
-  }
+  return weft::bench::program(argc, argv, [](int count, char** given) { return run(parse(count, given)); });
 }
