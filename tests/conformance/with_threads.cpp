@@ -8,7 +8,7 @@
 namespace weft::test {
 
 void on_ranks(const std::function<void(Communicator)>& body) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)  // which look at the way, not at every length
+#if defined(__SANITIZE_THREAD__) || WEFT_ADDRESSES_ARE_WATCHED  // which look at the way, not at every length
   const std::vector<int> numbers{1, 2, 5};
   lengths = {0, 1, 65, 4099};
 #else

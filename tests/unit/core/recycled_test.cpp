@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if WEFT_ADDRESSES_ARE_WATCHED
 constexpr bool recycles = false;  // the heap's blocks are not to come back
 #else
 constexpr bool recycles = true;
