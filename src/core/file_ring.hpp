@@ -48,6 +48,7 @@ class FileRing {
   /// It will be taken. @throws Error (usage) for what is no part of the file, or larger than a place
   void want(Span span);
   /// Reads of what is wanted begin now, as far as places are free, and not at the next take() or put_back().
+  /// @throws Error as take()
   void read_ahead();
   /// The earliest that was wanted and not taken; blocks until it is there.
   /// @throws Error (system) where a read or an earlier write failed, naming the place in the file; (timeout);

@@ -57,7 +57,7 @@ void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFacto
                             const Event& reduced, bool reaches_gradient, std::uint64_t step) {
   if (at >= in_memory_) {
     announce(at, gradient.count());
-    worker_.run([this] { file_->read_ahead(); });
+    worker_.run([this, step] { file_->read_ahead(step); });
   }
   if (reaches_gradient) {
     worker_.wait(reduced);

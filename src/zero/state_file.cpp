@@ -44,6 +44,10 @@ auto StateFile::told_of(std::uint64_t step, Call call) {
   }
 }
 
+void StateFile::read_ahead(std::uint64_t step) {
+  told_of(step, [&] { ring_.read_ahead(); });
+}
+
 void StateFile::visit(std::int64_t at, std::int64_t count, bool changes, std::uint64_t step,
                       const Work& work) {
   const StateFrames::Frame& frame = frames_.of(at);

@@ -28,8 +28,8 @@ class StateFile {
   std::int64_t reach(std::int64_t at, std::int64_t most) const;
   /// Elements from `at` on will be visited.
   void announce(std::int64_t at);
-  /// What is announced is read as far as there is memory, from now on.
-  void read_ahead() { ring_.read_ahead(); }
+  /// What is announced is read as far as there is memory, from now on. @throws Error as visit()
+  void read_ahead(std::uint64_t step);
   /// Elements of one frame: blocks until they are in memory; afterwards, if `changes`, they go back. @param
   /// step for messages; 0: none
   /// @throws Error (system, timeout) where they, or what was written before, could not be read or written
