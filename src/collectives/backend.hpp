@@ -131,6 +131,10 @@ class Backend {
                                          const std::shared_ptr<Rendezvous>& rendezvous) = 0;
   /// How it would be carried out, in words; `operation` needs no memory.
   virtual std::string explain(const Operation& operation) const = 0;
+  /// Leaves a number where the node's other ranks see it; a store. Any thread.
+  virtual void show(std::uint64_t /*number*/) {}
+  /// What a rank of this node has shown last, 0 before; none where its memory is not seen from here.
+  virtual std::optional<std::uint64_t> shown(int /*rank*/) const { return std::nullopt; }
   /// The wire ledger: payload bytes that this rank has handed to the network between nodes.
   virtual std::uint64_t network_bytes() const { return 0; }
   /// Hears of errors that are found beside the operations, by a watchdog's thread. Before the first operation.

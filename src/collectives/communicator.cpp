@@ -186,6 +186,14 @@ void Communicator::give_up(const Error& error) noexcept {
   state_->fail(error);
 }
 
+void Communicator::show(std::uint64_t number) {
+  state_->backend().show(number);
+}
+
+std::optional<std::uint64_t> Communicator::shown(int rank) const {
+  return state_->backend().shown(rank);
+}
+
 void Communicator::slow_after(std::chrono::nanoseconds duration) {
   state_->slow_after(duration);
 }

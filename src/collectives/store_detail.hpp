@@ -23,10 +23,10 @@ inline void check_entry(const std::string& key, std::size_t value_bytes) {
   }
 }
 
-/// How long a wait has lasted: "2.0 s".
+/// How long a wait was allowed to last: "2.0 s".
 inline std::string seconds_text(Deadline deadline) {
   char words[32];
-  std::snprintf(words, sizeof(words), "%.1f s", deadline.waited_seconds());
+  std::snprintf(words, sizeof(words), "%.1f s", deadline.allowed_seconds());
   return words;
 }
 

@@ -51,13 +51,13 @@ inline std::uint8_t scale_of(std::uint32_t largest, std::uint32_t carry) {
                                    lowest_exponent);
 }
 
-struct Factors {
+struct SplitPower {
   float first;
   float second;
 };
 
 /// Whose product is 2^exponent, for |exponent| <= 252.
-inline Factors factors_of(int exponent) {
+inline SplitPower factors_of(int exponent) {
   const auto power = [](int of) { return std::bit_cast<float>(static_cast<std::uint32_t>(of + 127) << 23U); };
   return {power(exponent / 2), power(exponent - exponent / 2)};
 }

@@ -37,7 +37,7 @@ struct Encode {
 
   static WEFT_LANES_ATTR void block(std::byte* code, const float* values, std::size_t count,
                                     [[maybe_unused]] std::uint64_t key) {
-    Factors scale{1.0F, 1.0F};
+    SplitPower scale{1.0F, 1.0F};
     if constexpr (Format::has_scale) {
       const std::uint8_t byte = scale_of(largest(values, static_cast<std::int64_t>(count)), Format::carry);
       *code++ = static_cast<std::byte>(byte);
@@ -86,7 +86,7 @@ struct Decode {
   }
 
   static WEFT_LANES_ATTR void block(float* values, const std::byte* code, std::size_t count) {
-    Factors scale{1.0F, 1.0F};
+    SplitPower scale{1.0F, 1.0F};
     if constexpr (Format::has_scale) {
       const auto byte = static_cast<std::uint8_t>(*code++);
       if (byte == nan_block) {

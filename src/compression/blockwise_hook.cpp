@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "compression/coded_hook.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -35,8 +36,8 @@ class BlockwiseHook final : public CodedHook {
   };
   Parts parts(std::int64_t count, std::int64_t ranks) const {
     const std::int64_t block = codec().block();
-    const std::int64_t blocks = (count + block - 1) / block;
-    const std::int64_t elements = (blocks + ranks - 1) / ranks * block;
+    const std::int64_t blocks = ceil_div(count, block);
+    const std::int64_t elements = ceil_div(blocks, ranks) * block;
     return {count, elements, codec().encoded_bytes(elements)};
   }
 

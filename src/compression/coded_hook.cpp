@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compression/block_kernel.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -40,7 +41,7 @@ void CodedHook::planned(const BucketPlan& plan, GradientSpace gradients, Communi
   }
   const auto whole_lines = [](std::int64_t bytes) {
     constexpr auto line = static_cast<std::int64_t>(Buffer::alignment);
-    return std::max(line, (bytes + line - 1) / line * line);
+    return std::max(line, round_up(bytes, line));
   };
   std::int64_t bytes = 0;
   for (const Bucket& bucket : plan.buckets()) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "compression/block_kernel.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -17,7 +18,7 @@ ErrorFeedback::ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept)
 }
 
 void ErrorFeedback::cover(std::int64_t elements) {
-  elements = (elements + block - 1) / block * block;
+  elements = detail::round_up(elements, block);
   if (elements <= elements_) return;
   for (Buffer& errors : errors_) {
     Buffer more = Buffer::on_host(DataType::u8, bytes(elements));

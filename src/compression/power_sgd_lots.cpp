@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <map>
 
+#include "core/round_up.hpp"
+
 namespace weft::detail {
 namespace {
 
 constexpr int left = static_cast<int>(Side::left);
 constexpr int right = static_cast<int>(Side::right);
 
-std::int64_t up_to_lines(std::int64_t elements) {
-  constexpr std::int64_t line = Buffer::alignment / sizeof(float);
-  return (elements + line - 1) / line * line;
-}
+constexpr std::int64_t line = Buffer::alignment / sizeof(float);
 
 float* floats(const View& view, std::int64_t at) {
   if (view.empty()) return nullptr;
@@ -72,9 +71,9 @@ void PowerSgdLots::find_places(Communicator& comm) {
     return std::max(lot.elements(Side::left), lot.elements(Side::right));
   };
   for (const Lot& lot : lots_) {
-    sent += up_to_lines(lot.whole_elements + either(lot)) + up_to_lines(lot.elements(Side::right));
-    mine += up_to_lines(either(lot));
-    sums += up_to_lines(lot.sums_elements);
+    sent += round_up(lot.whole_elements + either(lot), line) + round_up(lot.elements(Side::right), line);
+    mine += round_up(either(lot), line);
+    sums += round_up(lot.sums_elements, line);
   }
   sent_ = comm.allocate(DataType::f32, sent);
   mine_ = Buffer::on(comm.device(), DataType::f32, mine);
@@ -82,7 +81,7 @@ void PowerSgdLots::find_places(Communicator& comm) {
   sent = mine = sums = 0;
   const auto take = [](Buffer& buffer, std::int64_t& at, std::int64_t count) {
     const View view = buffer.view().slice(at, count);
-    at += up_to_lines(count);
+    at += round_up(count, line);
     return view;
   };
   for (Lot& lot : lots_) {

@@ -6,16 +6,14 @@
 
 #include "core/fnv.hpp"
 #include "core/nearest_name.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {
 namespace {
 
-/// Tensors begin on lines of their own.
-std::int64_t up_to_lines(std::int64_t elements) {
-  constexpr std::int64_t line = Buffer::alignment / sizeof(std::int16_t);
-  return (elements + line - 1) / line * line;
-}
+// Tensors begin on lines of their own.
+constexpr std::int64_t line = Buffer::alignment / sizeof(std::int16_t);
 
 /// A residual in the host's memory, and what it is a copy of.
 class OnHost {
@@ -77,9 +75,9 @@ PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOption
     const std::uint64_t seed =
         Fnv().add(layout.name(id)).add(static_cast<std::int64_t>(options.seed)).value();
     tensors_.push_back({id, layout.offset(id), shape, options.rank, seed, bases, elements, scales});
-    bases += up_to_lines(options.rank * std::max(shape.rows, shape.columns));
-    elements += up_to_lines(shape.elements());
-    scales += up_to_lines(shape.rows * blocks_of(shape.columns));
+    bases += round_up(options.rank * std::max(shape.rows, shape.columns), line);
+    elements += round_up(shape.elements(), line);
+    scales += round_up(shape.rows * blocks_of(shape.columns), line);
   }
   if (tensors_.empty()) expect_any(layout);
   for (int place = 0; place < 2; ++place) {

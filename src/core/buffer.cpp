@@ -7,6 +7,7 @@
 
 #include "core/cuda/runtime.hpp"
 #include "core/pages.hpp"
+#include "core/round_up.hpp"
 
 namespace weft {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/cuda/runtime.hpp"
+#include "core/round_up.hpp"
 #include "core/stream_state.hpp"
 #include "weft/interop/cuda.hpp"
 
@@ -56,7 +57,7 @@ void add(View to, ConstView from, Stream stream) {
 
 void square_sums(View sums, ConstView data, std::int64_t block, Stream stream) {
   if (sums.dtype() != DataType::f64 || !is_floating(data.dtype()) || block < 1 ||
-      sums.count() != (data.count() + block - 1) / block || sums.device() != data.device()) {
+      sums.count() != ceil_div(data.count(), block) || sums.device() != data.device()) {
     throw Error(ErrorKind::usage,
                 text("squares of ", data.count(), " ", data.dtype(), " on ", data.device(), " in blocks of ",
                      block, " into ", sums.count(), " ", sums.dtype(), " on ", sums.device()));

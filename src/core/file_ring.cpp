@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/pages.hpp"
+#include "core/round_up.hpp"
 
 namespace weft::detail {
 

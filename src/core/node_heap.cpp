@@ -10,6 +10,7 @@
 
 #include "core/memory_left.hpp"
 #include "core/pages.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/env.hpp"
 
 namespace weft {

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes of pages and rounding to them.
+// Sizes of pages.
 
 #include <cstddef>
 
@@ -7,9 +7,5 @@ namespace weft::detail {
 
 /// What the second level of a page table covers on x86-64 and on arm64 with pages of 4 KiB.
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 }  // namespace weft::detail

@@ -10,8 +10,7 @@ namespace {
 
 constexpr const char* keep_less =
     "keep less on the host: a smaller share of offloaded state, fewer ranks on a node, or a larger limit of "
-    "the "
-    "container's memory";
+    "the container's memory";
 
 // Memory that is not there is noticed when it is touched, by a signal that names nobody.
 void check_memory_left(std::size_t bytes) {

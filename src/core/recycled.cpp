@@ -48,19 +48,24 @@ struct Block {
   Block* next;
 };
 
+/// Blocks of one size, chained.
+struct Lot {
+  Block* first;
+  int blocks;
+};
+
 /// The blocks of one size that no thread keeps. Never destroyed: streams of other statics may outlive it.
 class Shelf {
  public:
-  /// @returns up to `most` of them, one at least, chained; `most` becomes how many
-  Block* take(std::size_t size, int& most) {
+  /// Up to `most` of them, one at least.
+  Lot take(std::size_t size, int most) {
     const std::lock_guard lock(latch_);
     Block* const first = one(size);
     Block* last = first;
     int taken = 1;
     for (; taken < most && (free_ != nullptr || fresh_ > 0); ++taken) last = last->next = one(size);
     last->next = nullptr;
-    most = taken;
-    return first;
+    return {first, taken};
   }
   void give_back(Block* first, Block* last, std::size_t blocks) noexcept {
     const std::lock_guard lock(latch_);
@@ -185,12 +190,12 @@ void* Recycled::take(std::size_t bytes) {
   const std::size_t size = number_of(bytes);
   const bool pockets = has_pocket(size);
   add(mine.taken[size], 1);
-  int some = pockets ? Pocket::lot : 1;
-  if (!pockets) return shelves[size].take(size, some);
+  if (!pockets) return shelves[size].take(size, 1).first;
   Pocket& pocket = mine.pockets[size];
   if (pocket.count == 0) {
-    pocket.free = shelves[size].take(size, some);
-    pocket.count = some;
+    const auto [first, blocks] = shelves[size].take(size, Pocket::lot);
+    pocket.free = first;
+    pocket.count = blocks;
   }
   --pocket.count;
   return std::exchange(pocket.free, pocket.free->next);

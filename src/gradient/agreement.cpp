@@ -78,17 +78,10 @@ std::optional<int> first_that_differs(const std::vector<std::int64_t>& all) {
 }  // namespace
 
 void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options) {
-  const auto options_hash = static_cast<std::int64_t>(Fnv().add(options).value());
   const auto layouts = hashes(comm, static_cast<std::int64_t>(layout.hash()));
-  const auto all_options = hashes(comm, options_hash);
   if (const auto other = first_that_differs(layouts)) tell_difference(comm, layout, *other);
-  const auto other = first_that_differs(all_options);
-  if (!other) return;
-  const std::string first = broadcast(comm, comm.rank() == 0 ? options : "", 0);
-  const std::string second = broadcast(comm, comm.rank() == *other ? options : "", *other);
-  throw Error(ErrorKind::mismatch,
-              text("ranks have different ReducerOptions: rank 0 ", first, "; rank ", *other, " ", second),
-              "use the same options on every rank", {comm.rank(), "GradientReducer", 0});
+  agree_on(comm, options,
+           {"ranks have different ReducerOptions", "use the same options on every rank", "GradientReducer"});
 }
 
 void agree_on(Communicator& comm, const BucketPlan& plan) {
@@ -97,6 +90,16 @@ void agree_on(Communicator& comm, const BucketPlan& plan) {
   throw Error(ErrorKind::mismatch,
               text("ranks 0 and ", *other, " plan different buckets for the same parameters"),
               "use the same bucket_bytes on every rank", {comm.rank(), "GradientReducer", 0});
+}
+
+void agree_on(Communicator& comm, const std::string& mine, const Disagreement& otherwise) {
+  const auto hash = static_cast<std::int64_t>(Fnv().add(mine).value());
+  const auto other = first_that_differs(hashes(comm, hash));
+  if (!other) return;
+  const std::string first = broadcast(comm, comm.rank() == 0 ? mine : "", 0);
+  const std::string second = broadcast(comm, comm.rank() == *other ? mine : "", *other);
+  throw Error(ErrorKind::mismatch, text(otherwise.what, ": rank 0 ", first, "; rank ", *other, " ", second),
+              otherwise.advice, {comm.rank(), otherwise.operation, 0});
 }
 
 }  // namespace weft::detail

@@ -1,5 +1,5 @@
 #pragma once
-// Whether all ranks train the same model in the same buckets.
+// Whether all ranks mean the same: train one model, in the same buckets, with the same options.
 
 #include <string>
 
@@ -13,5 +13,13 @@ namespace weft::detail {
 /// parameter, or the options, which `options` describes
 void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options);
 void agree_on(Communicator& comm, const BucketPlan& plan);
+
+struct Disagreement {
+  const char* what;
+  const char* advice;
+  const char* operation;
+};
+/// The same of what each rank says of itself: "what: rank 0 `mine`; rank 2 `mine`".
+void agree_on(Communicator& comm, const std::string& mine, const Disagreement& otherwise);
 
 }  // namespace weft::detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/elementwise.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -11,7 +12,7 @@ BlockSquares::BlockSquares(const ParamLayout& layout, Device device, std::int64_
     : size_(layout.size()), block_(block) {
   if (block < 64 || block % 64 != 0)
     throw Error(ErrorKind::usage, text("norm_block ", block, " is not a multiple of 64"));
-  const std::int64_t blocks = (size_ + block - 1) / block;
+  const std::int64_t blocks = ceil_div(size_, block);
   sums_ = Buffer::on(device, DataType::f64, blocks);
   counts_ = std::vector<Count>(static_cast<std::size_t>(blocks));
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/fnv.hpp"
+#include "core/round_up.hpp"
 
 namespace weft {
 
@@ -58,7 +59,7 @@ BucketPlan aligned(const BucketPlan& plan, std::int64_t unit, Tail tail) {
     throw Error(ErrorKind::usage, text("buckets aligned to ", unit, " elements"), "give at least 1");
   const ParamLayout& layout = plan.layout();
   const auto up = [&](std::int64_t element) {
-    const std::int64_t end = (element + unit - 1) / unit * unit;
+    const std::int64_t end = detail::round_up(element, unit);
     return tail == Tail::partial ? std::min(end, layout.size()) : end;
   };
   std::vector<Bucket> buckets;

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/fnv.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft {
@@ -18,10 +19,6 @@ std::int64_t elements(const std::vector<std::int64_t>& shape) {
 
 std::int64_t line_of(DataType dtype) {
   return static_cast<std::int64_t>(Buffer::alignment / size_of(dtype));
-}
-
-std::int64_t up_to(std::int64_t unit, std::int64_t elements) {
-  return (elements + unit - 1) / unit * unit;
 }
 
 }  // namespace
@@ -48,7 +45,7 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
                   "register a shared parameter once, and mark it when all its gradients are summed");
     }
     offsets_.push_back(size_);
-    size_ += up_to(line, spec.count);
+    size_ += detail::round_up(spec.count, line);
   }
 }
 
@@ -66,11 +63,11 @@ ParamLayout ParamLayout::with_starts(const std::vector<ParamId>& starts, std::in
   ParamLayout moved = *this;
   moved.size_ = 0;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    if (is_start[i]) moved.size_ = up_to(unit, moved.size_);
+    if (is_start[i]) moved.size_ = detail::round_up(moved.size_, unit);
     moved.offsets_[i] = moved.size_;
-    moved.size_ += up_to(line, specs_[i].count);
+    moved.size_ += detail::round_up(specs_[i].count, line);
   }
-  moved.size_ = up_to(unit, moved.size_);
+  moved.size_ = detail::round_up(moved.size_, unit);
   return moved;
 }
 

@@ -29,8 +29,7 @@ void need(const ConstView& view, const char* name, std::int64_t count, DataType 
   refuse(text("an update of ", slice.gradient.count(), " elements on ", slice.gradient.device(), " whose ",
               name, " are ", view.count(), " ", view.dtype(), " on ", view.device()),
          "all arrays have one length and device; moments are f32, and empty where the rule keeps none; low "
-         "halves "
-         "are bf16");
+         "halves are bf16");
 }
 
 Form form_of(const StepSlice& slice) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/elementwise.hpp"
+#include "core/round_up.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {
@@ -50,15 +51,18 @@ void add_squares(ConstView data, ExactSum& sum) {
   });
 }
 
-GradientNorm::GradientNorm(Communicator comm, bool everywhere)
-    : comm_(std::move(comm)), everywhere_(everywhere), places_(ExactSum::places_count + 1) {}
+GradientNorm::GradientNorm(Communicator comm, bool everywhere, std::optional<Communicator> whole_model)
+    : comm_(std::move(comm)),
+      everywhere_(everywhere),
+      whole_model_(std::move(whole_model)),
+      places_(ExactSum::places_count + 1) {}
 
 void GradientNorm::add(ConstView gradients, const Stream& compute) {
   Stream stream = compute;
   if (gradients.device().is_host())
     return stream.run([gradients, sum = sum_] { add_squares(gradients, *sum); });
   const auto block = static_cast<std::int64_t>(Buffer::alignment / size_of(gradients.dtype()));
-  const std::int64_t lines = (gradients.count() + block - 1) / block;
+  const std::int64_t lines = ceil_div(gradients.count(), block);
   if (lines > line_squares_.count()) {
     stream.synchronize();
     line_squares_ = Buffer::on(gradients.device(), DataType::f64, lines);
@@ -77,10 +81,10 @@ GradientNorm::Result GradientNorm::finish(Stream compute) {
   const auto places = std::span(places_).first<ExactSum::places_count + 1>();
   sum_->put(places);
   *sum_ = {};
-  if (!everywhere_) {
-    Stream stream;
-    comm_.all_reduce(View(std::span(places_)), ReduceOp::sum, stream).wait();
-  }
+  Stream stream;
+  const View sums{std::span(places_)};
+  if (!everywhere_) comm_.all_reduce(sums, ReduceOp::sum, stream).wait();
+  if (whole_model_) whole_model_->all_reduce(sums, ReduceOp::sum, stream).wait();
   const ExactSum all = ExactSum::from(places);
   return {.bad = all.bad(), .squares = all.value()};
 }

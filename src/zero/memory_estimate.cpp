@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
 
+#include "core/round_up.hpp"
 #include "weft/core/error.hpp"
 #include "weft/zero/memory_plan.hpp"
 #include "zero/memory_rows.hpp"
@@ -15,10 +18,6 @@ namespace {
 
 constexpr int most_ranks = 65536;
 constexpr std::int64_t most_parameters = std::int64_t{1} << 48;
-
-std::int64_t divided(std::int64_t count, std::int64_t by) {
-  return (count + by - 1) / by;
-}
 
 void expect_sizes(const ModelSize& model) {
   const bool fits = model.parameters > 0 && model.groups > 0 && model.largest_parameter > 0 &&
@@ -61,6 +60,16 @@ bool fits(const ModelSize& model, int ranks, const MemoryOptions& options, std::
   return estimate_memory(model, ranks, options).bytes(Place::device) <= device_bytes;
 }
 
+/// The number next to `bad` that fits, between one that fits and one that does not.
+template <class Number, class Fits>
+Number last_fitting(Number good, Number bad, const Fits& fits) {
+  while (std::abs(bad - good) > 1) {
+    const Number middle = std::midpoint(good, bad);
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
 }  // namespace
 
 ModelSize ModelSize::of(const ParamLayout& layout, const std::vector<ParamId>& firsts) {
@@ -96,7 +105,7 @@ MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOption
   const Stage stage = zero::stage(options.stage);
   const auto element = static_cast<std::int64_t>(size_of(model.dtype));
   const std::int64_t all = model.parameters;
-  const std::int64_t part = divided(all, ranks);
+  const std::int64_t part = detail::ceil_div(all, ranks);
   detail::HeldElements elements;
   elements.state = stage.optimizer == Placement::sharded ? part : all;
   if (stage.gradients == Placement::sharded) {
@@ -118,32 +127,23 @@ MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOption
   if (!kind.is_empty()) elements.in_file = std::llround(static_cast<double>(offloaded) * offload.file_share);
   elements.in_memory = offloaded - elements.in_file;
   const bool whole = stage.optimizer == Placement::replicated;
-  elements.ring_bytes = ring_bytes(
-      elements.in_file, whole ? all : divided(bucket_elements(model, options), ranks), kind, offload);
+  elements.ring_bytes =
+      ring_bytes(elements.in_file, whole ? all : detail::ceil_div(bucket_elements(model, options), ranks),
+                 kind, offload);
   return detail::memory_rows(elements, model.dtype, ranks, options);
 }
 
 std::int64_t largest_model(const ModelSize& model, int ranks, const MemoryOptions& options,
                            std::int64_t device_bytes) {
-  std::int64_t good = 0;
-  std::int64_t bad = most_parameters;
-  while (bad - good > 1) {
-    const std::int64_t middle = good + (bad - good) / 2;
-    (fits(model.scaled_to(middle), ranks, options, device_bytes) ? good : bad) = middle;
-  }
-  return good;
+  return last_fitting(std::int64_t{0}, most_parameters, [&](std::int64_t parameters) {
+    return fits(model.scaled_to(parameters), ranks, options, device_bytes);
+  });
 }
 
 std::optional<int> least_ranks(const ModelSize& model, const MemoryOptions& options,
                                std::int64_t device_bytes) {
   if (!fits(model, most_ranks, options, device_bytes)) return std::nullopt;
-  int bad = 0;
-  int good = most_ranks;
-  while (good - bad > 1) {
-    const int middle = bad + (good - bad) / 2;
-    (fits(model, middle, options, device_bytes) ? good : bad) = middle;
-  }
-  return good;
+  return last_fitting(most_ranks, 0, [&](int ranks) { return fits(model, ranks, options, device_bytes); });
 }
 
 }  // namespace weft::zero

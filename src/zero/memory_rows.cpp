@@ -5,6 +5,7 @@
 
 #include "weft/core/buffer.hpp"
 #include "weft/core/error.hpp"
+#include "zero/params_plan.hpp"
 #include "zero/state_arrays.hpp"
 #include "zero/step_factors.hpp"
 
@@ -15,20 +16,13 @@ using zero::Content;
 using zero::Place;
 using zero::Placement;
 
-void expect_offload(const zero::OffloadedParts& offload, int number) {
-  const zero::Stage stage = zero::stage(number);
+void expect_shares(const zero::OffloadedParts& offload) {
   if (!(offload.share >= 0 && offload.share <= 1))
     throw Error(ErrorKind::usage, text("a share of ", offload.share, " is offloaded"), "give 0 to 1");
   if (!(offload.file_share >= 0 && offload.file_share <= 1))
     throw Error(ErrorKind::usage,
                 text("of what is offloaded, a share of ", offload.file_share, " lies in a file"),
                 "give 0 to 1");
-  if (offload.parameters && stage.parameters == Placement::replicated)
-    throw Error(ErrorKind::usage, text("parameters are offloaded in stage ", number),
-                "all are in use at any time there: use stage 3");
-  if (offload.gradients && stage.gradients == Placement::replicated)
-    throw Error(ErrorKind::usage, text("gradients are offloaded in stage ", number),
-                "they are whole on every rank there: use stage 2 or 3");
 }
 
 }  // namespace
@@ -41,15 +35,12 @@ void expect_plannable(DataType dtype, int ranks, const zero::MemoryOptions& opti
   if (options.granularity < 1)
     throw Error(ErrorKind::usage, text("a granularity of ", options.granularity), "give 1 or more");
   if (options.bucket_bytes == 0) throw Error(ErrorKind::usage, "bucket_bytes is 0", "give at least 1");
-  if (options.held_groups < 1)
-    throw Error(ErrorKind::usage, text("held_groups is ", options.held_groups), "a trainer holds 1 at least");
+  expect_held_groups(options.held_groups);
   if (options.window_bytes && stage.optimizer == Placement::replicated)
     throw Error(ErrorKind::usage, "window_bytes in stage 0", "gradients lie in windows in stages 2 and 3");
-  if (options.master == zero::Master::split && dtype != DataType::bf16)
-    throw Error(ErrorKind::usage, text("split masters of parameters of ", dtype),
-                "the upper half of an f32 is a bf16: use Master::f32");
   check(options.optimizer);
-  expect_offload(options.offload, options.stage);
+  expect_shares(options.offload);
+  expect_offload_fits(options.stage, options.offload.parameters, options.offload.gradients);
 }
 
 zero::MemoryPlan memory_rows(const HeldElements& elements, DataType dtype, int ranks,

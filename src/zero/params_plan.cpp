@@ -28,6 +28,21 @@ void expect_shards(const ParamLayout& layout, const ParamsSharing& sharing) {
 
 }  // namespace
 
+void expect_held_groups(int held_groups) {
+  if (held_groups < 1)
+    throw Error(ErrorKind::usage, text("held_groups is ", held_groups), "a trainer holds 1 at least");
+}
+
+void expect_offload_fits(int stage, bool parameters, bool gradients) {
+  const zero::Stage placed = zero::stage(stage);
+  if (parameters && placed.parameters == Placement::replicated)
+    throw Error(ErrorKind::usage, text("parameters are offloaded in stage ", stage),
+                "all are in use at any time there: use stage 3");
+  if (gradients && placed.gradients == Placement::replicated)
+    throw Error(ErrorKind::usage, text("gradients are offloaded in stage ", stage),
+                "they are whole on every rank there: use stage 2 or 3");
+}
+
 std::size_t usual_bucket_bytes(int nodes) {
   return std::size_t{nodes == 1 ? 1U : 4U} << 20;
 }
@@ -41,8 +56,7 @@ std::int64_t group_slots(std::int64_t groups, std::int64_t group_bytes, int held
 ParamsPlan::ParamsPlan(const ParamLayout& layout, const ParamsSharing& sharing) {
   const zero::Stage stage = zero::stage(sharing.stage);
   expect_groups(layout, sharing.groups);
-  if (sharing.held_groups < 1)
-    throw Error(ErrorKind::usage, text("held_groups is ", sharing.held_groups), "a trainer holds 1 at least");
+  expect_held_groups(sharing.held_groups);
   if (stage.optimizer == Placement::sharded) {
     share_out(layout, sharing, stage);
   } else {

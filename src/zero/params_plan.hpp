@@ -75,6 +75,10 @@ class ParamsPlan {
   std::int64_t state_ = 0;
 };
 
+// What plans of memory and engines refuse alike. @throws Error (usage)
+void expect_held_groups(int held_groups);
+void expect_offload_fits(int stage, bool parameters, bool gradients);
+
 /// What buckets hold where nobody says it.
 std::size_t usual_bucket_bytes(int nodes);
 /// What gradients in windows have where nobody says it. @param bytes of all gradients

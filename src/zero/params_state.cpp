@@ -54,7 +54,7 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
       lanes_(std::make_shared<detail::Wire>(gathers_, options_.reducer.wire)),
       own_(comm_.device()) {
   expect_ours(options_.reducer);
-  expect_offload_fits();
+  detail::expect_offload_fits(options_.stage, options_.offload_parameters, options_.offload_gradients);
   const detail::ParamsPlan plan(layout, sharing_of(options_, comm_));
   if (plan.shards()) {
     share_out(layout, plan);
@@ -66,17 +66,6 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
 
 ShardedParams::State::~State() {
   lanes_->close();
-}
-
-void ShardedParams::State::expect_offload_fits() const {
-  if (options_.offload_parameters && stage_.parameters != Placement::sharded) {
-    throw Error(ErrorKind::usage, text("offload_parameters in stage ", options_.stage),
-                "where parameters are whole they are in use: use stage 3");
-  }
-  if (options_.offload_gradients && stage_.gradients != Placement::sharded) {
-    throw Error(ErrorKind::usage, text("offload_gradients in stage ", options_.stage),
-                "backward adds to gradients that are whole: use stage 2 or 3");
-  }
 }
 
 void ShardedParams::State::share_out(const ParamLayout& layout, const detail::ParamsPlan& plan) {

@@ -32,6 +32,8 @@ class ShardedParams::State {
   GradientReducer& reducer() { return *reducer_; }
   /// Of the ranks that share.
   const Communicator& comm() const { return comm_; }
+  /// And of those that keep replicas of the same.
+  const Communicator& all() const { return all_; }
   int groups() const { return static_cast<int>(groups_.size()); }
   int group_of(ParamId id) const;
 
@@ -84,7 +86,6 @@ class ShardedParams::State {
     Event released{};
   };
 
-  void expect_offload_fits() const;
   void share_out(const ParamLayout& layout, const detail::ParamsPlan& plan);
   void place_groups(const detail::ParamsPlan& plan);
   void make_slots(const detail::ParamsPlan& plan);

@@ -11,13 +11,9 @@
 namespace weft::zero {
 namespace {
 
-void check(const ShardedOptimizerOptions& options, DataType dtype) {
+void check(const ShardedOptimizerOptions& options) {
   if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm)))
     throw Error(ErrorKind::usage, text("clip_norm is ", *options.clip_norm), "it is finite and above 0");
-  if (options.master == Master::split && dtype != DataType::bf16) {
-    throw Error(ErrorKind::usage, text("split masters of parameters of ", dtype),
-                "the upper half of an f32 is a bf16: use Master::f32");
-  }
 }
 
 void expect_rate(double learning_rate) {
@@ -31,12 +27,15 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
                                ShardedOptimizerOptions options)
     : params_(params.state()), optimizer_(optimizer), options_(std::move(options)) {
   detail::check(optimizer_);
-  const DataType dtype = params_.layout().dtype();
-  check(options_, dtype);
+  check(options_);
   if (options_.loss_scale) scaler_.emplace(*options_.loss_scale);
-  if (scaler_ || options_.clip_norm)
-    norm_.emplace(params_.comm(), params_.stage().optimizer == Placement::replicated);
-  kind_ = detail::StateKind::of(dtype, optimizer_, options_.master);
+  counted_ = detail::CountedRanges(params_.layout(), options_.counted_elsewhere);
+  if (options_.whole_model) detail::agree_on_whole_model(*options_.whole_model, params_.all(), options_);
+  if (scaler_ || options_.clip_norm) {
+    const bool everywhere = params_.stage().optimizer == Placement::replicated;
+    norm_.emplace(params_.comm(), everywhere, options_.whole_model);
+  }
+  kind_ = detail::StateKind::of(params_.layout().dtype(), optimizer_, options_.master);
   expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
   place();
   if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
@@ -100,7 +99,12 @@ StepResult ShardedOptimizer::State::step_at_once(const Stream& compute, double l
 }
 
 StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double learning_rate) {
-  const auto each = [&](const Bucket& bucket) { norm_->add(params_.part(bucket).gradient, compute); };
+  const auto each = [&](const Bucket& bucket) {
+    const auto part = params_.part(bucket);
+    counted_.visit(part.begin, part.begin + part.gradient.count(), [&](std::int64_t from, std::int64_t to) {
+      norm_->add(part.gradient.slice(from - part.begin, to - from), compute);
+    });
+  };
   params_.reducer().finish_step(compute, std::ref(each));
   const auto [bad, squares] = norm_->finish(compute);
   const double scale = loss_scale();

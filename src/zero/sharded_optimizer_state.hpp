@@ -11,6 +11,7 @@
 #include "zero/params_state.hpp"
 #include "zero/share_finder.hpp"
 #include "zero/state_split.hpp"
+#include "zero/whole_model.hpp"
 
 namespace weft::zero {
 
@@ -57,6 +58,7 @@ class ShardedOptimizer::State {
   detail::StateKind kind_;
   std::optional<LossScaler> scaler_;
   std::optional<detail::GradientNorm> norm_;
+  detail::CountedRanges counted_;
   std::int64_t steps_ = 0;
   std::optional<double> begun_{};  // the rate that begin_step was given
   /// Of this step, by where the bucket begins.

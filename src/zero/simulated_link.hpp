@@ -30,29 +30,20 @@ class SimulatedLink {
   }
   bool done(Transfer transfer) const { return transfer.number < through_[transfer.lane]; }
   /// When the next transfer is through, should nothing else be called for; infinity where none is on its way.
-  double next() const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const Lane lane : {gathers, reductions}) {
-      if (is_busy(lane)) least = std::min(least, queue_[lane][through_[lane]].left);
-    }
-    return now_ + least * sharing();
-  }
+  double next() const { return now_ + least() * sharing(); }
   /// @param time at most next()
   void advance(double time) {
     const bool arrives = time >= next();
     const double each = (time - now_) / sharing();
-    std::array<bool, 2> busy{is_busy(gathers), is_busy(reductions)};
-    double least = std::numeric_limits<double>::infinity();
-    for (const Lane lane : {gathers, reductions}) {
-      if (busy[lane]) least = std::min(least, queue_[lane][through_[lane]].left);
-    }
+    const std::array<bool, 2> busy{is_busy(gathers), is_busy(reductions)};
+    const double first = least();
     for (const Lane lane : {gathers, reductions}) {
       if (!busy[lane]) continue;
       double& left = queue_[lane][through_[lane]].left;
-      if (arrives && left == least) {
+      if (arrives && left == first) {
         ++through_[lane];
       } else {
-        left -= arrives ? least : each;
+        left -= arrives ? first : each;
       }
     }
     now_ = time;
@@ -67,6 +58,15 @@ class SimulatedLink {
   bool is_busy(Lane lane) const {
     return through_[lane] < queue_[lane].size() &&
            queue_[lane][through_[lane]].called == posted_[lane].size();
+  }
+  /// Seconds of the link that the transfer to be through first still takes; infinity where none is on its
+  /// way.
+  double least() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Lane lane : {gathers, reductions}) {
+      if (is_busy(lane)) least = std::min(least, queue_[lane][through_[lane]].left);
+    }
+    return least;
   }
   int sharing() const { return is_busy(gathers) && is_busy(reductions) ? 2 : 1; }
 

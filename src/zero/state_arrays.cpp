@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "weft/core/copy.hpp"
+#include "weft/core/error.hpp"
 #include "zero/step_factors.hpp"
 
 namespace weft::detail {
 
 StateKind StateKind::of(DataType dtype, const zero::Optimizer& optimizer, zero::Master master) {
+  if (master == zero::Master::split && dtype != DataType::bf16)
+    throw Error(ErrorKind::usage, text("split masters of parameters of ", dtype),
+                "the upper half of an f32 is a bf16: use Master::f32");
   const bool is_exact = dtype == DataType::f32 || dtype == DataType::f64;
   const Master kept = is_exact ? Master::none : master == zero::Master::split ? Master::split : Master::f32;
   return {dtype, kept, factors(optimizer, 1, 0, 1).moments()};

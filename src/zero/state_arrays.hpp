@@ -16,6 +16,7 @@ struct StateKind {
   Master kept = Master::none;
   int moments = 0;
 
+  /// @throws Error (usage) for split masters of anything but bf16
   static StateKind of(DataType dtype, const zero::Optimizer& optimizer, zero::Master master);
 
   /// Nothing is: a step needs no more than gradient and parameter.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/pages.hpp"
+#include "core/round_up.hpp"
 #include "core/scratch_file.hpp"
 #include "weft/core/buffer.hpp"
 

@@ -108,6 +108,10 @@ class Communicator {
   /// that is slow is no error before the timeout. 1 s where nobody says; a GradientReducer says twice the
   /// median step, and at least 0.25 s. Of operations on host memory.
   void slow_after(std::chrono::nanoseconds duration);
+  /// Leaves a number for the other ranks to look at, such as how far this one is in a plan; costs a store.
+  void show(std::uint64_t number);
+  /// What a rank has shown last, 0 before; none of a rank on another node.
+  std::optional<std::uint64_t> shown(int rank) const;
   /// Null where there is none: of ranks that are threads.
   std::shared_ptr<FlightRecorder> flight_recorder() const;
 

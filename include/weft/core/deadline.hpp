@@ -30,6 +30,8 @@ class Deadline {
   }
   /// Seconds from when the deadline was set until now, for messages; of one that never comes, meaningless.
   double waited_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  /// Seconds it allowed when it was set, for messages; of one that never comes, meaningless.
+  double allowed_seconds() const { return std::chrono::duration<double>(end_ - start_).count(); }
 
  private:
   Deadline(Clock::time_point start, Clock::time_point end) : start_(start), end_(end) {}

@@ -7,6 +7,10 @@
 // first, which blocks the host until it is known. That norm is summed exactly: it is the same for every
 // stage, bucket size and number of threads, and with it are the parameters.
 //
+// Where a model is cut into parts (a pipeline), each part has ShardedParams and a ShardedOptimizer of its own
+// over the ranks that share it. The norm, overflow and with it the loss scale are then of all parts, by one
+// more sum over `whole_model`, exact like the other: updates are bitwise those of the model in one piece.
+//
 // Parameters of 16 bits have f32 masters: whole ones, or (bf16) the lower halves only, which with the
 // parameters make up the master. One thread uses it, the one of its ShardedParams, which must outlive it;
 // before it goes, synchronize `compute`.
@@ -21,6 +25,7 @@
 //
 // WRONG: an optimizer that looks at whole tensors (LAMB, Muon): a shard does not have them. Reduce with
 // GradientReducer and step by tensor instead.
+// WRONG: whole_model made of the ranks that share a part: an Error (mismatch) when the optimizer is made.
 
 #include <memory>
 #include <optional>
@@ -45,16 +50,24 @@ struct ShardedOptimizerOptions {
   std::optional<LossScalerOptions> loss_scale{};
   Master master = Master::f32;
   Offload offload{};
+  /// Of a model in parts: the ranks that together have all of it, this one among them, each from another
+  /// part and all of the same rank in their part's ShardedParams, such as the devices of one pipeline. With
+  /// it, construction is collective over them, and so is step() where it clips or scales; else nothing waits.
+  std::optional<Communicator> whole_model{};
+  /// Left out of norm and overflow, for another copy of the same parameter is in them: of tied weights, all
+  /// copies but one. The same on every rank of this part.
+  std::vector<ParamId> counted_elsewhere{};
 };
 
 struct StepResult {
-  bool skipped = false;          ///< NaN or infinite gradients on some rank: nothing was changed
-  std::optional<double> norm{};  ///< of the means, unscaled, before clipping; where it was asked for
+  bool skipped = false;          ///< NaN or infinite gradients on some rank: nothing changed
+  std::optional<double> norm{};  ///< of the means of the whole model, unscaled, before clipping; where asked
 };
 
 class ShardedOptimizer {
  public:
-  /// Masters are taken from the parameters: load them before. @throws Error (usage) for what cannot be
+  /// Masters are taken from the parameters: load them before. @throws Error (usage) for what cannot be;
+  /// (mismatch) where parts of a model clip or scale differently, or whole_model is of other ranks than those
   ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options = {});
   ~ShardedOptimizer();
   ShardedOptimizer(ShardedOptimizer&&) noexcept;

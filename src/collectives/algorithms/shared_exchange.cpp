@@ -171,8 +171,7 @@ void SharedExchange::pull() {
     const std::int64_t part = from_all ? other : 0;
     std::byte* destination = operation_.out.bytes() + bytes(part * operation_.count + begin_);
     const std::byte* source = input(other);
-    // In place a rank may read its own part meanwhile: it is not written, also where others find it
-    // elsewhere.
+    // In place a rank may read its own part meanwhile, which others may find elsewhere: it is not written.
     const bool in_place = other == ground_.rank() && operation_.in.bytes() + bytes(begin_) == destination;
     if (source == destination || in_place) continue;
     if (streams) {

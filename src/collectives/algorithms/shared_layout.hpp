@@ -82,6 +82,7 @@ struct alignas(128) Line {
   Card cards[slots];
   std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued
   Posted posted[slots];
+  std::atomic<std::uint64_t> shown{0};  ///< what it wants to be seen
   Bell bell;
 };
 

@@ -1,5 +1,6 @@
 #include "collectives/backends/mpi.hpp"
 
+#include <atomic>
 #include <numeric>
 
 #include "collectives/backends/mpi_board.hpp"
@@ -47,6 +48,10 @@ class MpiBackend final : public Backend {
     return explain_choice(choices_, operation, rendezvous_->size());
   }
   std::uint64_t network_bytes() const override { return peers_->network_bytes; }
+  void show(std::uint64_t number) override { shown_ = number; }
+  std::optional<std::uint64_t> shown(int rank) const override {
+    return rank == rendezvous_->rank() ? std::optional(shown_.load()) : std::nullopt;
+  }
 
   // Peers on other nodes cannot be told; the launcher ends them when this rank ends without finalizing MPI.
   void give_up(const std::string&) noexcept override { rendezvous_->runtime()->mark_broken(); }
@@ -56,6 +61,7 @@ class MpiBackend final : public Backend {
   std::shared_ptr<MpiRendezvous> rendezvous_;
   Choices choices_;
   std::chrono::nanoseconds timeout_;
+  std::atomic<std::uint64_t> shown_{0};
   std::optional<MpiBoard> board_;  // of a backend that a communicator stands on
 };
 

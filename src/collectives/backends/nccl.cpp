@@ -210,6 +210,8 @@ class NcclBackend final : public Backend {
   Device device() const override { return device_; }
   Bulletin* bulletin() override { return host_->bulletin(); }
   Board* board() override { return host_->board(); }
+  void show(std::uint64_t number) override { host_->show(number); }
+  std::optional<std::uint64_t> shown(int rank) const override { return host_->shown(rank); }
   std::string late(std::uint64_t number) const override { return host_->late(number); }
   bool overlaps() const override { return host_->overlaps(); }
   bool any_thread() const override { return host_->any_thread(); }

@@ -49,6 +49,13 @@ class NodesBackend final : public Backend {
   }
   std::string explain(const Operation& operation) const override;
   Board* board() override { return flat_->board(); }
+  void show(std::uint64_t number) override { local_->show(number); }
+  std::optional<std::uint64_t> shown(int rank) const override {
+    const auto& near = place_.neighbours;
+    const auto found = std::ranges::find(near, rank);
+    if (found == near.end()) return std::nullopt;
+    return local_->shown(static_cast<int>(found - near.begin()));
+  }
   std::uint64_t network_bytes() const override { return rail_->network_bytes() + flat_->network_bytes(); }
   void give_up(const std::string& reason) noexcept override {
     local_->give_up(reason);

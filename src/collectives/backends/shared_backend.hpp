@@ -65,6 +65,12 @@ class SharedBackend : public Backend {
              ground_->line(other).operation.load(std::memory_order_relaxed) >= number;
     });
   }
+  void show(std::uint64_t number) override {
+    ground_->line(ground_->rank()).shown.store(number, std::memory_order_relaxed);
+  }
+  std::optional<std::uint64_t> shown(int rank) const override {
+    return ground_->line(rank).shown.load(std::memory_order_relaxed);
+  }
   Bulletin* bulletin() override { return &bulletin_; }
   void give_up(const std::string& reason) noexcept override { ground_->give_up(reason); }
 

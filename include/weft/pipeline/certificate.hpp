@@ -1,0 +1,55 @@
+#pragma once
+// How short a pipeline's step can be at best: a lower bound that holds for every schedule with this
+// placement, and the argument for it, so that somebody else can check it.
+//
+//   Certificate floor = lower_bound(problem, device_of, Objective::makespan);
+//   best.makespan == floor.bound                       // proved: no schedule is shorter
+//   holds(floor, problem, device_of)                   // the argument once more, by code of its own
+//
+// Both arguments look at one device, d, and at what cannot be avoided there. Its first action waits for a
+// forward to come through the stages before (head). Before its first input gradient it has nothing but
+// forwards, and memory for so many: what of the way there and back they do not fill is idle (fill). After its
+// last forward it has only what fits in memory, while that microbatch goes there and back (drain).
+//
+//   load     head + all the work of d + idle before its first input gradient + idle after its last forward
+//   stream   head + all forwards and input gradients of d + the weight gradients that must make room for its
+//            last forward + idle before its first input gradient + the way of the last gradient back to the
+//            first stage + the weight gradient there
+//
+// Where memory holds K microbatches and a device has one stage, the forward of microbatch j + K waits until j
+// has been there and back and made room (a turn). What follows after some turns is a smaller problem of the
+// same kind, so that both arguments also hold with turns in front, for the microbatches that are left; where
+// a turn takes longer than the work of K microbatches that is more.
+//
+// For the span of a device its own first action is the begin: load without the head; and stream, in which the
+// first stage's device begins and ends.
+
+#include <ostream>
+#include <vector>
+
+#include "weft/pipeline/problem.hpp"
+
+namespace weft::pipeline {
+
+enum class Argument { load, stream };
+
+struct Certificate {
+  Objective objective = Objective::makespan;
+  Nanoseconds bound = 0;
+  Argument argument = Argument::load;
+  int device = 0;  ///< which the argument is about
+  int turns = 0;   ///< in front of it
+
+  friend bool operator==(const Certificate&, const Certificate&) = default;
+  /// "makespan >= 24000 ns: load of device 3", or "..., after 2 turns"
+  friend std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
+};
+
+/// The best of the arguments. Linear in stages.
+Certificate lower_bound(const Problem& problem, const std::vector<int>& device_of, Objective objective);
+
+/// Whether the argument gives that bound, or a better one: computed anew from its words, without the code
+/// above.
+bool holds(const Certificate& certificate, const Problem& problem, const std::vector<int>& device_of);
+
+}  // namespace weft::pipeline

@@ -1,0 +1,99 @@
+#pragma once
+// What stands behind StageExecutor: buffers, lanes, and how far the step is.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pipeline/execution/lanes.hpp"
+#include "pipeline/execution/value_slots.hpp"
+#include "pipeline/execution/whereabouts.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/stream_trace.hpp"
+#include "weft/pipeline/simulate.hpp"
+#include "weft/pipeline/stage_executor.hpp"
+
+namespace weft::pipeline {
+
+class StageExecutor::State {
+ public:
+  State(Communicator comm, Schedule given, std::vector<Stage*> mine, const ExecutorOptions& chosen);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void step(const Stream& on);
+  std::int64_t held_bytes() const { return static_cast<std::int64_t>(arena_.size_bytes()); }
+  std::uint64_t wire_bytes() const { return lanes_->wire_bytes(); }
+
+  Communicator comm;
+  Schedule schedule;
+  ExecutorOptions options;
+  Execution execution;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// One microbatch at one of this device's stages.
+  struct Passage {
+    detail::StageSlots slots;
+    std::int64_t input_count = 0;
+    std::int64_t output_count = 0;
+    bool recomputed = false;
+    std::shared_ptr<detail::Message> received_input{};
+    std::shared_ptr<detail::Message> received_gradient{};
+    std::shared_ptr<detail::Message> sent_output{};
+    std::shared_ptr<detail::Message> sent_gradient{};
+  };
+
+  void place();
+  void run_row();
+  void trace_prediction(Clock::time_point begin);
+  void carry_out(const Action& action);
+  void compute(const Action& action);
+  void transfer(const Action& action);
+  void side(const Action& action);
+  void forward(const Action& action);
+  void free_slots_after(std::size_t entry);
+  void await(const detail::Message& message);
+  void finish_computing();
+  /// Carries messages on until it is so. @param event that it depends on, null while there is none
+  void wait_on_host(const std::function<bool()>& is_so, const std::function<const Event*()>& event);
+  void say_who_is_slow(Clock::duration waited);
+  /// The entry at hand, or null behind the last.
+  const Action* here() const;
+  std::string place_in_row() const;
+  std::string who_holds_up() const;
+  /// The error that ends the step, as all devices hear it.
+  Error told(const Error& error) const;
+  void give_up(const Error& error) noexcept;
+
+  Stage& stage(const Action& action);
+  Passage& of(const Action& action) { return of(action.stage, action.microbatch); }
+  Passage& of(int stage, int microbatch);
+  bool is_here(int stage) const;
+  MicrobatchValues values(const Action& action);
+  /// The first `count` elements of a value at a boundary; empty where it has no slot.
+  View view(int slot, int boundary, std::int64_t count);
+  Event free_since(int slot) const;
+
+  std::vector<Stage*> stages_;
+  std::vector<int> stage_numbers_;
+  std::vector<Boundary> boundaries_;
+  detail::ValueSlots plan_;
+  Buffer arena_;
+  std::vector<Event> free_since_;               // of each slot, where the compute stream is not inline
+  std::vector<std::vector<Passage>> passages_;  // by own stage and microbatch
+  std::optional<detail::Lanes> lanes_;
+  std::optional<detail::Whereabouts> whereabouts_;
+  StreamTrace trace_;
+  std::optional<Prediction> prediction_;  // to stand beside it
+  Stream compute_;                        // of the step at hand
+  std::size_t entry_ = 0;
+  std::uint64_t steps_ = 0;
+  std::optional<Error> broken_;
+};
+
+}  // namespace weft::pipeline
