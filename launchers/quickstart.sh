@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 launchers/setup.sh run
+. launchers/openblas.sh
 jobs=$(nproc)
 echo "build: release, $jobs at a time"
 log=build/quickstart.log

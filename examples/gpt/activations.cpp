@@ -55,8 +55,8 @@ void HostMath<Real>::causal_softmax_backward(const Real* probabilities, Real* gr
 
 template <class Real>
 double HostMath<Real>::cross_entropy(Real* logits_to_gradient, const std::uint8_t* targets, int rows,
-                                     int classes, int stride) {
-  const auto share = Real{1} / static_cast<Real>(rows);
+                                     int classes, int stride, std::int64_t of_rows) {
+  const auto share = Real{1} / static_cast<Real>(of_rows);
   double loss = 0;
   Real* row = logits_to_gradient;
   for (int i = 0; i < rows; ++i, row += stride) {
@@ -71,14 +71,14 @@ double HostMath<Real>::cross_entropy(Real* logits_to_gradient, const std::uint8_
     row[target] -= share;
     std::fill(row + classes, row + stride, Real{0});
   }
-  return loss / static_cast<double>(rows);
+  return loss / static_cast<double>(of_rows);
 }
 
 #define WEFT_INSTANTIATE(Real)                                                         \
   template void HostMath<Real>::gelu(Real*, Real*, std::int64_t);                      \
   template void HostMath<Real>::causal_softmax(Real*, int, int);                       \
   template void HostMath<Real>::causal_softmax_backward(const Real*, Real*, int, int); \
-  template double HostMath<Real>::cross_entropy(Real*, const std::uint8_t*, int, int, int);
+  template double HostMath<Real>::cross_entropy(Real*, const std::uint8_t*, int, int, int, std::int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 #undef WEFT_INSTANTIATE

@@ -43,6 +43,14 @@ auto AttentionBranch<Real>::make_flow(Workspace<Real>& workspace, int sequences)
 }
 
 template <class Real>
+auto AttentionBranch<Real>::make_flow(Workspace<Real>& workspace, int sequences, const Flow& shared) const
+    -> Flow {
+  const int rows = sequences * sizes_.context;
+  return {shared.dmixed, workspace.take(rows, 3 * sizes_.width), workspace.take(rows, sizes_.width),
+          workspace.take(rows, sizes_.width), shared.scratch};
+}
+
+template <class Real>
 void AttentionBranch<Real>::forward(Real* x, const Saved& saved, int sequences) const {
   const int rows = sequences * sizes_.context;
   norm_.forward(x, saved.input, saved.norm, rows);

@@ -48,6 +48,8 @@ class AttentionBranch {
   AttentionBranch(ParameterTable<Real>& table, const std::string& name, const BlockSizes& sizes);
   Saved make_saved(Workspace<Real>& workspace, int sequences) const;
   Flow make_flow(Workspace<Real>& workspace, int sequences) const;
+  /// One more, for a weight pass that is put off: what only the input pass looks at is `shared`'s.
+  Flow make_flow(Workspace<Real>& workspace, int sequences, const Flow& shared) const;
   void forward(Real* x, const Saved& saved, int sequences) const;
   void backward(Pass pass, const Real* dy, const Saved& saved, const Flow& flow, int sequences,
                 GradientSink<Real>& sink) const;

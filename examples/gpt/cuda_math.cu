@@ -316,17 +316,17 @@ class CudaMath final : public Math<Real> {
     launched("causal_softmax_backward");
   }
 
-  double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
-                       int stride) override {
+  double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes, int stride,
+                       std::int64_t of_rows) override {
     if (losses_.count() < rows) losses_ = Buffer::on(device(), DataType::f64, rows);
     auto* losses = static_cast<double*>(losses_.view().data());
     cross_entropy_kernel<<<blocks(rows), row_threads, 0, native()>>>(
-        logits, targets, losses, Real{1} / static_cast<Real>(rows), classes, stride);
+        logits, targets, losses, Real{1} / static_cast<Real>(of_rows), classes, stride);
     sum_losses_kernel<<<1, threads, 0, native()>>>(losses, rows);
     launched("cross_entropy");
     double sum = 0;
     copy(&sum, losses, sizeof(sum));
-    return sum / rows;
+    return sum / static_cast<double>(of_rows);
   }
 
  private:

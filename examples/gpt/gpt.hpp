@@ -14,33 +14,21 @@
 
 #include <vector>
 
-#include "block.hpp"
+#include "gpt_layers.hpp"
 #include "model.hpp"
 
 namespace weft::examples {
 
-struct GptSizes {
-  int layers = 0;
-  int width = 0;
-  int heads = 0;
-  int context = 0;
-  int sequences = 0;
-};
-
 template <class Real>
 class Gpt final : public Model<Real> {
  public:
-  static constexpr int vocabulary = 256;
-
   Gpt(Math<Real>& math, const GptSizes& sizes);
   std::int64_t workspace_bytes() const override { return workspace_.bytes(); }
 
  private:
-  struct Block {
-    AttentionBranch<Real> attention;
-    MlpBranch<Real> mlp;
-    typename AttentionBranch<Real>::Saved attention_saved;
-    typename MlpBranch<Real>::Saved mlp_saved;
+  struct Saved {
+    typename AttentionBranch<Real>::Saved attention;
+    typename MlpBranch<Real>::Saved mlp;
   };
 
   double run_forward(Batch batch) override;
@@ -48,11 +36,9 @@ class Gpt final : public Model<Real> {
 
   GptSizes sizes_;
   Workspace<Real> workspace_;
-  Embedding<Real> embedding_;
-  std::vector<Block> blocks_;
-  LayerNorm<Real> norm_;
-  Linear<Real> head_;
+  GptLayers<Real> layers_;
 
+  std::vector<Saved> saved_;  // by block
   typename LayerNorm<Real>::Saved norm_saved_;
   typename AttentionBranch<Real>::Flow attention_flow_;
   typename MlpBranch<Real>::Flow mlp_flow_;

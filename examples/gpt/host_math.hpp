@@ -36,7 +36,7 @@ class HostMath final : public Math<Real> {
   void causal_softmax(Real* scores, int context, int matrices) override;
   void causal_softmax_backward(const Real* probabilities, Real* gradient, int context, int matrices) override;
   double cross_entropy(Real* logits_to_gradient, const std::uint8_t* targets, int rows, int classes,
-                       int stride) override;
+                       int stride, std::int64_t of_rows) override;
 };
 
 }  // namespace weft::examples

@@ -1,12 +1,14 @@
-// A byte-level GPT trained data-parallel, as short as it gets with weft: World, connect, Trainer.
+// A byte-level GPT trained data-parallel or through a pipeline, as short as it gets with weft: World,
+// connect, Trainer.
 //   mpirun -n 2 gpt --text my_book.txt --steps 400
+//   mpirun -n 4 gpt --pipeline auto --pipeline-devices 2
 
 #include <iostream>
 #include <optional>
-#include <tuple>
 
+#include "blas_advice.hpp"
 #include "common/command_line.hpp"
-#include "trainer.hpp"
+#include "pipeline_trainer.hpp"
 
 namespace {
 
@@ -17,8 +19,9 @@ struct Options {
   std::string text = "/usr/share/common-licenses";
   std::string model = "gpt-ref";
   std::string optimizer;
-  std::optional<double> learning_rate;
-  std::optional<double> final_fraction;
+  std::string pipeline;
+  int pipeline_devices = 0;
+  examples::RecipeChanges recipe;
   std::int64_t steps = 400;
   std::uint64_t seed = 1;
 };
@@ -32,9 +35,16 @@ po::options_description description(Options& options) {
        "adamw (with the model's settings) or sgd")                                                          //
       ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
       ("final-fraction", po::value<double>()->value_name("SHARE"),
-       "share of the peak that the cosine ends at (the model's own)")                       //
-      ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")         //
-      ("seed", po::value(&options.seed)->value_name("N"), "of parameters and batches (1)")  //
+       "share of the peak that its cosine ends at (the model's own)")  //
+      ("warmup", po::value<std::int64_t>()->value_name("N"),
+       "steps over which the rate rises (the model's own)")                                          //
+      ("beta1", po::value<double>()->value_name("SHARE"), "AdamW's first moment (the model's own)")  //
+      ("pipeline", po::value(&options.pipeline)->value_name("NAME"),
+       "cut the model into stages, and work them off by this schedule: 1f1b, zb-h1, zb-v, ..., or auto")  //
+      ("pipeline-devices", po::value(&options.pipeline_devices)->value_name("N"),
+       "ranks that a model is cut over (all); the others have the same stages and other data")  //
+      ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")             //
+      ("seed", po::value(&options.seed)->value_name("N"), "of parameters and batches (1)")      //
       ("help,h", "this text");
   return result;
 }
@@ -48,30 +58,37 @@ examples::ModelSpec chosen(const Options& options) {
   } else if (!options.optimizer.empty() && options.optimizer != "adamw") {
     throw Error(ErrorKind::usage, text("--optimizer ", options.optimizer), "allowed are adamw and sgd");
   }
-  for (const auto& [name, given, setting] :
-       {std::tuple{"--learning-rate", options.learning_rate, &spec.optimizer.learning_rate},
-        std::tuple{"--final-fraction", options.final_fraction, &spec.optimizer.final_fraction}}) {
-    if (!given) continue;
-    if (!(*given > 0 && *given <= 1))
-      throw Error(ErrorKind::usage, text(name, " ", *given, " is not above 0 and at most 1"));
-    *setting = *given;
-  }
+  spec.optimizer = examples::changed(spec.optimizer, options.recipe);
   return spec;
 }
 
-/// Every rank evaluates its part of 16 batches; the mean is everybody's.
-double held_out_loss(Communicator& comm, examples::Trainer<float>& trainer) {
-  const std::int64_t each = trainer.sequences();
-  const std::int64_t count = 16 * each;
-  double sum = 0;
-  std::int64_t batches = 0;
-  for (std::int64_t first = comm.rank() * each; first < count; first += comm.size() * each, ++batches) {
-    sum += trainer.held_out_loss(first, count);
-  }
-  std::vector<double> total{sum, static_cast<double>(batches)};
+/// The mean of everybody's.
+double mean(Communicator& comm, double mine) {
   Stream stream;
-  comm.all_reduce(View(std::span(total)), ReduceOp::sum, stream).wait();
-  return total[0] / total[1];
+  comm.all_reduce(View(std::span(&mine, 1)), ReduceOp::sum, stream).wait();
+  return mine / comm.size();
+}
+
+/// Trains, and says how far it is: on 16 batches of the model's size, of which each share takes a part.
+template <class AnyTrainer>
+void train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, std::int64_t steps,
+           int batch) {
+  const std::int64_t each = trainer.sequences();
+  const std::int64_t together = each * share.ranks;
+  const std::int64_t batches = (std::int64_t{16} * batch + together - 1) / together;
+  const std::int64_t between = std::max<std::int64_t>(1, steps / 10);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    trainer.step();
+    if ((step + 1) % between != 0 && step + 1 != steps) continue;
+    double sum = 0;
+    for (std::int64_t i = 0; i < batches; ++i)
+      sum += trainer.held_out_loss((i * share.ranks + share.rank) * each, batches * together);
+    const double loss = mean(comm, sum / static_cast<double>(batches));
+    if (comm.rank() == 0) {
+      std::cout << text("step ", step + 1, " of ", steps, ": held-out loss ", loss, " nats per byte\n")
+                << std::flush;
+    }
+  }
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -80,29 +97,37 @@ int run(const std::vector<std::string>& arguments) {
   if (values.count("help") != 0) {
     std::cout << "gpt [options]\n\nTrains on every rank the launcher provides.\n\n"
               << description(options)
-              << "\nExample:\n  mpirun -n 2 gpt --text /usr/share/common-licenses --steps 400\n";
+              << "\nExamples:\n  mpirun -n 2 gpt --text /usr/share/common-licenses --steps 400\n"
+              << "  mpirun -n 4 gpt --pipeline zb-h1 --pipeline-devices 2\n";
     return 0;
   }
-  if (values.count("learning-rate") != 0) options.learning_rate = values["learning-rate"].as<double>();
-  if (values.count("final-fraction") != 0) options.final_fraction = values["final-fraction"].as<double>();
+  if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
+  if (values.count("final-fraction") != 0)
+    options.recipe.final_fraction = values["final-fraction"].as<double>();
+  if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
+  if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   const examples::ModelSpec spec = chosen(options);
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 
   FlightRecorder::dump_on_sigusr2();
-  Communicator comm = connect(World::from_environment());
-  examples::Trainer<float> trainer(
-      comm, spec, source,
-      {.share = {comm.rank(), comm.size()}, .steps = options.steps, .seed = options.seed});
-  const std::int64_t between = std::max<std::int64_t>(1, options.steps / 10);
-  for (std::int64_t step = 0; step < options.steps; ++step) {
-    trainer.step();
-    if ((step + 1) % between != 0 && step + 1 != options.steps) continue;
-    const double loss = held_out_loss(comm, trainer);
-    if (comm.rank() == 0) {
-      std::cout << text("step ", step + 1, " of ", options.steps, ": held-out loss ", loss,
-                        " nats per byte\n")
-                << std::flush;
-    }
+  const World world = World::from_environment();
+  const examples::PipelineOptions pipelined{.schedule = options.pipeline,
+                                            .devices = options.pipeline_devices,
+                                            .steps = options.steps,
+                                            .seed = options.seed};
+  // Before anybody waits for anybody.
+  if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, world.size(), pipelined);
+  Communicator comm = connect(world);
+  const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
+  if (comm.rank() == 0 && !advice.empty()) std::cerr << text("gpt: ", advice, "\n") << std::flush;
+  if (options.pipeline.empty()) {
+    const examples::Share share{comm.rank(), comm.size()};
+    examples::Trainer<float> trainer(comm, spec, source,
+                                     {.share = share, .steps = options.steps, .seed = options.seed});
+    train(comm, trainer, share, options.steps, spec.sequences);
+  } else {
+    examples::PipelineTrainer<float> trainer(comm, spec, source, pipelined);
+    train(comm, trainer, trainer.share(), options.steps, spec.sequences);
   }
   return 0;
 }

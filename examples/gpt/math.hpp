@@ -100,10 +100,11 @@ class Math {
   virtual void causal_softmax_backward(const Real* probabilities, Real* gradient, int context,
                                        int matrices) = 0;
 
-  /// Mean of -log softmax(logits)[target] over rows; logits become the gradient of that mean. Columns from
-  /// `classes` to `stride` are no logits and their gradient is 0. Waits.
+  /// What these rows bring to a mean of -log softmax(logits)[target] over `of_rows`, these and others; logits
+  /// become the gradient of that mean. Columns from `classes` to `stride` are no logits and their gradient is
+  /// 0. Waits.
   virtual double cross_entropy(Real* logits_to_gradient, const std::uint8_t* targets, int rows, int classes,
-                               int stride) = 0;
+                               int stride, std::int64_t of_rows) = 0;
 };
 
 /// Puts BLAS on one thread for the whole process: a rank has one core.

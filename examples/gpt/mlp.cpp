@@ -49,7 +49,7 @@ double Mlp<Real>::run_forward(Batch batch) {
       math.relu(activations_[i + 1], static_cast<std::int64_t>(rows) * sizes_.width);
   }
   return math.cross_entropy(activations_.back(), static_cast<const std::uint8_t*>(targets_.view().data()),
-                            rows, classes, sizes_.width);
+                            rows, classes, sizes_.width, rows);
 }
 
 template <class Real>

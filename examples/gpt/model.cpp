@@ -74,12 +74,17 @@ template <class Real>
 void Model<Real>::initialize(std::uint64_t seed) {
   if (!table_.bound()) throw Error(ErrorKind::usage, "initialize before bind", "bind the parameters first");
   for (int p = 0; p < static_cast<int>(parameters().size()); ++p) {
-    const ParameterInfo& info = parameters()[static_cast<std::size_t>(p)];
-    std::vector<Real> values(static_cast<std::size_t>(info.count));
-    for (std::int64_t i = 0; i < info.count; ++i)
-      values[static_cast<std::size_t>(i)] = static_cast<Real>(initial_value(info, seed, p, i));
+    const std::vector<Real> values = initial_values<Real>(parameters()[static_cast<std::size_t>(p)], p, seed);
     math().put(values, table_[p]);
   }
+}
+
+template <class Real>
+std::vector<Real> initial_values(const ParameterInfo& info, int parameter, std::uint64_t seed) {
+  std::vector<Real> values(static_cast<std::size_t>(info.count));
+  for (std::int64_t i = 0; i < info.count; ++i)
+    values[static_cast<std::size_t>(i)] = static_cast<Real>(initial_value(info, seed, parameter, i));
+  return values;
 }
 
 template <class Real>
@@ -128,6 +133,8 @@ std::vector<std::int64_t> packed_offsets(std::span<const ParameterInfo> paramete
   return offsets;
 }
 
+template std::vector<float> initial_values(const ParameterInfo&, int, std::uint64_t);
+template std::vector<double> initial_values(const ParameterInfo&, int, std::uint64_t);
 template class ParameterTable<float>;
 template class ParameterTable<double>;
 template class Model<float>;

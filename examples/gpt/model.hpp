@@ -147,9 +147,11 @@ class Model {
   AtWork at_work(std::size_t group) const { return {source_, static_cast<int>(group)}; }
   /// The table, for parameters of a new group.
   ParameterTable<Real>& new_group() {
-    groups_.push_back(static_cast<int>(table_.infos().size()));
+    begin_group(static_cast<int>(table_.infos().size()));
     return table_;
   }
+  /// Where the groups' parameters are registered already; ascending.
+  void begin_group(int first) { groups_.push_back(first); }
 
   virtual double run_forward(Batch batch) = 0;
   virtual void run_backward(GradientSink<Real>& sink) = 0;
@@ -163,6 +165,10 @@ class Model {
   int sequence_bytes_;
   bool forwarded_ = false;
 };
+
+/// What `parameter`, number and all, starts with; the same seed gives the same bits.
+template <class Real>
+std::vector<Real> initial_values(const ParameterInfo& info, int parameter, std::uint64_t seed);
 
 /// Elements of all parameters.
 std::int64_t total_count(std::span<const ParameterInfo> parameters);

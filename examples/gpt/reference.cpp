@@ -71,6 +71,16 @@ const ModelSpec& model_spec(std::string_view name) {
   throw Error(ErrorKind::usage, text("unknown model ", name), "allowed are " + known);
 }
 
+GptSizes gpt_sizes(const ModelSpec& spec) {
+  check(spec);
+  require(spec.kind == ModelKind::gpt, spec, "only a GPT can be cut into stages: gpt-ref or gpt-tiny");
+  return {.layers = spec.layers,
+          .width = spec.width,
+          .heads = spec.heads,
+          .context = spec.context,
+          .sequences = spec.sequences};
+}
+
 template <class Real>
 std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec, Math<Real>& math) {
   check(spec);
@@ -78,11 +88,7 @@ std::unique_ptr<Model<Real>> make_model(const ModelSpec& spec, Math<Real>& math)
     return std::make_unique<Mlp<Real>>(
         math, MlpSizes{.layers = spec.layers, .width = spec.width, .sequences = spec.sequences});
   }
-  return std::make_unique<Gpt<Real>>(math, GptSizes{.layers = spec.layers,
-                                                    .width = spec.width,
-                                                    .heads = spec.heads,
-                                                    .context = spec.context,
-                                                    .sequences = spec.sequences});
+  return std::make_unique<Gpt<Real>>(math, gpt_sizes(spec));
 }
 
 template std::unique_ptr<Model<float>> make_model(const ModelSpec&, Math<float>&);

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "gpt_layers.hpp"
 #include "model.hpp"
 #include "schedule.hpp"
 
@@ -39,6 +40,9 @@ std::span<const ModelSpec> model_specs();
 
 /// @throws Error (usage) on an unknown name; the message lists the known ones
 const ModelSpec& model_spec(std::string_view name);
+
+/// @throws Error (usage) where it is no GPT, and when the sizes do not fit each other
+GptSizes gpt_sizes(const ModelSpec& spec);
 
 /// @param math where the model lives; outlives it. @throws Error (usage) when the sizes do not fit each other
 template <class Real>

@@ -3,6 +3,7 @@
 // is weft's (weft/zero/sharded_optimizer.hpp).
 
 #include <cstdint>
+#include <optional>
 
 namespace weft::examples {
 
@@ -28,5 +29,16 @@ struct OptimizerSpec {
   std::int64_t warmup_steps = 0;
   double final_fraction = 0.1;  ///< Schedule::floor
 };
+
+/// What a command line sets of it: --learning-rate, --final-fraction, --warmup, --beta1.
+struct RecipeChanges {
+  std::optional<double> learning_rate{};   ///< above 0, at most 1
+  std::optional<double> final_fraction{};  ///< 0 to 1
+  std::optional<std::int64_t> warmup_steps{};
+  std::optional<double> beta1{};  ///< 0 to below 1
+};
+
+/// @throws Error (usage) naming the option and what is allowed
+OptimizerSpec changed(OptimizerSpec spec, const RecipeChanges& changes);
 
 }  // namespace weft::examples

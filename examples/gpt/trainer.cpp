@@ -4,7 +4,6 @@
 #include <optional>
 
 namespace weft::examples {
-namespace {
 
 zero::Optimizer optimizer_of(const OptimizerSpec& spec) {
   if (spec.kind == OptimizerKind::sgd)
@@ -15,6 +14,8 @@ zero::Optimizer optimizer_of(const OptimizerSpec& spec) {
                      .epsilon = spec.epsilon,
                      .weight_decay = spec.weight_decay};
 }
+
+namespace {
 
 /// Groups of a model's layers are gathered as they are used.
 template <class Real>

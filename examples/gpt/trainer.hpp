@@ -30,6 +30,9 @@ struct Share {
   int ranks = 1;
 };
 
+/// As weft takes it.
+zero::Optimizer optimizer_of(const OptimizerSpec& spec);
+
 struct TrainerOptions {
   Share share;
   int micro_steps = 1;
@@ -38,7 +41,7 @@ struct TrainerOptions {
   /// ZeRO stage, and how gradients are reduced; groups are the model's.
   zero::ShardedOptions sharding{.stage = 0};
   zero::ShardedOptimizerOptions stepping{};  ///< clipping, offload
-  std::shared_ptr<Trace> trace{};  ///< records what the compute stream works on
+  std::shared_ptr<Trace> trace{};            ///< records what the compute stream works on
 };
 
 template <class Real>

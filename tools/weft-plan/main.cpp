@@ -3,12 +3,15 @@
 #include "buckets.hpp"
 #include "common/command_line.hpp"
 #include "memory.hpp"
+#include "schedule.hpp"
 
 namespace {
 
 int run(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "memory")
     return weft::plan::run_memory({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == "schedule")
+    return weft::plan::run_schedule({arguments.begin() + 1, arguments.end()});
   const weft::plan::Options options = weft::plan::parse(arguments);
   if (options.help) {
     std::cout << weft::plan::help();

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/command_line.hpp"
+#include "given.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
@@ -15,39 +16,30 @@ namespace po = boost::program_options;
 po::options_description description() {
   po::options_description result("Options", 110);
   const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  result.add_options()  //
-      ("model", word("NAME"), "a reference model (gpt-ref), as weft-scaling has it")(
-          "layers", word("N"),
-          "instead: a GPT of so many layers, with --width; or layers of equal size of --parameters (32)")(
-          "width", word("N"), "of that GPT")("vocabulary", word("N"), "of that GPT (50257)")(
-          "context", word("N"), "of that GPT (1024)")(
-          "parameters", word("P"), "instead: the closed form of so many parameters; 1.5G are 1500000000")(
-          "stage", word("N[,N...]"), "stages of ZeRO (0,1,2,3)")("ranks", word("N[,N...]"), "ranks (8)")(
-          "dtype", word("TYPE"), "of parameters and gradients: f32, bf16 or f16 (f32)")(
-          "master", word("KIND"), "of 16-bit parameters: f32, or with bf16 split (f32)")(
-          "optimizer", word("NAME"), "adamw, adam, sgd or sgd-momentum (adamw)")(
-          "bucket-bytes", word("BYTES"), "that gradients travel in (1M); 64K is 65536")(
-          "window-bytes", word("BYTES"), "stages 2 and 3: of gradients under way (an eighth of all)")(
-          "prefetch-bytes", word("BYTES"), "stage 3: of groups gathered ahead (the largest group)")(
-          "offload", word("SHARE"), "of the optimizer's state, 0 to 1, that lies on the host (0)")(
-          "offload-file", word("SHARE"), "of that, 0 to 1, whose masters and moments lie in a file (0)")(
-          "offload-parameters", "stage 3: a rank's shard of parameters lies on the host")(
-          "offload-gradients", "stages 2 and 3: so does its shard of gradients")(
-          "device-bytes", word("BYTES"), "that are there for it on each rank (80G)")(
-          "json", word("FILE"), "write the figures to FILE, - for standard output")("help,h", "this text");
+  result.add_options()                                                                //
+      ("model", word("NAME"), "a reference model (gpt-ref), as weft-scaling has it")  //
+      ("layers", word("N"),
+       "instead: a GPT of so many layers, with --width; or layers of equal size of --parameters (32)")  //
+      ("width", word("N"), "of that GPT")                                                               //
+      ("vocabulary", word("N"), "of that GPT (50257)")                                                  //
+      ("context", word("N"), "of that GPT (1024)")                                                      //
+      ("parameters", word("P"), "instead: the closed form of so many parameters; 1.5G are 1500000000")  //
+      ("stage", word("N[,N...]"), "stages of ZeRO (0,1,2,3)")                                           //
+      ("ranks", word("N[,N...]"), "ranks (8)")                                                          //
+      ("dtype", word("TYPE"), "of parameters and gradients: f32, bf16 or f16 (f32)")                    //
+      ("master", word("KIND"), "of 16-bit parameters: f32, or with bf16 split (f32)")                   //
+      ("optimizer", word("NAME"), "adamw, adam, sgd or sgd-momentum (adamw)")                           //
+      ("bucket-bytes", word("BYTES"), "that gradients travel in (1M); 64K is 65536")                    //
+      ("window-bytes", word("BYTES"), "stages 2 and 3: of gradients under way (an eighth of all)")      //
+      ("prefetch-bytes", word("BYTES"), "stage 3: of groups gathered ahead (the largest group)")        //
+      ("offload", word("SHARE"), "of the optimizer's state, 0 to 1, that lies on the host (0)")         //
+      ("offload-file", word("SHARE"), "of that, 0 to 1, whose masters and moments lie in a file (0)")   //
+      ("offload-parameters", "stage 3: a rank's shard of parameters lies on the host")                  //
+      ("offload-gradients", "stages 2 and 3: so does its shard of gradients")                           //
+      ("device-bytes", word("BYTES"), "that are there for it on each rank (80G)")                       //
+      ("json", word("FILE"), "write the figures to FILE, - for standard output")                        //
+      ("help,h", "this text");
   return result;
-}
-
-[[noreturn]] void refuse(const char* option, const std::string& word, const std::string& allowed) {
-  throw Error(ErrorKind::usage, text("--", option, " ", word, " is not ", allowed));
-}
-
-std::int64_t number(const char* option, const std::string& word, std::int64_t least, std::int64_t most) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value < least || value > most)
-    refuse(option, word, text("a number from ", least, " to ", most));
-  return value;
 }
 
 std::vector<int> numbers(const char* option, const std::string& list, int least, int most) {
@@ -56,13 +48,6 @@ std::vector<int> numbers(const char* option, const std::string& list, int least,
     all.push_back(static_cast<int>(number(option, word, least, most)));
   if (all.empty()) refuse(option, "''", "a list of numbers");
   return all;
-}
-
-double share(const char* option, const std::string& word) {
-  std::istringstream in(word);
-  double value = -1;
-  if (!(in >> value) || !in.eof() || !(value >= 0 && value <= 1)) refuse(option, word, "a share from 0 to 1");
-  return value;
 }
 
 DataType dtype_named(const std::string& word) {
@@ -85,20 +70,6 @@ zero::Optimizer optimizer_named(const std::string& word) {
   if (word == "sgd-momentum") return zero::Sgd{.momentum = 0.9};
   refuse("optimizer", word, "adamw, adam, sgd or sgd-momentum");
 }
-
-/// Calls what stands for an option with its word, where it was given.
-class Given {
- public:
-  explicit Given(const po::variables_map& values) : values_(values) {}
-  bool operator()(const char* option) const { return values_.count(option) != 0; }
-  template <class Take>
-  void operator()(const char* option, Take take) const {
-    if ((*this)(option)) take(values_[option].as<std::string>());
-  }
-
- private:
-  const po::variables_map& values_;
-};
 
 void expect_one_model(const Given& given) {
   if (given("model") && (given("parameters") || given("layers") || given("width")))

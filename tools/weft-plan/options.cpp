@@ -44,7 +44,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (command != "buckets") {
     throw Error(ErrorKind::usage,
                 command.empty() ? "nothing to plan is named" : text("'", command, "' is nothing to plan"),
-                "allowed are buckets and memory: weft-plan buckets TRACE, weft-plan memory");
+                "allowed are buckets, memory and schedule: weft-plan buckets TRACE, weft-plan memory, "
+                "weft-plan schedule");
   }
   if (options.file.empty()) {
     throw Error(ErrorKind::usage, "no trace is named",
@@ -69,7 +70,8 @@ Options parse(const std::vector<std::string>& arguments) {
 std::string help() {
   std::ostringstream out;
   out << "weft-plan buckets TRACE [options]\n"
-         "weft-plan memory [options]                weft-plan memory --help says more\n\n"
+         "weft-plan memory [options]                weft-plan memory --help says more\n"
+         "weft-plan schedule [options]              weft-plan schedule --help says more\n\n"
          "Explains the buckets that gradients travel in: when each is ready, leaves and arrives, what that\n"
          "exposes, and what buckets of fixed sizes would. TRACE is what weft-scaling --trace wrote of a run "
          "in\n"

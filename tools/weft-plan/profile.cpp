@@ -1,9 +1,8 @@
 #include "profile.hpp"
 
 #include <boost/json.hpp>
-#include <fstream>
-#include <sstream>
 
+#include "json_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
@@ -34,12 +33,7 @@ Profile from(const json::value& buckets) {
 }  // namespace
 
 Profile read_profile(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream content;
-  if (!(file && content << file.rdbuf())) throw Error(ErrorKind::usage, text("cannot read '", path, "'"));
-  boost::system::error_code error;
-  const json::value trace = json::parse(content.str(), error);
-  if (error) throw Error(ErrorKind::usage, text("'", path, "' is no JSON: ", error.message()));
+  const json::value trace = read_json(path);
   const json::object* other = nullptr;
   if (const auto* object = trace.if_object(); object != nullptr && object->contains("otherData"))
     other = object->at("otherData").if_object();

@@ -11,8 +11,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t held_out_batches = 4;
-
 }  // namespace
 
 double seconds_since(Clock::time_point begin) {
@@ -56,47 +54,30 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
       trace_(std::move(trace)),
       predictions_(spec.predictions()),
       first_counted_(first_counted(options)),
-      sharding_(sharding_of(strategy_, options)),
-      trainer_(strategy_ == "nocomm" ? alone(comm) : comm, spec, text,
-               {.share = {comm.rank(), comm.size()},
-                .steps = options.steps,
-                .seed = options.seed,
-                .sharding = sharding_,
-                .stepping = stepping_of(strategy_),
-                .trace = trace_}) {}
+      training_(make_training(strategy_, comm, spec, options, text, trace_)) {}
 
 void Contestant::train(std::int64_t steps) {
   Stream stream;
   comm_.barrier(stream).wait();
   for (std::int64_t i = 0; i < steps; ++i) {
-    const double exposed = trainer_.exposed_seconds();
-    const std::uint64_t sent = trainer_.wire_bytes();
+    const double exposed = training_->exposed_seconds();
+    const std::uint64_t sent = training_->wire_bytes();
     const auto begin = Clock::now();
-    training_loss_ = trainer_.step();
+    training_->step();
     seconds_.push_back(seconds_since(begin));
-    exposed_.push_back(trainer_.exposed_seconds() - exposed);
-    wire_bytes_ = trainer_.wire_bytes() - sent;
+    exposed_.push_back(training_->exposed_seconds() - exposed);
+    wire_bytes_ = training_->wire_bytes() - sent;
   }
-  if (strategy_ != "nocomm" && comm_.device().is_host())
-    accounted_.add(trainer_.account(), trainer_.reducer().plan());
-}
-
-double Contestant::held_out_loss() {
-  const std::int64_t each = trainer_.sequences();
-  const std::int64_t count = held_out_batches * each * comm_.size();
-  double sum = 0;
-  for (std::int64_t batch = 0; batch < held_out_batches; ++batch) {
-    sum += trainer_.held_out_loss((batch * comm_.size() + comm_.rank()) * each, count);
-  }
-  return mean(gather(comm_, sum / held_out_batches));
+  training_->account(accounted_);
 }
 
 Run Contestant::result(double last_loss) {
   const auto skipped = static_cast<std::ptrdiff_t>(first_counted_);
   const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
   const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
-  const GradientReducer& reducer = trainer_.reducer();
-  if (trace_ && reducer.profile()) trace_->attach("buckets", reducer.profile()->to_json(reducer.layout()));
+  const GradientReducer* reducer = training_->reducer();
+  if (trace_ && reducer != nullptr && reducer->profile())
+    trace_->attach("buckets", reducer->profile()->to_json(reducer->layout()));
   const std::vector<double> medians = gather(comm_, quantile(timed, 0.5));
   Run run;
   run.strategy = strategy_;
@@ -105,15 +86,15 @@ Run Contestant::result(double last_loss) {
   run.p99_seconds = std::ranges::max(gather(comm_, quantile(timed, 0.99)));
   for (const double median : medians) run.tokens_per_second += predictions_ / median;
   run.exposed_seconds = mean(gather(comm_, quantile(waited, 0.5)));
-  run.wire_bytes_per_step = static_cast<double>(wire_bytes_);
-  run.peak_bytes_per_rank =
-      static_cast<std::int64_t>(std::ranges::max(gather(comm_, static_cast<double>(trainer_.held_bytes()))));
+  run.wire_bytes_per_step = mean(gather(comm_, static_cast<double>(wire_bytes_)));
+  run.peak_bytes_per_rank = static_cast<std::int64_t>(
+      std::ranges::max(gather(comm_, static_cast<double>(training_->held_bytes()))));
   run.first_loss = first_loss;
   run.last_loss = last_loss;
   run.curve = curve;
   run.parts = accounted_.median(comm_, first_counted_);
-  if (const auto* chooses = dynamic_cast<const AutoHook*>(sharding_.reducer.hook.get()))
-    run.choice = chooses->choice();
+  run.choice = training_->choice();
+  run.explanation = training_->explanation();
   run.samples = mean_of_ranks(comm_, timed);
   return run;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "measure.hpp"
-#include "trainer.hpp"
+#include "training.hpp"
 
 namespace weft::scaling {
 
@@ -21,6 +21,11 @@ std::vector<double> mean_of_ranks(Communicator comm, std::vector<double> mine);
 /// This rank's own communicator, on the same device. Collective.
 Communicator alone(Communicator comm);
 
+/// Batches of every rank that a loss is measured with: few while training goes on, and at its end, where runs
+/// are compared, as many as the licences' held-out tenth has on 2 ranks.
+constexpr std::int64_t batches_between = 4;
+constexpr std::int64_t batches_at_end = 32;
+
 class Contestant {
  public:
   /// @param spec may have another batch than the model of that name
@@ -30,12 +35,12 @@ class Contestant {
 
   void train(std::int64_t steps);
   /// Every rank evaluates its share of the same held-out sequences.
-  double held_out_loss();
-  double mean_training_loss() { return mean(gather(comm_, training_loss_)); }
+  double held_out_loss(std::int64_t batches = batches_between) { return training_->held_out_loss(batches); }
+  double mean_training_loss() { return training_->training_loss(); }
   /// Of what was trained so far.
   Run result(double last_loss);
 
-  std::int64_t steps_done() const { return trainer_.steps_done(); }
+  std::int64_t steps_done() const { return training_->steps_done(); }
   const std::string& strategy() const { return strategy_; }
   /// Steps between two points of the loss curve.
   std::int64_t next_point = 0;
@@ -48,13 +53,11 @@ class Contestant {
   std::shared_ptr<Trace> trace_;
   int predictions_;
   std::int64_t first_counted_;
-  zero::ShardedOptions sharding_;
-  examples::Trainer<float> trainer_;
+  std::unique_ptr<Training> training_;
   std::vector<double> seconds_;
   std::vector<double> exposed_;
   std::uint64_t wire_bytes_ = 0;
   AccountedSteps accounted_;
-  double training_loss_ = 0;
 };
 
 }  // namespace weft::scaling

@@ -1,11 +1,13 @@
 #include <iomanip>
 #include <iostream>
 
+#include "blas_advice.hpp"
 #include "common/command_line.hpp"
 #include "earlier.hpp"
 #include "measure.hpp"
 #include "page.hpp"
 #include "report.hpp"
+#include "strategy.hpp"
 
 namespace {
 
@@ -48,6 +50,7 @@ int run(const std::vector<std::string>& arguments) {
   FlightRecorder::dump_on_sigusr2();
   const World world = World::from_environment({}, environment);
   check_ranks(options, world);
+  scaling::check_pipelines(options, world.size());
   scaling::check_sweep(options, world.size());
   const bool speaks = world.rank() == 0;
   const scaling::NcclLog nccl_log(world, environment, options.require);
@@ -56,6 +59,8 @@ int run(const std::vector<std::string>& arguments) {
   if (earlier) scaling::check_comparable(*earlier, options, comm);
   if (options.report) scaling::check_writable(*options.report, comm);
 
+  const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
+  if (speaks && !advice.empty()) std::cerr << text("weft-scaling: ", advice, "\n") << std::flush;
   // With the figures on standard output, the rest goes to standard error.
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   if (speaks) {

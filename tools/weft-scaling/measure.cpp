@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contestant.hpp"
+#include "trainer.hpp"
 
 namespace weft::scaling {
 namespace {
@@ -19,7 +20,7 @@ double measure_single(Communicator comm, const Options& options, const examples:
   comm.barrier(stream).wait();
   double rate = 0;
   if (comm.rank() == 0) {
-    const examples::ModelSpec& spec = examples::model_spec(options.model);
+    const examples::ModelSpec spec = spec_of(options);
     examples::Trainer<float> trainer(own, spec, text,
                                      {.share = {}, .steps = options.steps, .seed = options.seed});
     std::vector<double> seconds;
@@ -40,7 +41,7 @@ double measure_single(Communicator comm, const Options& options, const examples:
 
 std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
                          const Progress& progress, const std::shared_ptr<Trace>& trace) {
-  const examples::ModelSpec& spec = examples::model_spec(options.model);
+  const examples::ModelSpec spec = spec_of(options);
   const double single = measure_single(comm, options, text);
 
   std::vector<Contestant> contestants;
@@ -54,21 +55,19 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
   }
 
   const std::int64_t between_points = std::max(turn_steps, options.steps / curve_points);
-  std::vector<double> last(contestants.size());
   for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
-    for (std::size_t i = 0; i < contestants.size(); ++i) {
-      Contestant& one = contestants[i];
+    for (Contestant& one : contestants) {
       one.train(std::min(turn_steps, options.steps - done));
       if (one.steps_done() < one.next_point + between_points && one.steps_done() < options.steps) continue;
       one.next_point = one.steps_done();
-      last[i] = one.held_out_loss();
-      one.curve.push_back({one.steps_done(), last[i]});
-      progress.loss(one.strategy(), one.steps_done(), one.mean_training_loss(), last[i]);
+      const double loss = one.held_out_loss();
+      one.curve.push_back({one.steps_done(), loss});
+      progress.loss(one.strategy(), one.steps_done(), one.mean_training_loss(), loss);
     }
   }
 
   std::vector<Run> runs;
-  for (std::size_t i = 0; i < contestants.size(); ++i) runs.push_back(contestants[i].result(last[i]));
+  for (Contestant& one : contestants) runs.push_back(one.result(one.held_out_loss(batches_at_end)));
   const auto nocomm = std::ranges::find(runs, "nocomm", &Run::strategy);
   for (Run& run : runs) {
     if (nocomm != runs.end()) run.efficiency_vs_nocomm = run.tokens_per_second / nocomm->tokens_per_second;

@@ -25,15 +25,16 @@ struct Run {
   double exposed_seconds = 0;                  ///< per step, mean over ranks
   StepParts parts;                             ///< the account of a step; see weft/gradient/step_account.hpp
   std::optional<double> bound_seconds;         ///< what no step can be shorter than, where a rate is given
-  double wire_bytes_per_step = 0;              ///< one rank's payload
+  double wire_bytes_per_step = 0;              ///< one rank's payload; mean over ranks
   std::int64_t peak_bytes_per_rank = 0;
   double first_loss = 0;  ///< held out, before the first step
-  double last_loss = 0;   ///< held out, after the last
+  double last_loss = 0;   ///< held out, after the last, of more sequences than the curve
   struct LossPoint {
     std::int64_t step;
     double held_out;
   };
   std::vector<LossPoint> curve;       ///< between them, too
+  std::string explanation;            ///< of a pipeline: what it executed; empty elsewhere
   std::optional<CodecChoice> choice;  ///< of auto; none while every step brought NaN
   /// Of each step that counts, in the order of time; mean over ranks. Of a sweep: none.
   std::vector<double> samples;

@@ -31,11 +31,22 @@ po::options_description description(Options& options, std::string& strategies) {
        "reduced as they are")                                                                        //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")  //
       ("seed", po::value(&options.seed)->value_name("N"),
-       "of the parameters and the order of the text (1)")  //
+       "of the parameters and the order of the text (1)")                                                   //
+      ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
+      ("final-fraction", po::value<double>()->value_name("SHARE"),
+       "share of the peak that its cosine ends at (the model's own; 0 where losses are compared)")  //
+      ("warmup", po::value<std::int64_t>()->value_name("N"),
+       "steps over which the rate rises (the model's own)")                                          //
+      ("beta1", po::value<double>()->value_name("SHARE"), "AdamW's first moment (the model's own)")  //
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
        "gradients that travel together; else they are planned from what the first steps show where a thread "
-       "carries "
-       "communication, and 1 MiB where the compute thread does")                                            //
+       "carries communication, and 1 MiB where the compute thread does")  //
+      ("pipeline-devices", po::value<int>()->value_name("N"),
+       "ranks that a pipeline:NAME is cut over (all); the others have the same stages and other data")  //
+      ("chunks", po::value<int>()->value_name("N"),
+       "stages of each device of a pipeline (what the schedule is made for)")  //
+      ("microbatch", po::value(&options.microbatch)->value_name("N"),
+       "sequences of a pipeline's microbatch (1)")                                                          //
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
       ("sweep", po::value<std::string>()->value_name("LIST"),
        "instead of strategies: ddp on these numbers of ranks, weak and strong scaling, such as 1,2,4")  //
@@ -88,6 +99,13 @@ void check(const Options& options) {
   if (options.ranks && *options.ranks < 1) {
     throw Error(ErrorKind::usage, text("--ranks ", *options.ranks, " is not a number of 1 or more"));
   }
+  const auto positive = [](const char* name, std::optional<int> value) {
+    if (value && *value < 1)
+      throw Error(ErrorKind::usage, text(name, ' ', *value, " is not a number of 1 or more"));
+  };
+  positive("--pipeline-devices", options.pipeline_devices);
+  positive("--chunks", options.chunks);
+  positive("--microbatch", options.microbatch);
   if (options.device && *options.device != "host" && *options.device != "cuda") {
     throw Error(ErrorKind::usage, text("--device ", *options.device, " is neither host nor cuda"));
   }
@@ -106,7 +124,7 @@ void check(const Options& options) {
     throw Error(ErrorKind::usage, "--compare with --sweep: a sweep trains no strategies to compare",
                 "leave out one of them");
   }
-  (void)examples::model_spec(options.model);
+  (void)spec_of(options);
 }
 
 }  // namespace
@@ -120,8 +138,15 @@ Options parse(const std::vector<std::string>& arguments) {
   if (options.help) return options;
   if (values.count("strategies") != 0) options.strategies = tool::split(strategies);
   if (values.count("start-step") != 0) options.start_step = values["start-step"].as<std::int64_t>();
+  if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
+  if (values.count("final-fraction") != 0)
+    options.recipe.final_fraction = values["final-fraction"].as<double>();
+  if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
+  if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
+  if (values.count("pipeline-devices") != 0) options.pipeline_devices = values["pipeline-devices"].as<int>();
+  if (values.count("chunks") != 0) options.chunks = values["chunks"].as<int>();
   if (values.count("sweep") != 0) options.sweep = rank_counts(values["sweep"].as<std::string>());
   if (values.count("device") != 0) options.device = values["device"].as<std::string>();
   if (values.count("require") != 0) options.require = requirement_named(values["require"].as<std::string>());
@@ -132,6 +157,12 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("compare") != 0) options.compare = values["compare"].as<std::string>();
   check(options);
   return options;
+}
+
+examples::ModelSpec spec_of(const Options& options) {
+  examples::ModelSpec spec = examples::model_spec(options.model);
+  spec.optimizer = examples::changed(spec.optimizer, options.recipe);
+  return spec;
 }
 
 std::string help() {
@@ -149,6 +180,7 @@ std::string help() {
          "  weft-launch -n 2 weft-scaling --model mlp-8x1024\n"
          "  mpirun -n 4 weft-scaling --strategies nocomm,ddp,ddp+bf16,ddp+powersgd:4\n"
          "  mpirun -n 4 weft-scaling --strategies nocomm,ddp,auto\n"
+         "  mpirun -n 4 weft-scaling --strategies ddp,pipeline:1f1b,pipeline:auto --pipeline-devices 2\n"
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"

@@ -18,8 +18,12 @@ struct Options {
   std::int64_t steps = 40;
   std::optional<std::int64_t> start_step;  ///< of codes that keep what they lose
   std::uint64_t seed = 1;
+  examples::RecipeChanges recipe;           ///< of the model's own
   std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
   std::optional<int> ranks;                 ///< must be what the launcher provides
+  std::optional<int> pipeline_devices;      ///< of a pipeline; default: all ranks
+  std::optional<int> chunks;                ///< stages of a device; default: what the schedule is made for
+  int microbatch = 1;                       ///< sequences of one
   std::vector<int> sweep;                   ///< rank counts, rising; empty: strategies instead
   std::optional<std::string> device;        ///< host or cuda; default: WEFT_DEVICE
   Requirement require = Requirement::none;  ///< of the transport
@@ -34,5 +38,7 @@ struct Options {
 /// @throws Error (usage) naming the argument, its value and what is allowed
 Options parse(const std::vector<std::string>& arguments);
 std::string help();
+/// The model, with the recipe asked for.
+examples::ModelSpec spec_of(const Options& options);
 
 }  // namespace weft::scaling

@@ -62,6 +62,7 @@ std::string parts_text(const Run& run) {
 }
 
 std::string choice_text(const Run& run) {
+  if (!run.explanation.empty()) return text(run.strategy, ' ', run.explanation, '\n');
   return run.choice ? text('\n', run.strategy, " predicted\n", *run.choice) : "";
 }
 
@@ -106,6 +107,7 @@ boost::json::object row(const Run& run) {
       {"peak_bytes_per_rank", run.peak_bytes_per_rank},
       {"loss", {{"first", run.first_loss}, {"last", run.last_loss}, {"curve", curve(run)}}}};
   if (run.choice) result["choice"] = choice_object(*run.choice);
+  if (!run.explanation.empty()) result["schedule"] = run.explanation;
   return result;
 }
 

@@ -22,7 +22,7 @@ void print_table(std::ostream& out, const std::vector<Run>& runs);
 /// Where a strategy's steps went, a line or two; empty where nothing was accounted for.
 std::string parts_text(const Run& run);
 
-/// What was chosen, and why; empty where nothing is.
+/// What was chosen, and why, or executed; empty where nothing is.
 std::string choice_text(const Run& run);
 
 /// Of a sweep: a row of the table as soon as it is measured, and its heading.

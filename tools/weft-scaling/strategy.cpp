@@ -5,6 +5,7 @@
 
 #include "weft/compression/auto_hook.hpp"
 #include "weft/compression/hook_named.hpp"
+#include "weft/pipeline/schedules.hpp"
 
 namespace weft::scaling {
 namespace {
@@ -12,22 +13,34 @@ namespace {
 constexpr const char* chosen = "auto";
 
 struct Strategy {
+  std::optional<std::string> schedule{};  // of a pipeline
   int stage = 0;
   std::optional<std::string> code{};  // as hook_named() takes it; none where gradients travel as they are
   zero::Offload offload{};
 };
 
 constexpr std::string_view offload = "+offload";
+constexpr std::string_view pipelined = "pipeline:";
 
 /// Nothing, or a colon and a folder.
 bool ends_offload(const std::string& strategy, std::size_t at) {
   return at == strategy.size() || (strategy[at] == ':' && at + 1 < strategy.size());
 }
 
-/// ddp, or zeroN, and then perhaps + and a code, and after zeroN +offload or +offload:DIR. @throws Error
-/// (usage) for another first word
+/// pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a code, and
+/// after zeroN +offload or +offload:DIR. @throws Error (usage) for another first word
 Strategy parsed(const std::string& strategy) {
   if (strategy == chosen) return {.code = chosen};
+  if (strategy.starts_with(pipelined)) {
+    const std::size_t plus = strategy.find('+');
+    const bool is_sharded = plus != std::string::npos && strategy.compare(plus, 5, "+zero") == 0;
+    if (plus != std::string::npos && !is_sharded)
+      throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
+                  "a pipeline goes with +zero1, +zero2 and +zero3");
+    Strategy result = is_sharded ? parsed(strategy.substr(plus + 1)) : Strategy();
+    result.schedule = strategy.substr(pipelined.size(), plus - std::min(plus, pipelined.size()));
+    return result;
+  }
   const std::size_t end = strategy.find(offload);
   if (strategy.starts_with("zero") && end != std::string::npos &&
       ends_offload(strategy, end + offload.size())) {
@@ -50,6 +63,17 @@ Strategy parsed(const std::string& strategy) {
   return result;
 }
 
+void check_schedule(const std::string& strategy, const std::string& schedule) {
+  const auto known = pipeline::named_schedules();
+  if (schedule == chosen || std::ranges::find(known, schedule, &pipeline::NamedSchedule::name) != known.end())
+    return;
+  try {
+    (void)pipeline::make_named(schedule, {});
+  } catch (const Error& error) {
+    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), error.what());
+  }
+}
+
 bool is_chosen(const Options& options) {
   return std::ranges::find(options.strategies, chosen) != options.strategies.end();
 }
@@ -66,13 +90,14 @@ bool is_coded(const std::string& strategy) {
 
 std::string allowed_strategies() {
   return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload (optimizer state on the host; +offload:DIR: in "
-         "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK "
-         "(and "
-         "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto";
+         "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK (and "
+         "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto; "
+         "pipeline:NAME (1f1b, zb-h1, zb-v, ...) and pipeline:auto, each with +zero1, +zero2 or +zero3";
 }
 
 void check_strategy(const std::string& strategy) {
   const Strategy one = parsed(strategy);
+  if (one.schedule) check_schedule(strategy, *one.schedule);
   if (!one.code || strategy == chosen) return;
   if (strategy.starts_with("nocomm") || *one.code == chosen) {
     throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
@@ -94,6 +119,26 @@ zero::ShardedOptions sharding_of(const std::string& strategy, const Options& opt
   return {.stage = one.stage,
           .reducer = {.bucket_bytes = options.bucket_bytes,
                       .hook = one.code ? hook_named(*one.code, start_step(options)) : nullptr}};
+}
+
+std::optional<examples::PipelineOptions> pipeline_of(const std::string& strategy, const Options& options) {
+  const Strategy one = parsed(strategy);
+  if (!one.schedule) return std::nullopt;
+  return examples::PipelineOptions{.schedule = *one.schedule,
+                                   .devices = options.pipeline_devices.value_or(0),
+                                   .chunks = options.chunks,
+                                   .microbatch = options.microbatch,
+                                   .steps = options.steps,
+                                   .seed = options.seed,
+                                   .sharding = sharding_of(strategy, options),
+                                   .stepping = stepping_of(strategy)};
+}
+
+void check_pipelines(const Options& options, int ranks) {
+  for (const std::string& strategy : options.strategies) {
+    if (const auto pipeline = pipeline_of(strategy, options))
+      (void)examples::planned_pipeline(spec_of(options), ranks, *pipeline);
+  }
 }
 
 std::int64_t first_counted(const Options& options) {

@@ -34,7 +34,7 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
                  const examples::Text& text) {
   const bool takes_part = comm.rank() < ranks;
   const auto part = comm.split(takes_part ? std::optional(0) : std::nullopt);
-  examples::ModelSpec spec = examples::model_spec(options.model);
+  examples::ModelSpec spec = spec_of(options);
   if (strong) spec.sequences /= ranks;
   std::optional<Contestant> one;
   if (part) one.emplace("ddp", *part, spec, options, text, nullptr);
@@ -47,7 +47,7 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
     comm.barrier(stream).wait();
   }
   SweepRun result;
-  if (one) result.run = one->result(one->held_out_loss());
+  if (one) result.run = one->result(one->held_out_loss(batches_at_end));
   result.strong = strong;
   result.run.strategy = "ddp";
   result.run.ranks = ranks;

@@ -1,0 +1,40 @@
+#include "given.hpp"
+
+#include <charconv>
+
+#include "weft/core/error.hpp"
+
+namespace weft::plan {
+namespace {
+
+/// The whole word, within bounds; NaN is in none.
+template <class T>
+bool reads(const std::string& word, T least, T most, T& value) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() && value >= least && value <= most;
+}
+
+}  // namespace
+
+void refuse(const char* option, const std::string& word, const std::string& allowed) {
+  throw Error(ErrorKind::usage, text("--", option, " ", word, " is not ", allowed));
+}
+
+std::int64_t number(const char* option, const std::string& word, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  if (!reads(word, least, most, value)) refuse(option, word, text("a number from ", least, " to ", most));
+  return value;
+}
+
+double real(const char* option, const std::string& word, double least, double most,
+            const std::string& allowed) {
+  double value = 0;
+  if (!reads(word, least, most, value)) refuse(option, word, allowed);
+  return value;
+}
+
+double share(const char* option, const std::string& word) {
+  return real(option, word, 0, 1, "a share from 0 to 1");
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,158 @@
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "common/command_line.hpp"
+#include "json_file.hpp"
+#include "schedule_options.hpp"
+#include "schedule_page.hpp"
+#include "schedule_trace.hpp"
+#include "told.hpp"
+#include "weft/core/error.hpp"
+#include "weft/pipeline/csv.hpp"
+#include "weft/pipeline/drawing.hpp"
+#include "weft/pipeline/grid.hpp"
+#include "weft/pipeline/schedules.hpp"
+#include "weft/pipeline/synthesize.hpp"
+#include "weft/pipeline/verify.hpp"
+
+namespace weft::plan {
+namespace {
+
+using namespace pipeline;
+
+Schedule read_schedule(const std::string& path) {
+  const std::string content = read_text(path);
+  if (content.starts_with("schedule")) return parse_schedule(content);
+  const bool sends = content.find("SEND_") != std::string::npos;
+  Schedule result = parse_csv(content, sends ? CsvFormat::compute_comms : CsvFormat::compute_only);
+  result.name = path;
+  return result;
+}
+
+Told told(const ScheduleCommand& command) {
+  Told result{.schedule = {},
+              .problem = command.problem,
+              .floor = {},
+              .predicted = {},
+              .objective = command.objective};
+  if (!command.file && command.name == "auto") {
+    Synthesis found = synthesize(command.problem, {.objective = command.objective});
+    result.schedule = std::move(found.schedule);
+    result.problem = std::move(found.problem);
+    result.floor = found.certificate;
+    if (!holds(found.certificate, found.floor_problem, found.floor_placement))
+      throw Error(ErrorKind::internal, "the bound of a synthesized schedule does not hold");
+  } else {
+    result.schedule = command.file ? read_schedule(*command.file) : make_named(command.name, command.problem);
+    if (command.file) result.problem = problem_for(command, result.schedule);
+    expect_valid(result.problem, result.schedule.device_of);
+    result.floor = lower_bound(result.problem, result.schedule.device_of, command.objective);
+  }
+  return result;
+}
+
+std::string number(double value, const char* format = "%.4g") {
+  std::array<char, 64> words{};
+  std::snprintf(words.data(), words.size(), format, value);
+  return words.data();
+}
+
+void explain(const ScheduleCommand& command, const Told& told, std::ostream& out) {
+  const auto time = [&](Nanoseconds value) {
+    return number(static_cast<double>(value) / command.unit.nanoseconds, "%.6g") + command.unit.time;
+  };
+  const Prediction& predicted = told.predicted;
+  out << grid(told.schedule, predicted,
+              {.width = command.width,
+               .unit = command.unit.nanoseconds,
+               .unit_name = command.unit.time.c_str()})
+      << '\n'
+      << told.schedule.name << ": " << told.schedule.devices() << " devices, " << told.schedule.stages()
+      << " stages, " << told.schedule.microbatches << " microbatches\n"
+      << "makespan " << time(predicted.makespan) << ", bubble " << number(predicted.bubble_makespan(), "%.4f")
+      << "; span " << time(predicted.span) << ", bubble " << number(predicted.bubble_span(), "%.4f") << '\n'
+      << "no schedule with this placement"
+      << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
+      << " is shorter than " << time(told.floor.bound) << " by " << name(told.objective) << " ("
+      << (told.floor.argument == Argument::load ? "load" : "stream") << " of device " << told.floor.device
+      << "): this one is "
+      << (told.gap() == 0 ? "proved shortest" : "within " + number(100 * told.gap(), "%.2f") + " %") << '\n'
+      << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "
+      << command.unit.memory << '\n';
+  for (std::size_t d = 0; d < predicted.devices.size(); ++d) {
+    const DevicePrediction& one = predicted.devices[d];
+    const auto cell = [&](Nanoseconds value, std::size_t width) {
+      const std::string word = number(static_cast<double>(value) / command.unit.nanoseconds);
+      return std::string(word.size() < width ? width - word.size() : 1, ' ') + word;
+    };
+    out << "  " << d << std::string(d < 10 ? 2 : 1, ' ') << cell(one.begin, 11) << cell(one.end, 10)
+        << cell(one.idle.total(), 10) << cell(one.idle.before_first, 14) << cell(one.idle.for_forward, 9)
+        << cell(one.idle.for_backward, 10) << cell(one.idle.for_wire, 6) << cell(one.idle.after_last, 5)
+        << "      " << number(static_cast<double>(one.peak_memory) / command.unit.bytes, "%.6g") << '\n';
+  }
+}
+
+std::string to_json(const ScheduleCommand& command, const Told& told) {
+  boost::json::array memory;
+  for (const DevicePrediction& one : told.predicted.devices)
+    memory.push_back(static_cast<double>(one.peak_memory) / command.unit.bytes);
+  const auto time = [&](Nanoseconds value) { return static_cast<double>(value) / command.unit.nanoseconds; };
+  return boost::json::serialize(boost::json::object{{"schedule", told.schedule.name},
+                                                    {"objective", name(told.objective)},
+                                                    {"makespan", time(told.predicted.makespan)},
+                                                    {"span", time(told.predicted.span)},
+                                                    {"bubble_makespan", told.predicted.bubble_makespan()},
+                                                    {"bubble_span", told.predicted.bubble_span()},
+                                                    {"peak_memory", std::move(memory)},
+                                                    {"lower_bound", time(told.floor.bound)},
+                                                    {"gap", told.gap()}}) +
+         "\n";
+}
+
+std::string drawn(const ScheduleCommand& command, const Told& told) {
+  return svg(told.schedule, told.predicted,
+             {.unit = command.unit.nanoseconds,
+              .unit_name = command.unit.time,
+              .bound = told.floor.bound,
+              .objective = told.objective});
+}
+
+}  // namespace
+
+int run_schedule(const std::vector<std::string>& arguments) {
+  const ScheduleCommand command = parse_schedule_command(arguments);
+  if (command.help) {
+    std::cout << schedule_help();
+    return 0;
+  }
+  Told all = told(command);
+  const auto files = {&command.json, &command.text,  &command.csv,
+                      &command.svg,  &command.trace, &command.compare};
+  const bool quiet = std::ranges::any_of(files, [](const auto* file) { return *file == "-"; });
+  std::ostream& out = quiet ? std::cerr : std::cout;
+  if (const auto fault = find_fault(all.schedule, all.problem)) {
+    out << grid(all.schedule, {.width = command.width, .fault = &*fault}) << *fault << '\n';
+    return 1;
+  }
+  all.predicted = simulate(all.schedule, all.problem, Keep::times);
+  explain(command, all, out);
+  if (command.text) tool::write(*command.text, text(all.schedule));
+  if (command.csv) tool::write(*command.csv, to_csv(all.schedule, CsvFormat::compute_only));
+  if (command.json) tool::write(*command.json, to_json(command, all));
+  if (command.svg) tool::write(*command.svg, drawn(command, all));
+  if (command.compare) {
+    const Problem& asked = command.file ? all.problem : command.problem;
+    tool::write(*command.compare, schedule_page(all, rivals(asked, all), command.unit));
+  }
+  if (command.trace)
+    tool::write(*command.trace, schedule_trace(all.schedule, all.problem, all.predicted,
+                                               command.has_profile ? 1e3 : command.unit.nanoseconds / 1e3));
+  return 0;
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,42 @@
+#pragma once
+// weft-plan schedule: a pipeline given by its costs, or by a file of them.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/pipeline/problem.hpp"
+#include "weft/pipeline/schedule.hpp"
+
+namespace weft::plan {
+
+/// A problem in the units of whoever asks: times and sizes are multiples of these.
+struct MeasuredIn {
+  double nanoseconds = 1;
+  double bytes = 1;
+  std::string time = " s";
+  std::string memory = "bytes";
+};
+
+struct ScheduleCommand {
+  std::string name = "auto";
+  std::optional<std::string> file;  ///< instead of a name: a schedule, as text or PyTorch's CSV
+  pipeline::Objective objective = pipeline::Objective::makespan;
+  pipeline::Problem problem;
+  pipeline::StageCosts device;  ///< of a whole device, where no profile is given
+  pipeline::Hop hop;
+  std::optional<pipeline::Bytes> memory;
+  bool has_profile = false;
+  MeasuredIn unit;
+  int width = 160;
+  std::optional<std::string> json, text, csv, svg, trace, compare;
+  bool help = false;
+};
+
+/// @throws Error (usage) naming the argument, its value and what is allowed
+ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments);
+std::string schedule_help();
+/// The same costs for a schedule that brings its own devices, chunks and microbatches.
+pipeline::Problem problem_for(const ScheduleCommand& command, const pipeline::Schedule& schedule);
+
+}  // namespace weft::plan
