@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test: as users build it, under the address and undefined-behaviour
 # sanitizers (the library, ranks as threads; asan-all also has programs and processes, and takes ten minutes more), under the
-# thread sanitizer, and built with nothing but a compiler.
+# thread sanitizer, and built with nothing but a compiler (minimal: there, the tests of collectives).
 #   tests/run.sh [PRESET...]     default: dev asan tsan minimal
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 launchers/setup.sh test
+. launchers/openblas.sh
 presets=("${@:-}")
 if [ -z "${presets[0]}" ]; then presets=(dev asan tsan minimal); fi
 jobs=$(nproc)

@@ -15,12 +15,19 @@
 #                                        skipped steps and parameters are bitwise those of plain data parallelism
 #   tests/soak.sh stages [STEPS [BIN]]   steps (200) of gpt-ref under every stage, with other buckets, threads, prefetches and PowerSGD:
 #                                        the same bits
+#   tests/soak.sh pipelines [STEPS [BIN]]    steps (50) of gpt-ref cut into stages, under every schedule, also with data-parallel ranks and
+#                                        stages of ZeRO: the same bits, within 1e-6 of the model in one piece
 #   tests/soak.sh trainings [STEPS [BIN]]  steps (200) of gpt-tiny with other buckets, threads, numbers of ranks and stages: the same bits
 #   tests/soak.sh allocations [STEPS [BIN]]   steps (10000) of trainings of every kind, within a node: none takes anything from the
 #                                        heap after its second step
+#   tests/soak.sh schedules [COUNT [BIN]]    mutants (100000) of small random pipeline schedules: the verifier rejects each that goes
+#                                        wrong in any order in which devices and transfers can move, and none that does not
+#   tests/soak.sh synthesis [COUNT [BIN]]    pipelines (10000) drawn at random: the schedule found is valid, its bound holds when checked,
+#                                        and no named schedule that fits the same memory is shorter
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+. launchers/openblas.sh
 trial=${1:-}
 bin=${3:-build/dev/bin}
 seed=${SEED:-1}
@@ -158,6 +165,10 @@ stages() {
   WEFT_FLIGHT_DIR=off exec "$bin/soak_stages" "${1:-200}"
 }
 
+pipelines() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_pipelines" "${1:-50}"
+}
+
 trainings() {
   WEFT_FLIGHT_DIR=off WEFT_LONG_TRAINING=${1:-200} exec "$bin/equivalence_test" --gtest_filter='*LongTraining*:ReadyOrder.*'
 }
@@ -166,7 +177,15 @@ allocations() {
   WEFT_FLIGHT_DIR=off exec "$bin/soak_allocations" "${1:-10000}"
 }
 
+schedules() {
+  exec "$bin/soak_schedules" $seed "${1:-100000}"
+}
+
+synthesis() {
+  exec "$bin/soak_synthesis" $seed "${1:-10000}"
+}
+
 case $trial in
-  mixes|kills|faults|steps|drift|nan|zero|stages|trainings|allocations) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, trainings, allocations" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis" >&2; exit 42 ;;
 esac

@@ -3,27 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <mutex>
 
 #include "long_training.hpp"
+#include "made_trainings.hpp"
 #include "trainer.hpp"
 
 namespace weft::examples {
 namespace {
-
-/// 20,000 bytes with the structure of text: words of a small vocabulary, so that there is something to learn.
-Text make_text(const ModelSpec& spec) {
-  const std::vector<std::string> words{"the ", "gradient ", "of ", "every ",  "rank ",
-                                       "is ",  "summed ",   "in ", "order.\n"};
-  std::vector<std::uint8_t> bytes;
-  for (std::uint32_t state = 1; bytes.size() < 20'000; state = state * 1664525 + 1013904223) {
-    for (const char letter : words[(state >> 16) % words.size()])
-      bytes.push_back(static_cast<std::uint8_t>(letter));
-  }
-  return Text(std::move(bytes), spec.sequence_bytes(), "a text made for tests");
-}
 
 struct Job {
   int ranks = 1;
@@ -72,24 +60,6 @@ std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& jo
                  },
                  {.shared_memory = job.shared_memory});
   return result;
-}
-
-template <class Real>
-double relative_error(const std::vector<Real>& a, const std::vector<Real>& b) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    norm += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
-ModelSpec tiny(OptimizerKind optimizer) {
-  ModelSpec spec = model_spec("gpt-tiny");
-  spec.optimizer.kind = optimizer;
-  if (optimizer == OptimizerKind::sgd) spec.optimizer.learning_rate = 0.1;
-  return spec;
 }
 
 class DataParallel : public testing::TestWithParam<OptimizerKind> {};

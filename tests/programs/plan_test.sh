@@ -7,7 +7,7 @@ plan=$1 scaling=$2 launch=$3
 . "$(dirname "$0")/../support/checks.sh"
 
 check help 0 "weft-plan buckets run.json" "$plan" --help
-refused "nothing" "nothing to plan is named; allowed are buckets and memory" "$plan"
+refused "nothing" "nothing to plan is named; allowed are buckets, memory and schedule" "$plan"
 refused "an unknown word" "'lunch' is nothing to plan" "$plan" lunch file
 refused "no trace" "no trace is named; weft-scaling --trace FILE" "$plan" buckets
 refused "a trace that is not there" "cannot read '/nowhere'" "$plan" buckets /nowhere
@@ -72,6 +72,59 @@ wrong "no share" "--offload 2 is not a share from 0 to 1" --offload 2
 wrong "no share of a file" "--offload-file -1 is not a share from 0 to 1" --offload 1 --offload-file -1
 wrong "what the stage has no use for" "gradients are offloaded in stage 1; they are whole on every rank" --stage 1 --offload-gradients
 wrong "a word that is no option" "positional" lunch
+wrong "an option that is none" "unrecognised option '--bogus'" --bogus
+
+schedule() { check "$1" 0 "$2" "$plan" schedule "${@:3}"; }
+schedule "help of schedule" "weft-plan schedule --stages 8 --microbatches 8 --chunks 2 --memory 8" --help
+schedule "two chunks leave the least bubble" "^makespan 27.5, bubble 0.1273; span 27.5, bubble 0.1273$" --microbatches 8 --chunks 2 --memory 8
+lines "and that is proved" 1 "this one is proved shortest$"
+lines "drawn, a line for each device" 8 "^device [0-7] \|"
+schedule "four chunks" "^makespan 25.75, bubble 0.0680;" --microbatches 8 --chunks 4 --memory 8
+schedule "1F1B" "^makespan 45, bubble 0.4667;" --name 1f1b --microbatches 8
+schedule "no bubble where steps follow each other" "span 96, bubble 0.0000$" --objective span --memory 16 --release 1
+schedule "figures for machines" '^\{"schedule":"1f1b","objective":"makespan","makespan":[0-9.E]+,"span":[0-9.E]+,"bubble_makespan":[0-9.E-]+,"bubble_span":[0-9.E-]+,"peak_memory":\[' --name 1f1b --stages 2 --json -
+[ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
+schedule "the schedule as PyTorch's CSV" "^0F0,0F1,0B0," --name 1f1b --stages 2 --microbatches 3 --csv -
+cp "$work/out" "$work/plan.csv"
+schedule "which reads back" "plan.csv: 2 devices, 2 stages, 3 microbatches$" --schedule "$work/plan.csv"
+schedule "and as text" "^device 1: 1F0 1B0 1F1 1B1 1F2 1B2$" --name 1f1b --stages 2 --microbatches 3 --text -
+sed 's/1B1/1B0/' "$work/out" > "$work/plan.txt"
+check "a fault is named" 1 "device 1, entry 3 \(1B0\): comes a second time" "$plan" schedule --schedule "$work/plan.txt"
+cat > "$work/profile.json" << 'PROFILE'
+{"stages": [{"forward": 0.010, "backward_input": 0.011, "backward_weight": 0.009, "activation": 1000},
+            {"forward": 0.014, "backward_input": 0.016, "backward_weight": 0.012, "activation": 1000, "kept_for_weight": 600}],
+ "hops": [{"latency": 0.001}], "memory": [2000, 3000]}
+PROFILE
+schedule "costs of every stage" "^makespan 0.347 s, bubble " --profile "$work/profile.json" --microbatches 8
+check "a full disk" 70 "/dev/full" "$plan" schedule --json /dev/full
+schedule "a drawing" "^makespan 45, " --name 1f1b --microbatches 8 --svg "$work/plan.svg"
+cp "$work/plan.svg" "$work/out"
+lines "with a box for each computation and two keys" $((2 * 8 * 8 + 2)) '^<rect class="[fb]" '
+lines "and the bound" 1 '>no makespan is shorter than [0-9.]+</text>$'
+check "a full disk" 70 "/dev/full" "$plan" schedule --svg /dev/full
+schedule "a trace" '"name":"0F0","ts":0E0,"dur":1E3,"args":\{"stage":0,"microbatch":0\}' --name 1f1b --stages 2 --microbatches 4 --comm 0.5 --trace -
+lines "of a process for each device" 2 '"name":"process_name"'
+lines "with messages as their senders have them" 8 '"name":"[01]SEND_[FB][0-3]"'
+check "a full disk" 70 "/dev/full" "$plan" schedule --trace /dev/full
+schedule "a page of all that fit the memory" '^<p class="verdict">[a-z0-9-]+ takes [0-9.]+, .*; [a-z0-9-]+, the best of [0-9]+ named ones that fit, takes ' \
+  --microbatches 16 --chunks 2 --memory 8 --compare -
+lines "with a row for 1F1B" 1 '<th scope="row" class="words">1f1b</th><td>1</td><td>69[.]0+</td>'
+lines "and a drawing" 1 '<title>1f1b: makespan 69</title>$'
+lines "but none of what does not fit" 0 gpipe
+check "a full disk" 70 "/dev/full" "$plan" schedule --compare /dev/full
+
+wrong() { refused "$1" "$2" "$plan" schedule "${@:3}"; }
+wrong "a schedule there is not" "no schedule is named 'zb-h3'; did you mean zb-h" --name zb-h3
+wrong "no microbatches" "--microbatches 0 is not a number from 1" --microbatches 0
+wrong "a cost of nothing" "--forward 0 is not a time" --forward 0
+wrong "a cost below nothing" "--backward-weight -1 is not a time" --backward-weight -1
+wrong "too little memory" "below one microbatch" --memory 0.5
+wrong "what does not fit" "gpipe" --name gpipe --memory 8
+wrong "an objective there is not" "--objective time is not makespan or span" --objective time
+wrong "two pipelines" "--forward beside --profile" --profile "$work/profile.json" --forward 2
+wrong "a CSV with a word that is none" "row 1" --schedule <(printf '0F0,0Q0\n')
+echo '{"stages": [{"forward": 1}]}' > "$work/half.json"
+wrong "a profile with a hole" "stage 0: 'activation' is missing" --profile "$work/half.json"
 wrong "an option that is none" "unrecognised option '--bogus'" --bogus
 
 # What docs/memory.md shows is what is printed.

@@ -2,7 +2,7 @@
 # weft-scaling as a stranger uses it: help, a small job under each launcher, its figures, and every wrong input.
 # usage: scaling_test.sh WEFT_SCALING WEFT_LAUNCH [MPIRUN]
 set -u
-scaling=$1 launch=$2 mpirun=${3:-}
+scaling=$1 launch=$2 mpirun=${3:-} gpt=$(dirname "$1")/gpt
 . "$(dirname "$0")/../support/checks.sh"
 
 head -c 40000 /dev/urandom | base64 >"$work/text.txt"
@@ -18,9 +18,19 @@ refused "unknown strategy" "'zero9'.*allowed are nocomm, ddp, zero1, zero2, zero
 refused "a code that nobody knows" "'ddp\+powersdg:4'.*did you mean powersgd:4" "$scaling" --strategies ddp+powersdg:4
 refused "a rank of nothing" "PowerSGD of rank 0" "$scaling" --strategies ddp+powersgd:0
 refused "a code that starts after the end" "--start-step 6 is not a number from 0 to below --steps 6" "$scaling" "${small[@]}" --start-step 6
+refused "a schedule that nobody knows" "'pipeline:zb-h3'.*did you mean zb-h1" "$scaling" --strategies pipeline:zb-h3
+refused "a pipeline with a code" "'pipeline:1f1b\+bf16'; a pipeline goes with \+zero1, \+zero2 and \+zero3" "$scaling" --strategies pipeline:1f1b+bf16
+refused "a pipeline under no stage" "'zero7'" "$scaling" --strategies pipeline:1f1b+zero7
+refused "a pipeline of no devices" "--pipeline-devices 0 is not a number of 1 or more" "$scaling" --pipeline-devices 0
+refused "stages of no devices" "--chunks 0 is not a number of 1 or more" "$scaling" --chunks 0
+refused "microbatches of nothing" "--microbatch 0 is not a number of 1 or more" "$scaling" --microbatch 0
 refused "strategy twice" "'ddp' twice" "$scaling" --strategies ddp,ddp
 refused "no steps" "--steps 0 is not" "$scaling" --steps 0
 refused "steps that are no number" "--steps" "$scaling" --steps many
+refused "a rate of nothing" "--learning-rate 0 is not above 0" "$scaling" --learning-rate 0
+refused "a schedule that rises" "--final-fraction 1.5 is not a number from 0 to 1" "$scaling" --final-fraction 1.5
+refused "no first moment" "--beta1 1 is not a number from 0 to below 1" "$scaling" --beta1=1
+refused "less than no warm-up" "--warmup -1 is not a number from 0" "$scaling" --warmup=-1
 refused "no buckets" "--bucket-bytes 0" "$scaling" --bucket-bytes 0
 refused "a device that is none" "--device gpu is neither host nor cuda" "$scaling" --device gpu
 refused "a variable that names no device" "WEFT_DEVICE=gpu is none of host, cuda, cuda:N" env WEFT_DEVICE=gpu "$scaling"
@@ -70,6 +80,8 @@ same() {
   [ -n "$reference" ] && [ "$(loss_of)" = "$reference" ] || fail "$1: $(loss_of) where $reference was"
 }
 same "the same run twice" "$launch" -n 2 "${ddp[@]}"
+check "another recipe" 0 "^ddp +2 " "$launch" -n 2 "${ddp[@]}" --learning-rate 1e-3 --final-fraction 0 --warmup 2
+[ "$(loss_of)" != "$reference" ] || fail "another recipe has the same loss"
 for bytes in 65536 1048576 26214400; do same "buckets of $bytes bytes" "$launch" -n 2 "${ddp[@]}" --bucket-bytes $bytes; done
 same "a progress thread" env WEFT_PROGRESS=thread "$launch" -n 2 "${ddp[@]}"
 check "figures on standard output, the rest on standard error" 0 '^\{"model":"gpt-tiny",.*"runs":' "$launch" -n 2 "$scaling" "${small[@]}" --json -
@@ -82,11 +94,49 @@ files=("$launch" -n 2 "$scaling" "${small[@]}" --strategies "$strategy" --json "
 if "${files[@]}" 2>&1 | grep "io_uring"; then echo "skipped: $strategy"; else same "$strategy" "${files[@]}"; fi
 unset strategy
 check "state in a folder that is none" 70 "offload: cannot make a file in /no/such" "$scaling" "${small[@]}" --strategies zero2+offload:/no/such
+# Pipelines: what was learnt is what data-parallel ranks learn; what cannot be is said before anybody waits.
+# The first strategy of the figures is ddp. Of the others all have the same loss, and nearly that.
+learnt() {
+  grep -oE '"last":[0-9.E+-]+' "$work/run.json" | cut -d: -f2 >"$work/learnt"
+  awk 'NR == 1 {ddp = $1} NR == 2 {first = $1} NR > 1 && ($1 != first || $1 - ddp > 1e-3 || ddp - $1 > 1e-3) {exit 1}' "$work/learnt" ||
+    fail "$1: losses $(tr '\n' ' ' <"$work/learnt")"
+}
+pipelines=ddp,pipeline:1f1b,pipeline:interleaved,pipeline:zb-v+zero1,pipeline:zb-h1+zero2,pipeline:v-half+zero3,pipeline:auto
+check "pipelines" 0 "^pipeline:auto executes [a-z0-9-]+: 2 device\(s\), [0-9]+ stages, 4 microbatches; by what was measured a step takes" \
+  "$launch" -n 2 "$scaling" "${small[@]}" --strategies $pipelines --json "$work/run.json" --trace "$work/pipelines.json"
+lines "pipelines" 6 "^pipeline:.* executes "
+learnt "pipelines"
+grep -q '"name":"predicted"' "$work/pipelines.json" || fail "no prediction in the trace"
+check "pipelines beside each other" 0 "^pipeline:zb-h1\+zero3 executes zb-h1: 2 device\(s\), 2 stages, 2 microbatches" \
+  "$launch" -n 4 "$scaling" "${small[@]}" --strategies ddp,pipeline:1f1b,pipeline:zb-h1+zero3,pipeline:auto+zero2 --pipeline-devices 2 --microbatch 2 --json "$work/run.json"
+learnt "pipelines beside each other"
+two_devices=("$launch" -n 2 "$scaling" "${small[@]}" --strategies)
+cannot() {
+  check "$1" 42 "$2" "${@:3}"
+  lines "$1" 0 "held out"
+}
+cannot "a pipeline of an MLP" "only a GPT can be cut into stages" "$launch" -n 2 "$scaling" --model mlp-8x1024 --text "$work/text.txt" --strategies pipeline:1f1b
+cannot "more stages than units" "8 stages of a model of 6 units" "${two_devices[@]}" pipeline:interleaved --chunks 4
+cannot "more stages than units, to be found" "8 stages of a model of 6 units" "${two_devices[@]}" pipeline:auto --chunks 4
+cannot "chunks that a schedule is not made for" "1f1b has 1 chunk on a device" "${two_devices[@]}" pipeline:1f1b --chunks 2
+cannot "too few microbatches" "dualpipe-v" "${two_devices[@]}" pipeline:dualpipe-v --microbatch 2
+cannot "microbatches that do not divide" "microbatches of 3 of the 4 sequences" "${two_devices[@]}" pipeline:1f1b --microbatch 3
+cannot "devices that do not divide" "pipelines of 3 devices on 2 rank\(s\)" "${two_devices[@]}" pipeline:1f1b --pipeline-devices 3
 if [ -n "$mpirun" ]; then
   check "three ranks of mpirun" 0 "^ddp +3 " env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$scaling" "${small[@]}"
   check "three nodes of mpirun" 0 "host \(shared memory \+ MPI\)" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 3 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}"
   same "two nodes" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none sh -c 'WEFT_HOST_ID=$OMPI_COMM_WORLD_RANK exec "$@"' sh "${ddp[@]}"
+  check "a pipeline over nodes" 0 "^pipeline:1f1b\+zero3 +4 " env RANKS_PER_NODE=2 ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 4 --oversubscribe --bind-to none "$(dirname "$0")/../conformance/on_many_nodes.sh" "$scaling" "${small[@]}" --strategies pipeline:1f1b+zero3 --pipeline-devices 2
   check "wrong input on every rank of mpirun" 42 "empty.txt" env ASAN_OPTIONS=detect_leaks=0 "$mpirun" -n 2 --oversubscribe --bind-to none "$scaling" --text "$work/empty.txt"
+fi
+
+# OpenBLAS with kernels of an old processor on a newer one: rank 0 says it, and what to set.
+if ldd "$scaling" | grep -q openblas && grep -qw avx2 /proc/cpuinfo; then
+  check "slow kernels" 0 "computes with its Prescott kernels, .*set OPENBLAS_CORETYPE=(SKYLAKEX|Haswell)$" \
+    env OPENBLAS_CORETYPE=Prescott "$launch" -n 2 "$scaling" "${small[@]}"
+  lines "slow kernels" 1 "Prescott"
+  check "fitting kernels" 0 "^ddp +2 " env OPENBLAS_CORETYPE=Haswell "$launch" -n 2 "$scaling" "${small[@]}"
+  lines "fitting kernels" 0 "OPENBLAS_CORETYPE"
 fi
 
 # What the data travels over is named, and may be required.
@@ -162,19 +212,29 @@ untrained "too few steps to compare" "--compare with --steps 12: 9 steps count, 
   "$launch" -n 2 "$scaling" --model gpt-tiny --steps 12 --text "$work/text.txt" --compare "$work/earlier.json"
 
 # A rank that dies in training is named by the others, and the job ends with 75.
-cat >"$work/die.sh" <<'DIE'
+cat >"$work/trouble.sh" <<'TROUBLE'
 #!/bin/bash
+# trouble.sh SIGNAL COMMAND...: rank 1 gets the signal after four seconds, and dies seven seconds later in any case
+signal=$1
+shift
 if [ "$WEFT_RANK" = 1 ]; then
   "$@" & child=$!
-  sleep 2
-  kill -9 $child
+  sleep 4
+  kill -$signal $child
+  [ "$signal" = KILL ] || sleep 7
+  kill -KILL $child 2>/dev/null
   wait $child 2>/dev/null
   sleep 3
   exit 75
 fi
 exec "$@"
-DIE
-chmod +x "$work/die.sh"
-check "a rank that is killed" 75 "rank 0: .*rank 1 \(process [0-9]+\) has died" "$launch" -n 2 "$work/die.sh" "$scaling" --model gpt-tiny --steps 200000 --strategies ddp --text "$work/text.txt"
+TROUBLE
+chmod +x "$work/trouble.sh"
+long=("$scaling" --model gpt-tiny --steps 200000 --text "$work/text.txt" --strategies)
+check "a rank that is killed" 75 "rank 0: .*rank 1 \(process [0-9]+\) has died" "$launch" -n 2 "$work/trouble.sh" KILL "${long[@]}" ddp
+check "a pipeline's rank that is killed" 75 "rank [02]: .*the pipeline stopped: .* device 1.* has died" \
+  "$launch" -n 3 "$work/trouble.sh" KILL "${long[@]}" pipeline:1f1b
+check "a pipeline's rank that hangs" 75 "device [02] of the pipeline has waited [4-6](\.[0-9]+)? s at .*: device 1 is (at|in no step, and owes) 1[A-Z_]+[0-9]+ \(stage 1, microbatch [0-9]+\)" \
+  "$launch" -n 3 "$work/trouble.sh" STOP "$gpt" --pipeline 1f1b --steps 100000 --text "$work/text.txt"
 
 finish

@@ -24,6 +24,8 @@ struct ZeroTraining {
   bool gather_twice = true;  ///< forward and backward
   bool says_rate = false;    ///< before backward
   bool has_matrices = false;
+  /// Of a model in parts, the numbers of the parameters that are trained here, rising; default: all.
+  std::vector<int> part{};
   /// Backward runs on a compute stream with a thread of its own.
   bool computes_on_thread = false;
   /// Called by every rank after each of its steps, which then is over.
@@ -54,12 +56,19 @@ struct ZeroTraining {
     }
   };
 
+  static constexpr int parameters = 12;
+  static std::int64_t count(int number) { return 1 + 173 * (number % 4) + 40 * number; }
   static ParamLayout layout(DataType dtype) {
     std::vector<ParamSpec> specs;
-    for (int i = 0; i < 12; ++i)
-      specs.push_back({"parameter" + std::to_string(i), 1 + 173 * (i % 4) + 40 * i});
+    for (int i = 0; i < parameters; ++i) specs.push_back({"parameter" + std::to_string(i), count(i)});
     return ParamLayout(dtype, specs);
   }
+  ParamLayout layout_of_part() const {
+    std::vector<ParamSpec> specs;
+    for (const int i : part) specs.push_back({"parameter" + std::to_string(i), count(i)});
+    return ParamLayout(dtype, specs);
+  }
+  ParamId of_model(ParamId id) const { return part.empty() ? id : ParamId{part[index(id)]}; }
   /// Every second one a matrix.
   static ParamLayout layout_of_matrices() {
     std::vector<ParamSpec> specs;
@@ -88,15 +97,17 @@ struct ZeroTraining {
 
   Result on(const Communicator& comm) const {
     zero::ShardedOptions options = sharding;
-    if (options.groups.empty()) options.groups = groups();
+    if (options.groups.empty() && part.empty()) options.groups = groups();
     if (queued) options.reducer.wire = Stream::queued();
-    zero::ShardedParams params(comm, has_matrices ? layout_of_matrices() : layout(dtype), options);
+    const ParamLayout all = has_matrices ? layout_of_matrices() : layout(dtype);
+    zero::ShardedParams params(comm, part.empty() ? all : layout_of_part(), options);
     const auto each = [&](auto function) {
       for (int i = params.layout().parameters() - 1; i >= 0; --i) function(ParamId{i});
     };
     each([&](ParamId id) {
       Buffer values = Buffer::on_host(dtype, params.layout().count(id));
-      for (std::int64_t i = 0; i < values.count(); ++i) put(values.view(), i, 0.1F * noise(0, 0, id, i));
+      for (std::int64_t i = 0; i < values.count(); ++i)
+        put(values.view(), i, 0.1F * noise(0, 0, of_model(id), i));
       params.load(id, values.view());
     });
     zero::ShardedOptimizer adam(params, optimizer, stepping);
@@ -155,11 +166,11 @@ struct ZeroTraining {
         const View values = full[ParamId{id}];
         const View gradient = params.gradient(ParamId{id}, compute);
         const bool adds = params.accumulating();
-        const bool is_endless = overflows && id == 3 && rank == step % ranks;
-        const auto work = [this, id, step, rank, scale, values, gradient, adds, is_endless] {
+        const ParamId number = of_model(ParamId{id});
+        const bool is_endless = overflows && number == ParamId{3} && rank == step % ranks;
+        const auto work = [this, number, step, rank, scale, values, gradient, adds, is_endless] {
           for (std::int64_t i = 0; i < values.count(); ++i) {
-            const float slope =
-                get(values, i) + noise(static_cast<std::uint64_t>(step) + 1, rank, ParamId{id}, i);
+            const float slope = get(values, i) + noise(static_cast<std::uint64_t>(step) + 1, rank, number, i);
             const float before = adds ? get(gradient, i) : 0;
             put(gradient, i, before + static_cast<float>(slope * scale));
           }

@@ -143,9 +143,9 @@ TEST(Offload, ParametersAndGradientsOnTheHostChangeNoBit) {
 TEST(Offload, RefusesToOffloadWhatIsWhole) {
   run_as_threads(1, [](Communicator comm) {
     const ParamLayout layout = ZeroTraining::layout(DataType::f32);
-    test::expect_error(ErrorKind::usage, {"offload_parameters in stage 2", "stage 3"},
+    test::expect_error(ErrorKind::usage, {"parameters are offloaded in stage 2", "stage 3"},
                        [&] { ShardedParams(comm, layout, {.stage = 2, .offload_parameters = true}); });
-    test::expect_error(ErrorKind::usage, {"offload_gradients in stage 1", "stage 2 or 3"},
+    test::expect_error(ErrorKind::usage, {"gradients are offloaded in stage 1", "stage 2 or 3"},
                        [&] { ShardedParams(comm, layout, {.stage = 1, .offload_gradients = true}); });
     test::expect_error(ErrorKind::usage, {"means_on_host without window_bytes"},
                        [&] { GradientReducer(comm, layout, {.means_on_host = true}); });

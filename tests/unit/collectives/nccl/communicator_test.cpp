@@ -53,7 +53,7 @@ TEST(NcclCommunicator, ConnectingEndsAtTheDeadline) {
     fake.answer("CommInitRankConfig", {in_progress});
     fake.answer("async", std::deque<Result>(1'000'000, in_progress));
     expect_error(ErrorKind::timeout,
-                 {"rank 1: connect", "still in progress after 0.0", "a rank did not come"},
+                 {"rank 1: connect", "still in progress after ", "a rank did not come"},
                  [&] { connect(fake); });
     EXPECT_EQ(fake.calls.back(), "CommAbort");
     EXPECT_EQ(std::ranges::count(fake.calls, "CommAbort"), 1);

@@ -1,0 +1,22 @@
+#pragma once
+// Problems small enough to try every schedule: the reference for bounds and for what is found.
+
+#include <vector>
+
+#include "support/draw.hpp"
+#include "weft/pipeline/problem.hpp"
+
+namespace weft::test {
+
+struct SmallProblem {
+  pipeline::Problem problem;
+  std::vector<int> device_of;
+};
+
+/// 2 or 3 devices with one stage, or 2 with two, 1 to 3 microbatches.
+SmallProblem draw_problem(Draw& draw);
+
+/// Over all orders on all devices that the memory allows.
+pipeline::Nanoseconds shortest(const SmallProblem& small, pipeline::Objective objective);
+
+}  // namespace weft::test
