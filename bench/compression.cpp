@@ -8,30 +8,20 @@
 // times, and writes both once: 3 x 6 + 6 bytes an element, six passes of four; the alternating form, four and
 // a half.
 
-#include <sched.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <random>
 
 #include "models.hpp"
 #include "program.hpp"
+#include "rounds.hpp"
 #include "weft/weft.hpp"
 
 namespace {
 
 using namespace weft;
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// A reducer of one rank, whose gradients are new before every step.
 class Compressed {
@@ -48,7 +38,7 @@ class Compressed {
   void step() {
     std::ranges::copy(fresh_, reducer_.gradients().as<float>().begin());
     Stream compute;
-    seconds_.push_back(seconds_of([&] {
+    seconds_.push_back(bench::seconds_of([&] {
       reducer_.begin_step();
       for (int i = reducer_.layout().parameters() - 1; i >= 0; --i) reducer_.mark_ready(ParamId{i}, compute);
       reducer_.finish_step(compute);
@@ -65,25 +55,13 @@ class Compressed {
   std::vector<double> seconds_;
 };
 
-double median(std::vector<double>& values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-void stay_on_one_core() {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
-  sched_setaffinity(0, sizeof(one), &one);  // refused where the process may not use it
-}
-
 int run(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 40;
   if (rounds < 1) {
     std::fprintf(stderr, "usage: bench_compression [ROUNDS], 1 or more\n");
     return 42;
   }
-  stay_on_one_core();
+  bench::stay_on_one_core();
   const ParamLayout layout = bench::resnet18(1).layout();
   std::vector<Compressed> forms;
   for (const int rank : {2, 4}) {
@@ -99,19 +77,19 @@ int run(int argc, char** argv) {
   std::vector<double> copies;
   for (int round = 0; round < rounds + 2; ++round) {
     const double copied =
-        seconds_of([&] { std::memcpy(to.view().data(), from.view().data(), from.size_bytes()); });
+        bench::seconds_of([&] { std::memcpy(to.view().data(), from.view().data(), from.size_bytes()); });
     copies.push_back(copied);
     for (Compressed& form : forms) form.step();
     if (round > 1) continue;  // memory is touched for the first time, and bases are drawn
     copies.clear();
     for (Compressed& form : forms) form.seconds().clear();
   }
-  const double copy = median(copies);
+  const double copy = bench::median(copies);
   std::printf("%.1f MB of gradients; a copy takes %.2f ms (%.2f to %.2f), a pass half of it\n",
               static_cast<double>(layout.size_bytes()) * 1e-6, copy * 1e3, copies.front() * 1e3,
               copies.back() * 1e3);
   for (Compressed& form : forms) {
-    const double middle = median(form.seconds());
+    const double middle = bench::median(form.seconds());
     std::printf("%-22s %7.2f ms (%.2f to %.2f): %.2f passes, %.2f copies\n", form.name().c_str(),
                 middle * 1e3, form.seconds().front() * 1e3, form.seconds().back() * 1e3, middle / copy * 2,
                 middle / copy);

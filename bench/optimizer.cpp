@@ -6,27 +6,24 @@
 // LIBRARY is what bench/peers/deepspeed_adam.sh makes. OMP_NUM_THREADS is set to 1: both sides use one core.
 
 #include <dlfcn.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "program.hpp"
+#include "rounds.hpp"
 #include "weft/weft.hpp"
 #include "zero/fused_step.hpp"
 
 namespace {
 
 using namespace weft;
-using Clock = std::chrono::steady_clock;
 using Peer = void (*)(std::uint64_t step, float rate, float inverse_scale, std::int64_t count,
                       const std::uint16_t* gradient, float* wide, float* master, float* first, float* second,
                       std::uint16_t* parameters);
@@ -96,24 +93,6 @@ void move(const detail::StepSlice& slice, std::uint32_t zero) {
   }
 }
 
-struct Case {
-  std::string name;
-  std::function<void(int round)> work;
-  std::vector<double> seconds{};
-
-  double median() {
-    std::ranges::sort(seconds);
-    return seconds[seconds.size() / 2];
-  }
-};
-
-void stay_on_one_core() {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
-  sched_setaffinity(0, sizeof(one), &one);  // refused where the process may not use it
-}
-
 Peer peer_of(const std::string& library) {
   setenv("OMP_NUM_THREADS", "1", 1);
   void* handle = dlopen(library.c_str(), RTLD_NOW);
@@ -141,12 +120,12 @@ Arguments parse(int argc, char** argv) {
 }
 
 int run(const Arguments& arguments) {
-  stay_on_one_core();
+  bench::stay_on_one_core();
   const zero::AdamW rule;
   constexpr double scale = 1.0 / 1024;
   Arrays arrays(arguments.count);
   Buffer wide;
-  std::vector<Case> cases;
+  std::vector<bench::Case> cases;
   const auto moved = [&](detail::Master kept) {
     return [&arrays, kept](int) {
       volatile std::uint32_t zero = 0;
@@ -174,24 +153,13 @@ int run(const Arguments& arguments) {
                             &arrays.parameters.as<BFloat16>()[0].bits);
                      }});
   }
-  for (int round = 0; round <= arguments.rounds; ++round) {
-    for (Case& one : cases) {
-      const auto begin = Clock::now();
-      one.work(round);
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-      if (round > 0) one.seconds.push_back(seconds);  // the first one warms
-    }
-  }
-  const auto millions = static_cast<double>(arguments.count) * 1e-6;
-  for (Case& one : cases) {
-    const double median = one.median();
-    std::printf("%-38s %7.1f M parameters/s (%.1f to %.1f)\n", one.name.c_str(), millions / median,
-                millions / one.seconds.back(), millions / one.seconds.front());
-  }
+  bench::in_turn(cases, arguments.rounds);
+  bench::print_rates(cases, static_cast<double>(arguments.count) * 1e-6, "M parameters/s");
   for (const std::size_t i : {std::size_t{1}, std::size_t{3}}) {
     std::printf("%s: %.3f of the memory's bound", cases[i].name.c_str(),
-                cases[i - 1].median() / cases[i].median());
-    if (cases.size() > 4) std::printf(", %.2f times the peer", cases[4].median() / cases[i].median());
+                bench::median(cases[i - 1].seconds) / bench::median(cases[i].seconds));
+    if (cases.size() > 4)
+      std::printf(", %.2f times the peer", bench::median(cases[4].seconds) / bench::median(cases[i].seconds));
     std::printf("\n");
   }
   return 0;

@@ -7,38 +7,25 @@
 //                                                                 tiles of 4 MiB of gradients, 7 rounds
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "program.hpp"
+#include "rounds.hpp"
 #include "weft/weft.hpp"
 #include "zero/offloaded_state.hpp"
 
 namespace {
 
 using namespace weft;
-using Clock = std::chrono::steady_clock;
 
 struct Arguments {
   zero::Offload offload{.share = 1};
   std::int64_t count = 64 << 20;
   int rounds = 7;
-};
-
-struct Case {
-  std::string name;
-  std::function<void(int round)> work;
-  std::vector<double> seconds{};
-
-  double median() {
-    std::ranges::sort(seconds);
-    return seconds[seconds.size() / 2];
-  }
 };
 
 Arguments parse(int argc, char** argv) {
@@ -94,30 +81,19 @@ int run(const Arguments& arguments) {
     one = BFloat16(static_cast<float>(static_cast<std::int32_t>(random())) * 0x1p-36F);
   Stepped in_file(kind, arguments, 1);
   Stepped in_memory(kind, arguments, 0);
-  std::vector<Case> cases;
+  std::vector<bench::Case> cases;
   cases.push_back({"file read and written alone", [&](int) {
                      in_file.state.visit(0, arguments.count, true, [](auto...) {});
                      in_file.state.synchronize();
                    }});
   cases.push_back({"step of state in the file", [&](int round) { in_file.step(gradient, rule, round + 1); }});
   cases.push_back({"step of state in memory", [&](int round) { in_memory.step(gradient, rule, round + 1); }});
-  for (int round = 0; round <= arguments.rounds; ++round) {
-    for (Case& one : cases) {
-      const auto begin = Clock::now();
-      one.work(round);
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-      if (round > 0) one.seconds.push_back(seconds);  // the first one warms
-    }
-  }
-  const auto millions = static_cast<double>(arguments.count) * 1e-6;
-  for (Case& one : cases) {
-    const double median = one.median();
-    std::printf("%-28s %7.1f M parameters/s (%.1f to %.1f)\n", one.name.c_str(), millions / median,
-                millions / one.seconds.back(), millions / one.seconds.front());
-  }
-  const double disk = cases[0].median();
+  bench::in_turn(cases, arguments.rounds);
+  bench::print_rates(cases, static_cast<double>(arguments.count) * 1e-6, "M parameters/s");
+  const double disk = bench::median(cases[0].seconds);
   std::printf("the file: %.2f GB/s read and as many written; the step is %.3f of its bound\n",
-              static_cast<double>(in_file.state.file_bytes()) * 1e-9 / disk, disk / cases[1].median());
+              static_cast<double>(in_file.state.file_bytes()) * 1e-9 / disk,
+              disk / bench::median(cases[1].seconds));
   std::printf("host memory: %.1f MB, of it %.1f MB would be there in any case\n",
               static_cast<double>(in_file.state.host_bytes()) * 1e-6,
               static_cast<double>(in_file.parameters.size_bytes()) * 1e-6);
