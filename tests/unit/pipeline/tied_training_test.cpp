@@ -163,7 +163,7 @@ std::vector<Trained> in_two_stages(const Training& job) {
     const std::lock_guard lock(mutex);
     all.push_back(mine);
   };
-  run_as_threads(2 * data_ranks, body, {.timeout = std::chrono::seconds(5)});
+  run_as_threads(2 * data_ranks, body, {.timeout = std::chrono::seconds(60)});
   return all;
 }
 
