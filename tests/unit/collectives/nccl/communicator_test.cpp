@@ -222,7 +222,7 @@ TEST(NcclCommunicator, ItsEndWaitsForTheOthersButNotForEver) {
   fake.calls.clear();
   fake.answer("CommFinalize", {in_progress});
   fake.answer("async", std::deque<Result>(1'000'000, in_progress));
-  connect(fake);
+  connect(fake, {.timeout = 50ms});
   EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommRevoke", "CommAbort"}));
 }
 
