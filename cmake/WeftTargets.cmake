@@ -23,6 +23,14 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
+if(WEFT_PRECOMPILE)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "namespace {}\n")
+  add_library(weft_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(weft_precompiled PRIVATE weft_warnings)
+  target_precompile_headers(weft_precompiled PRIVATE <algorithm> <array> <atomic> <chrono> <condition_variable> <deque> <functional> <map>
+    <memory> <mutex> <optional> <ranges> <span> <sstream> <string> <thread> <variant> <vector>)
+endif()
+
 # weft_floor(name SOURCES ... BELOW lower floors)
 function(weft_floor name)
   cmake_parse_arguments(ARG "" "" "SOURCES;BELOW" ${ARGN})
@@ -35,7 +43,6 @@ function(weft_floor name)
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(weft_${name} PUBLIC ${ARG_BELOW} PRIVATE $<BUILD_INTERFACE:weft_warnings>)
   if(WEFT_PRECOMPILE)
-    target_precompile_headers(weft_${name} PRIVATE <algorithm> <array> <atomic> <chrono> <condition_variable> <deque> <functional> <map>
-      <memory> <mutex> <optional> <ranges> <span> <sstream> <string> <thread> <variant> <vector>)
+    target_precompile_headers(weft_${name} REUSE_FROM weft_precompiled)
   endif()
 endfunction()
