@@ -22,9 +22,25 @@ ListScheduler::ListScheduler(const Problem& problem, std::vector<int> device_of)
   limits_.resize(static_cast<std::size_t>(problem.devices), never);
 }
 
+/// An input gradient, a weight gradient and a forward in turn, each waited for.
+Choice ListScheduler::keep_step(int index, const Rules& rules, Nanoseconds now) const {
+  const ListEngine::Device& device = engine_.device(index);
+  const ListEngine::Stage& stage = engine_.stages(index).front();
+  const auto when = [&](ActionType type, Nanoseconds there) {
+    return there <= now ? Choice{0, type} : Choice{.wake = there};
+  };
+  if (stage.forwards < rules.step + std::min(stage.inputs, stage.weights + rules.weights_behind) &&
+      device.held + stage.costs.activation <= limits_[static_cast<std::size_t>(index)])
+    return when(ActionType::forward, stage.next_forward);
+  if (device.weights_waiting > rules.weights_behind) return {0, ActionType::backward_weight};
+  return when(ActionType::backward_input, stage.next_gradient);
+}
+
 Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) const {
   const ListEngine::Device& device = engine_.device(index);
   const auto stages = engine_.stages(index);
+  const bool forwards_left = stages[0].forwards < engine_.microbatches();
+  if (rules.step > 0 && forwards_left) return keep_step(index, rules, now);
   const Bytes limit = limits_[static_cast<std::size_t>(index)];
   int forward = -1, input = -1;
   bool no_room = false;
@@ -44,7 +60,8 @@ Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) con
       next_forward = std::min(next_forward, stage.next_forward);
     }
   }
-  const bool weights = device.weights_waiting > 0;
+  const bool last = !forwards_left && stages[0].inputs < engine_.microbatches();
+  const bool weights = device.weights_waiting > (last ? rules.weights_last : 0);
   const Choice weight{weights ? engine_.oldest_weight(index) : -1, ActionType::backward_weight};
   if (device.in_flight < rules.fill) {
     if (forward >= 0) return {forward, ActionType::forward};

@@ -8,8 +8,10 @@
 //   - else a forward, if there is room for its activation, and unless an input gradient is about to arrive;
 //   - else a weight gradient, unless something is about to arrive;
 //   - else it waits.
-// A device with several stages keeps room for one microbatch to go through the later ones, so that it never
-// fills its memory with microbatches that cannot come back.
+// Or it goes in step, as long as it has forwards: an input gradient, a weight gradient and a forward in turn,
+// so many weight gradients behind, and waits for each. What waits then is the same in every round. A device
+// with several stages keeps room for one microbatch to go through the later ones, so that it never fills its
+// memory with microbatches that cannot come back.
 
 #include <vector>
 
@@ -29,6 +31,10 @@ struct Rules {
       0;  ///< while fewer are between forward and input gradient, a forward goes before that of another
   int depth = 1 << 30;            ///< and with so many there is no further forward
   bool later_stage_first = true;  ///< of forwards that are there
+  /// In step, for a device with one stage: so many forwards before its first input gradient. 0: as they come.
+  int step = 0;
+  int weights_behind = 0;  ///< in step: input gradients that are through before their weight gradients begin
+  int weights_last = 0;    ///< after its last forward so many wait until its last input gradient is through
 
   friend bool operator==(const Rules&, const Rules&) = default;
 };
@@ -52,6 +58,7 @@ class ListScheduler {
 
  private:
   ListEngine::Choice choose(int device, const Rules& rules, Nanoseconds now) const;
+  ListEngine::Choice keep_step(int device, const Rules& rules, Nanoseconds now) const;
 
   std::vector<int> device_of_;
   std::vector<Bytes> limits_;  // of each device

@@ -26,6 +26,30 @@ std::vector<double> needed(const Problem& problem, const std::vector<int>& devic
   return result;
 }
 
+/// Whether a weight gradient takes as long as both ways over the hop behind its stage, or longer.
+bool hops_are_short(const Costs& costs) {
+  for (std::size_t s = 0; s < costs.hops.size(); ++s) {
+    if (2 * costs.hops[s].delay() > costs.stages[s].backward_weight) return false;
+  }
+  return true;
+}
+
+/// For each device of one stage: how many weight gradients fit between its last input gradient and the end,
+/// while that goes on to the first stage. By span the device has begun later, too.
+std::vector<int> weights_at_the_end(const Problem& problem, Objective objective) {
+  std::vector<int> result;
+  Nanoseconds way = 0;
+  for (std::size_t s = 0; s < problem.costs.stages.size(); ++s) {
+    const StageCosts& stage = problem.costs.stages[s];
+    result.push_back(
+        static_cast<int>(std::min<Nanoseconds>(way / stage.backward_weight, problem.microbatches)));
+    if (s == problem.costs.hops.size()) break;
+    way += stage.backward_input + problem.costs.hops[s].delay();
+    if (objective == Objective::span) way += stage.forward + problem.costs.hops[s].delay();
+  }
+  return result;
+}
+
 }  // namespace
 
 RuleSearch::RuleSearch(const Problem& problem, const std::vector<int>& device_of, Objective objective,
@@ -46,19 +70,18 @@ RuleSearch::RuleSearch(const Problem& problem, const std::vector<int>& device_of
         limited ? problem.memory_limit[static_cast<std::size_t>(d)] * problem.chunks() / all : most;
     room_.push_back(static_cast<int>(std::min<Bytes>(fit, most)));
   }
+  short_hops_ = one_stage_each() && hops_are_short(problem.costs);
+  if (short_hops_) last_ = weights_at_the_end(problem, objective);
 }
 
-bool RuleSearch::offer(const std::vector<Rules>& rules) {
+void RuleSearch::offer(const std::vector<Rules>& rules, Best& best) {
   // A span may be the better of two although its makespan is not.
-  const Nanoseconds give_up_at = objective_ == Objective::makespan ? length_ + 1 : never;
+  const Nanoseconds give_up_at = objective_ == Objective::makespan ? best.length + 1 : never;
   const Drawn drawn = scheduler_.draw(rules, nullptr, give_up_at);
   placed_ += actions_;
-  if (!drawn.finished) return false;
+  if (!drawn.finished) return;
   const Nanoseconds length = objective_ == Objective::makespan ? drawn.makespan : drawn.span;
-  if (length > length_) return false;
-  length_ = length;
-  best_ = rules;
-  return true;
+  if (length <= best.length) best = {rules, length};
 }
 
 std::vector<Rules> RuleSearch::uniform(double fill, int forward, int weight, bool keep_weights,
@@ -69,6 +92,18 @@ std::vector<Rules> RuleSearch::uniform(double fill, int forward, int weight, boo
     rules.fill = static_cast<int>(std::min(std::ceil(fill * need_[d] - 1e-9), 1e9));
     if (keep_weights) rules.weights_kept = std::max(0, room_[d] - rules.fill);
     result.push_back(rules);
+  }
+  return result;
+}
+
+/// A microbatch less in flight from device to device, and room for as many weight gradients to wait: forwards
+/// pass all devices without a stop where hops are short.
+std::vector<Rules> RuleSearch::in_step(int behind) const {
+  std::vector<Rules> result(need_.size());
+  for (std::size_t d = 0; d < result.size(); ++d) {
+    result[d].step = std::max(1, room_[d] - static_cast<int>(d));
+    result[d].weights_behind = std::min(behind, room_[d] - result[d].step);
+    result[d].weights_last = last_[d];
   }
   return result;
 }
@@ -89,12 +124,21 @@ bool RuleSearch::try_known(std::int64_t effort) {
   const std::int64_t end = placed_ + std::max(effort, 3 * actions_);
   for (const bool later_first : {true, false}) {
     for (const Known& one : known) {
-      offer(uniform(one.fill, one.forward, one.weight, one.keep, later_first));
-      if (length_ <= bound_ || placed_ >= end) return length_ <= bound_;
+      offer(uniform(one.fill, one.forward, one.weight, one.keep, later_first), best_);
+      if (done() || placed_ >= end) return done();
     }
-    if (scheduler_.device_of().size() == need_.size()) break;  // one stage each: nothing to choose
+    if (one_stage_each()) break;  // nothing to choose
   }
   return false;
+}
+
+bool RuleSearch::try_in_step() {
+  if (!short_hops_) return false;
+  for (const int behind : {microbatches_, 2, 1}) {
+    offer(in_step(behind), in_step_);
+    if (done() || objective_ == Objective::span) break;
+  }
+  return done();
 }
 
 void RuleSearch::change(std::vector<Rules>& rules) {
@@ -123,18 +167,18 @@ void RuleSearch::change(std::vector<Rules>& rules) {
 
 bool RuleSearch::improve(std::int64_t effort) {
   const std::int64_t end = placed_ + effort;
-  while (found() && length_ > bound_ && placed_ + actions_ <= end) {
-    std::vector<Rules> rules = best_;
+  while (best_.length < never && !done() && placed_ + actions_ <= end) {
+    std::vector<Rules> rules = best_.rules;
     change(rules);
-    offer(rules);
+    offer(rules, best_);
   }
-  return length_ <= bound_;
+  return done();
 }
 
 Schedule RuleSearch::best() {
   Schedule result{
       .name = "synthesized", .microbatches = microbatches_, .device_of = scheduler_.device_of(), .rows = {}};
-  scheduler_.draw(best_, &result.rows);
+  scheduler_.draw(best_.length <= in_step_.length ? best_.rules : in_step_.rules, &result.rows);
   return result;
 }
 

@@ -94,7 +94,8 @@ class Synthesizer {
     for (Ground& ground : grounds_) {
       ground.search =
           std::make_unique<RuleSearch>(ground.problem, ground.device_of, options_.objective, floor_);
-      ground.search->try_known(options_.effort / 2 / static_cast<std::int64_t>(grounds_.size()));
+      if (!ground.search->try_known(options_.effort / 2 / static_cast<std::int64_t>(grounds_.size())))
+        ground.search->try_in_step();
       offer_found(ground);
       if (done()) return;
     }

@@ -54,6 +54,25 @@ TEST(Synthesize, IsProvedBestForStagesAlikeInTheMemoryOf1F1B) {
   }
 }
 
+/// Forwards must not wait on their way, which takes weight gradients that are put off on every device but the
+/// first.
+TEST(Synthesize, IsProvedBestBySpanWhereHopsAreShortWhateverTheCosts) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    test::Draw draw(seed);
+    const int devices = 2 + draw.below(15);
+    Problem problem{
+        .devices = devices, .microbatches = 2 * devices + 1 + draw.below(4 * devices), .costs = {}};
+    const int weight = 1 + draw.below(100), latency = draw.below(weight / 2 + 1);
+    const int forward = std::max(1 + draw.below(100), weight - 2 * latency);
+    problem.costs =
+        uniform_costs(devices, 1, {forward, 1 + draw.below(100), weight, 10, 10}, {.latency = latency});
+    problem.memory_limit.assign(static_cast<std::size_t>(devices), devices * 10);
+    const Synthesis found = synthesize(problem, {.objective = Objective::span});
+    EXPECT_EQ(found.gap(), 0) << "seed " << seed;
+    EXPECT_FALSE(find_fault(found.schedule, found.problem)) << "seed " << seed;
+  }
+}
+
 TEST(Synthesize, WhatItFindsIsValidAndNoLongerThanAnyNamedSchedule) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     test::Draw draw(seed);
