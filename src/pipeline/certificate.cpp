@@ -3,7 +3,10 @@
 #include "weft/pipeline/certificate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+
+#include "pipeline/certificate_rounds.hpp"
 
 namespace weft::pipeline {
 namespace {
@@ -11,7 +14,7 @@ namespace {
 /// One device and the stages it has, first and last.
 class Checker {
  public:
-  Checker(const Problem& problem, const std::vector<int>& device_of, int device, int turns)
+  Checker(const Problem& problem, const std::vector<int>& device_of, int device, int after)
       : problem_(problem), device_of_(device_of), device_(device), microbatches_(problem.microbatches) {
     for (int s = 0; s < problem.stages(); ++s) {
       if (device_of[static_cast<std::size_t>(s)] != device) continue;
@@ -19,7 +22,12 @@ class Checker {
       last_ = s;
       mine_.push_back(problem.costs.stages[static_cast<std::size_t>(s)]);
     }
-    if (turns > 0) take_turns(turns);
+    if (mine_.size() == 1 && !problem.memory_limit.empty())
+      rounds_ = detail::recount(problem, first_, limit());
+    if (after == 0) return;
+    const bool known = after > 0 && after < static_cast<int>(rounds_.forward_begins.size());
+    begin_ = known ? rounds_.forward_begins[static_cast<std::size_t>(after)] : 0;
+    microbatches_ = known ? microbatches_ - after : 0;
   }
 
   bool has_microbatches() const { return microbatches_ > 0; }
@@ -27,30 +35,21 @@ class Checker {
   Nanoseconds load(bool with_head) const {
     Nanoseconds work = 0;
     for (const StageCosts& one : mine_) work += microbatches() * one.total();
-    return (with_head ? forwards_before(first_) : 0) + in_turns_ + work + fill_idle() + drain_idle();
+    return (with_head ? forwards_before(first_) : 0) + begin_ + work + fill_idle() + drain_idle();
   }
 
   Nanoseconds stream() const {
-    Nanoseconds result = forwards_before(first_) + in_turns_ + fill_idle() + room_made();
+    Nanoseconds result = forwards_before(first_) + begin_ + fill_idle() + room_made();
     for (const StageCosts& one : mine_) result += microbatches() * (one.forward + one.backward_input);
-    for (int s = first_ - 1; s >= 0; --s) result += wire(s) + stage(s).backward_input;
-    return result + stage(0).backward_weight;
+    return result + way_to_the_end();
+  }
+
+  Nanoseconds rounds() const {
+    if (rounds_.gradient_ends.empty()) return 0;
+    return forwards_before(first_) + rounds_.gradient_ends.back() + way_to_the_end();
   }
 
  private:
-  /// Each turn is of as many microbatches as memory holds, and lasts until the first of them has made room.
-  void take_turns(int turns) {
-    if (mine_.size() != 1 || problem_.memory_limit.empty() || mine_[0].activation == 0 ||
-        limit() < mine_[0].activation) {
-      microbatches_ = -1;
-      return;
-    }
-    const std::int64_t held = limit() / mine_[0].activation;
-    Nanoseconds one = way_there_and_back() + mine_[0].backward_input;
-    if (mine_[0].kept_for_weight == mine_[0].activation) one += mine_[0].backward_weight;
-    in_turns_ = turns * one;
-    microbatches_ -= turns * held;
-  }
   std::int64_t microbatches() const { return microbatches_; }
   const StageCosts& stage(int s) const { return problem_.costs.stages[static_cast<std::size_t>(s)]; }
   Nanoseconds wire(int s) const {
@@ -65,6 +64,14 @@ class Checker {
     return std::accumulate(mine_.begin(), mine_.end(), Bytes{0}, [&](Bytes sum, const StageCosts& one) {
       return sum + microbatches() * one.activation;
     });
+  }
+
+  /// Of the device's last input gradient, which goes on to the first stage and there becomes a weight
+  /// gradient.
+  Nanoseconds way_to_the_end() const {
+    Nanoseconds result = stage(0).backward_weight;
+    for (int s = first_ - 1; s >= 0; --s) result += wire(s) + stage(s).backward_input;
+    return result;
   }
 
   Nanoseconds forwards_before(int end) const {
@@ -159,8 +166,9 @@ class Checker {
   const Problem& problem_;
   const std::vector<int>& device_of_;
   int device_;
-  std::int64_t microbatches_;  // after the turns
-  Nanoseconds in_turns_ = 0;
+  detail::Recount rounds_;
+  std::int64_t microbatches_;  // that the argument is about
+  Nanoseconds begin_ = 0;      // of their first forward
   int first_ = -1, last_ = -1;
   std::vector<StageCosts> mine_;
 };
@@ -168,21 +176,27 @@ class Checker {
 }  // namespace
 
 bool holds(const Certificate& certificate, const Problem& problem, const std::vector<int>& device_of) {
-  if (certificate.device < 0 || certificate.device >= problem.devices) return false;
-  const Checker checker(problem, device_of, certificate.device, certificate.turns);
-  if (certificate.turns < 0 || !checker.has_microbatches()) return false;
-  const Nanoseconds value = certificate.argument == Argument::stream
-                                ? checker.stream()
-                                : checker.load(certificate.objective == Objective::makespan);
-  return certificate.bound <= value;
+  if (certificate.device < 0 || certificate.device >= problem.devices || certificate.after < 0) return false;
+  const Checker checker(problem, device_of, certificate.device, certificate.after);
+  if (!checker.has_microbatches()) return false;
+  switch (certificate.argument) {
+    case Argument::load:
+      return certificate.bound <= checker.load(certificate.objective == Objective::makespan);
+    case Argument::stream:
+      return certificate.bound <= checker.stream();
+    case Argument::rounds:
+      return certificate.bound <= checker.rounds();
+  }
+  return false;
 }
 
 std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
+  static constexpr std::array names{"load", "stream", "rounds"};
   out << name(certificate.objective) << " >= " << certificate.bound
-      << " ns: " << (certificate.argument == Argument::load ? "load" : "stream") << " of device "
+      << " ns: " << names[static_cast<std::size_t>(certificate.argument)] << " of device "
       << certificate.device;
-  if (certificate.turns > 0)
-    out << ", after " << certificate.turns << (certificate.turns == 1 ? " turn" : " turns");
+  if (certificate.after > 0)
+    out << ", after " << certificate.after << (certificate.after == 1 ? " microbatch" : " microbatches");
   return out;
 }
 

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipeline/rounds.hpp"
 #include "weft/pipeline/certificate.hpp"
 
 namespace weft::pipeline {
 namespace {
+
+using detail::Rounds;
 
 constexpr Bytes no_limit = std::numeric_limits<Bytes>::max();
 
@@ -80,19 +83,18 @@ class DeviceView {
     return result;
   }
 
-  /// Microbatches that memory holds; 0 where turns prove nothing: several stages, or all fit.
+  /// Microbatches that memory holds; 0 where rounds prove nothing: several stages, or all fit.
   std::int64_t held_at_once() const {
     const Bytes each = cost(stages_.front()).activation;
     if (stages_.size() > 1 || each == 0 || limit_ / each >= problem_.microbatches) return 0;
     return limit_ / each;
   }
-  /// From a forward's start until it has made room for another. Input gradients alone make some where not all
-  /// of the activation is kept.
+  /// From a forward's start until it has made room for another, at the earliest.
   Nanoseconds turn() const {
     const StageCosts& only = cost(stages_.front());
-    const bool waits = only.kept_for_weight == only.activation;
-    return there_and_back() + only.backward_input + (waits ? only.backward_weight : 0);
+    return there_and_back() + only.backward_input + only.backward_weight;
   }
+  Rounds rounds(bool crossings) const { return {problem_, stages_.front(), limit_, crossings}; }
 
  private:
   const StageCosts& cost(std::size_t s) const { return problem_.costs.stages[s]; }
@@ -160,32 +162,69 @@ class DeviceView {
   Bytes limit_ = no_limit;
 };
 
+class Bounder {
+ public:
+  Bounder(const Problem& problem, const std::vector<int>& device_of, Objective objective)
+      : problem_(problem), device_of_(device_of), ways_(problem, device_of) {
+    best_.objective = objective;
+  }
+
+  Certificate run() {
+    int slowest = -1;  // with the longest turn of a microbatch's room
+    double longest = 0;
+    for (int device = 0; device < problem_.devices; ++device) {
+      const DeviceView view = look_at(device);
+      offer_after(view, device, 0, 0);
+      if (view.held_at_once() == 0) continue;
+      offer_rounds(view, device, false);
+      const double turn = static_cast<double>(view.turn()) / static_cast<double>(view.held_at_once());
+      if (turn > longest) slowest = device;
+      longest = std::max(longest, turn);
+    }
+    // Crossings take long: they are for the device where they are most likely to say most, and for the best
+    // so far.
+    const int best = best_.device;
+    if (slowest >= 0) offer_rounds(look_at(slowest), slowest, true);
+    if (best != slowest && look_at(best).held_at_once() > 0) offer_rounds(look_at(best), best, true);
+    return best_;
+  }
+
+ private:
+  DeviceView look_at(int device) const { return {problem_, device_of_, ways_, device}; }
+
+  void offer(Nanoseconds bound, Argument argument, int device, int after) {
+    if (bound > best_.bound) best_ = {best_.objective, bound, argument, device, after};
+  }
+  /// About the microbatches that are left, whose first forward begins no earlier.
+  void offer_after(const DeviceView& view, int device, int after, Nanoseconds begin) {
+    const Device d = view.figures(problem_.microbatches - after);
+    const Nanoseconds busy = begin + d.forwards + d.inputs + d.idle_before;
+    const Nanoseconds head = best_.objective == Objective::makespan ? d.head : 0;
+    offer(head + busy + d.weights + d.idle_after, Argument::load, device, after);
+    offer(d.head + busy + d.forced_weights + last_way(d), Argument::stream, device, after);
+  }
+  void offer_rounds(const DeviceView& view, int device, bool crossings) {
+    const Rounds rounds = view.rounds(crossings);
+    for (int after = 1; after < problem_.microbatches; ++after)
+      offer_after(view, device, after, rounds.begin(static_cast<std::size_t>(after)));
+    const Device d = view.figures(1);
+    offer(d.head + rounds.end() + last_way(d), Argument::rounds, device, 0);
+  }
+  /// From the device's last input gradient on.
+  Nanoseconds last_way(const Device& d) const {
+    return d.way_back + problem_.costs.stages[0].backward_weight;
+  }
+
+  const Problem& problem_;
+  const std::vector<int>& device_of_;
+  Ways ways_;
+  Certificate best_;
+};
+
 }  // namespace
 
 Certificate lower_bound(const Problem& problem, const std::vector<int>& device_of, Objective objective) {
-  const Ways ways(problem, device_of);
-  Certificate best{.objective = objective};
-  const auto offer = [&](Nanoseconds bound, Argument argument, int device, std::int64_t turns) {
-    if (bound > best.bound) best = {objective, bound, argument, device, static_cast<int>(turns)};
-  };
-  const bool makespan = objective == Objective::makespan;
-  for (int device = 0; device < problem.devices; ++device) {
-    const DeviceView view(problem, device_of, ways, device);
-    const std::int64_t held = view.held_at_once();
-    const std::int64_t most = held == 0 ? 0 : (problem.microbatches - 1) / held;
-    // The last two are the ones to look at: a turn is worth the same each time, what is left changes its
-    // kind.
-    for (const std::int64_t turns : {std::int64_t{0}, most - 1, most}) {
-      if (turns < 0) continue;
-      const Device d = view.figures(problem.microbatches - turns * held);
-      const Nanoseconds before = turns == 0 ? 0 : turns * view.turn();
-      const Nanoseconds busy = before + d.forwards + d.inputs + d.idle_before;
-      offer((makespan ? d.head : 0) + busy + d.weights + d.idle_after, Argument::load, device, turns);
-      offer(d.head + busy + d.forced_weights + d.way_back + problem.costs.stages[0].backward_weight,
-            Argument::stream, device, turns);
-    }
-  }
-  return best;
+  return Bounder(problem, device_of, objective).run();
 }
 
 }  // namespace weft::pipeline

@@ -6,7 +6,7 @@
 //   best.makespan == floor.bound                       // proved: no schedule is shorter
 //   holds(floor, problem, device_of)                   // the argument once more, by code of its own
 //
-// Both arguments look at one device, d, and at what cannot be avoided there. Its first action waits for a
+// All arguments look at one device, d, and at what cannot be avoided there. Its first action waits for a
 // forward to come through the stages before (head). Before its first input gradient it has nothing but
 // forwards, and memory for so many: what of the way there and back they do not fill is idle (fill). After its
 // last forward it has only what fits in memory, while that microbatch goes there and back (drain).
@@ -15,14 +15,17 @@
 //   stream   head + all forwards and input gradients of d + the weight gradients that must make room for its
 //            last forward + idle before its first input gradient + the way of the last gradient back to the
 //            first stage + the weight gradient there
+//   rounds   head + when d's last input gradient can be through + its way back + the weight gradient there
 //
 // Where memory holds K microbatches and a device has one stage, the forward of microbatch j + K waits until j
-// has been there and back and made room (a turn). What follows after some turns is a smaller problem of the
-// same kind, so that both arguments also hold with turns in front, for the microbatches that are left; where
-// a turn takes longer than the work of K microbatches that is more.
+// has been there and back and made room. So when each can begin at the earliest follows from those before:
+// rounds. What also counts is that on every device beyond, a forward goes before or after the input gradient
+// that it meets, and makes late either who needs that one's room or who is behind itself; see
+// src/pipeline/rounds.hpp. What follows after some microbatches is a smaller problem of the same kind, so
+// that load and stream also hold for those that are left, from when their first can begin.
 //
-// For the span of a device its own first action is the begin: load without the head; and stream, in which the
-// first stage's device begins and ends.
+// For the span of a device its own first action is the begin: load without the head; and stream and rounds,
+// in which the first stage's device begins and ends.
 
 #include <ostream>
 #include <vector>
@@ -31,21 +34,22 @@
 
 namespace weft::pipeline {
 
-enum class Argument { load, stream };
+enum class Argument { load, stream, rounds };
 
 struct Certificate {
   Objective objective = Objective::makespan;
   Nanoseconds bound = 0;
   Argument argument = Argument::load;
   int device = 0;  ///< which the argument is about
-  int turns = 0;   ///< in front of it
+  int after = 0;   ///< microbatches in front of those that load and stream are about
 
   friend bool operator==(const Certificate&, const Certificate&) = default;
-  /// "makespan >= 24000 ns: load of device 3", or "..., after 2 turns"
+  /// "makespan >= 24000 ns: load of device 3", or "..., after 8 microbatches"
   friend std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 };
 
-/// The best of the arguments. Linear in stages.
+/// The best of the arguments. Linear in stages, where memory counts times microbatches; and once in
+/// microbatches times those that memory holds.
 Certificate lower_bound(const Problem& problem, const std::vector<int>& device_of, Objective objective);
 
 /// Whether the argument gives that bound, or a better one: computed anew from its words, without the code

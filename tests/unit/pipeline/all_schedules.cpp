@@ -174,6 +174,27 @@ SmallProblem draw_problem(Draw& draw) {
   return result;
 }
 
+SmallProblem draw_problem_of_rounds(Draw& draw) {
+  const bool alike = draw.below(2) == 0;
+  SmallProblem result{.problem = {.devices = 2, .microbatches = draw.once_in(8) ? 4 : 3, .costs = {}},
+                      .device_of = looped_placement(2)};
+  Costs& costs = result.problem.costs;
+  const Nanoseconds hop = draw.below(28);
+  for (int s = 0; s < 2; ++s) {
+    const Bytes activation = 2 + draw.below(3);
+    const StageCosts one{.forward = 1 + draw.below(9),
+                         .backward_input = 1 + draw.below(9),
+                         .backward_weight = 1 + draw.below(9),
+                         .activation = activation,
+                         .kept_for_weight = draw.below(static_cast<int>(activation) + 1)};
+    costs.stages.push_back(alike && s > 0 ? costs.stages[0] : one);
+    if (s > 0) costs.hops.push_back({.latency = alike ? hop : draw.below(28)});
+    result.problem.memory_limit.push_back(costs.stages.back().activation * (1 + draw.below(2)) +
+                                          draw.below(2));
+  }
+  return result;
+}
+
 Nanoseconds shortest(const SmallProblem& small, Objective objective) {
   return All(small, objective).shortest();
 }

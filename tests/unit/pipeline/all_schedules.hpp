@@ -16,6 +16,10 @@ struct SmallProblem {
 /// 2 or 3 devices with one stage, or 2 with two, 1 to 3 microbatches.
 SmallProblem draw_problem(Draw& draw);
 
+/// 2 devices with one stage, alike or not, memory for 1 or 2 of 3 or 4 microbatches, and hops that may be
+/// longer than all that a stage does with one.
+SmallProblem draw_problem_of_rounds(Draw& draw);
+
 /// Over all orders on all devices that the memory allows.
 pipeline::Nanoseconds shortest(const SmallProblem& small, pipeline::Objective objective);
 

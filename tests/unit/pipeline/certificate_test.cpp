@@ -25,10 +25,22 @@ TEST(Certificate, NoScheduleThereIsIsShorter) {
   }
 }
 
-TEST(Certificate, IsCheckedByCodeOfItsOwnToTheNanosecond) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+TEST(Certificate, NoScheduleThereIsIsShorterWhereMemoryMakesRounds) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     test::Draw draw(seed);
-    const test::SmallProblem small = test::draw_problem(draw);
+    const test::SmallProblem small = test::draw_problem_of_rounds(draw);
+    for (const Objective objective : {Objective::makespan, Objective::span}) {
+      const Certificate floor = lower_bound(small.problem, small.device_of, objective);
+      EXPECT_GE(test::shortest(small, objective), floor.bound) << "seed " << seed << ": " << floor;
+    }
+  }
+}
+
+TEST(Certificate, IsCheckedByCodeOfItsOwnToTheNanosecond) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    test::Draw draw(seed);
+    const test::SmallProblem small =
+        seed % 2 == 0 ? test::draw_problem(draw) : test::draw_problem_of_rounds(draw);
     for (const Objective objective : {Objective::makespan, Objective::span}) {
       Certificate floor = lower_bound(small.problem, small.device_of, objective);
       EXPECT_TRUE(holds(floor, small.problem, small.device_of)) << "seed " << seed << ": " << floor;
@@ -36,6 +48,31 @@ TEST(Certificate, IsCheckedByCodeOfItsOwnToTheNanosecond) {
       EXPECT_FALSE(holds(floor, small.problem, small.device_of)) << "seed " << seed << ": " << floor;
     }
   }
+}
+
+TEST(Certificate, IsRefusedWhereItsWordsFitNothing) {
+  Problem problem{
+      .devices = 5, .microbatches = 30, .costs = uniform_costs(5, 1, {61, 40, 23, 2, 0}, {.latency = 46})};
+  problem.memory_limit.assign(5, 10);
+  const std::vector<int> device_of = looped_placement(5);
+  const Certificate floor = lower_bound(problem, device_of, Objective::makespan);
+  ASSERT_EQ(floor.argument, Argument::rounds);
+  const auto refused = [&](auto change) {
+    Certificate other = floor;
+    change(other);
+    return !holds(other, problem, device_of);
+  };
+  EXPECT_TRUE(refused([](Certificate& one) { ++one.bound; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.device = 4; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.device = 5; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.device = -1; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.after = -1; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.after = 30; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument::load; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument::stream; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument{3}; }));
+  problem.memory_limit.assign(5, 60);  // all fit: there are no rounds
+  EXPECT_FALSE(holds(floor, problem, device_of));
 }
 
 TEST(Certificate, NamesItsArgument) {

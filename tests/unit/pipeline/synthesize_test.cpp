@@ -73,6 +73,30 @@ TEST(Synthesize, IsProvedBestBySpanWhereHopsAreShortWhateverTheCosts) {
   }
 }
 
+/// In the memory of 1F1B, where all wait for it round by round.
+TEST(Synthesize, IsProvedBestWhereHopsAreLong) {
+  struct Case {
+    int devices, microbatches;
+    Nanoseconds forward, backward_input, backward_weight, latency;
+    Bytes kept;  // of 2
+  };
+  for (const Case& one :
+       {Case{3, 9, 74, 51, 27, 19, 2}, Case{4, 20, 93, 75, 36, 19, 2}, Case{4, 20, 77, 9, 11, 9, 2},
+        Case{5, 28, 63, 2, 35, 25, 2}, Case{4, 24, 25, 35, 21, 60, 1}, Case{3, 15, 25, 75, 19, 27, 0},
+        Case{4, 23, 94, 96, 27, 72, 0}, Case{3, 15, 51, 15, 5, 14, 0}, Case{2, 6, 49, 71, 89, 129, 1},
+        Case{2, 5, 22, 74, 90, 128, 1}}) {
+    Problem problem{.devices = one.devices, .microbatches = one.microbatches, .costs = {}};
+    problem.costs =
+        uniform_costs(one.devices, 1, {one.forward, one.backward_input, one.backward_weight, 2, one.kept},
+                      {.latency = one.latency});
+    problem.memory_limit.assign(static_cast<std::size_t>(one.devices), one.devices * 2);
+    for (const Objective objective : {Objective::makespan, Objective::span}) {
+      const Synthesis found = synthesize(problem, {.objective = objective});
+      EXPECT_EQ(found.gap(), 0) << one.forward << ' ' << found.certificate;
+    }
+  }
+}
+
 TEST(Synthesize, WhatItFindsIsValidAndNoLongerThanAnyNamedSchedule) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     test::Draw draw(seed);
