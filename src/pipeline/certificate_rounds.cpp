@@ -29,9 +29,11 @@ class Recounter {
   }
 
   Recount run() {
+    for (Count h = 0; h < k_; ++h) to_forward_.push_back(to_forward(h));
     for (Count n = 0; n < m_; ++n) {
       f_.push_back(n == 0 ? 0 : f_.back() + mine_.forward);
       if (n >= k_) f_.back() = std::max(f_.back(), when_there_is_room(n));
+      if (n > k_) crossed_where_room_is(n);
       if (n >= 2 * k_) crossed_two_rounds(n);
       // All from some forward on go through the last device.
       since_ = std::max(since_, f_.back() - n * at_.back());
@@ -110,18 +112,35 @@ class Recounter {
 
   Nanoseconds round_trip() const { return there_.back() + at_.back() + back_.back(); }
 
+  /// The forward j that must be back for n to have room, and gradients h before it.
+  void crossed_where_room_is(Count n) {
+    const Count j = n - k_;
+    for (Count h = 1; h <= std::min(k_ - 1, j); ++h) {
+      const auto value = [&](std::size_t d) {
+        return std::pair(f_[at(j)] + there_[d] + at_[d] + back_[d] + to_forward_[at(h)],
+                         b_[at(j - h)] + round_trip() - there_[d] - back_[d] + to_forward_[0]);
+      };
+      // The farther away, the later the first and the earlier the second.
+      std::size_t near = 0, far = at_.size();
+      while (far - near > 1) {
+        const std::size_t d = near + (far - near) / 2;
+        (value(d).first <= value(d).second ? near : far) = d;
+      }
+      for (const std::size_t d : {near, std::min(near + 1, at_.size() - 1)})
+        f_.back() = std::max(f_.back(), std::min(value(d).first, value(d).second));
+    }
+  }
+
   void crossed_two_rounds(Count n) {
-    while (static_cast<Count>(to_forward_.size()) < k_)
-      to_forward_.push_back(to_forward(static_cast<Count>(to_forward_.size())));
     const Nanoseconds bound = best_crossing(
         [&](Count h) { return f_[at(n - k_ - h)] + to_forward_[0] + round_trip() + to_forward_[0]; },
         [&](Count h) { return b_[at(n - 2 * k_)] + to_forward_[at(h)]; });
     f_.back() = std::max(f_.back(), bound);
   }
   void crossed_one_round(Count n) {
-    const Nanoseconds room = to_forward(0);
-    const Nanoseconds bound = best_crossing([&](Count h) { return f_[at(n - h)] + room + round_trip(); },
-                                            [&](Count h) { return b_[at(n - k_)] + h * at_.back(); });
+    const Nanoseconds bound =
+        best_crossing([&](Count h) { return f_[at(n - h)] + to_forward_[0] + round_trip(); },
+                      [&](Count h) { return b_[at(n - k_)] + h * at_.back(); });
     b_.back() = std::max(b_.back(), bound);
   }
 

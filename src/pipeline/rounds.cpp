@@ -24,7 +24,7 @@ Rounds::Rounds(const Problem& problem, std::size_t stage, Bytes limit, bool cros
   for (std::size_t n = 0; n < count; ++n) {
     begin_.push_back(n == 0 ? 0 : begin_[n - 1] + own_.forward);
     if (n >= held_) begin_[n] = std::max(begin_[n], room(n));
-    if (crossings && n >= 2 * held_) cross_begin(n);
+    if (crossings && n >= held_) cross_begin(n);
     on_last_ = n == 0 ? 0 : std::max(begin_[n], on_last_ + last_);
     through_.push_back(on_last_ + way_);
     if (n > 0)
@@ -97,15 +97,20 @@ Nanoseconds Rounds::crossing(Nanoseconds if_before, Nanoseconds if_after) const 
   return low == 0 ? smaller(0) : std::max(smaller(low - 1), smaller(low));
 }
 
-/// The forwards of a round ago against an input gradient two rounds ago: either its room is late, or they
-/// are.
+/// The forward whose room this one needs against the input gradients before it: either theirs is late, and
+/// this one with as many more to do as lie between; or it was late itself. And the forwards a round ago
+/// against the input gradient two rounds ago: either its room was late, or they were.
 void Rounds::cross_begin(std::size_t n) {
-  for (std::size_t h = 1; h < held_; ++h) {
-    const Nanoseconds if_before = begin_[n - held_ - h] + way_ + 2 * between_[0];
-    const Nanoseconds if_after = through_[n - 2 * held_] + between_[h];
-    if (if_before + near_.back() <= begin_[n] || if_after + far_.front() <= begin_[n]) continue;
-    begin_[n] = std::max(begin_[n], crossing(if_before, if_after));
-  }
+  const auto cross = [&](Nanoseconds if_before, Nanoseconds if_after) {
+    if (if_before + near_.back() > begin_[n] && if_after + far_.front() > begin_[n])
+      begin_[n] = std::max(begin_[n], crossing(if_before, if_after));
+  };
+  const std::size_t j = n - held_;
+  for (std::size_t h = 1; h < held_ && h <= j; ++h)
+    cross(begin_[j] + between_[h], through_[j - h] + between_[0]);
+  if (j < held_) return;
+  for (std::size_t h = 1; h < held_; ++h)
+    cross(begin_[j - h] + way_ + 2 * between_[0], through_[j - held_] + between_[h]);
 }
 
 /// The forwards before this one against the input gradient a round ago.

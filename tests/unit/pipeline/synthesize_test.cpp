@@ -82,7 +82,8 @@ TEST(Synthesize, IsProvedBestWhereHopsAreLong) {
   };
   for (const Case& one :
        {Case{3, 9, 74, 51, 27, 19, 2}, Case{4, 20, 93, 75, 36, 19, 2}, Case{4, 20, 77, 9, 11, 9, 2},
-        Case{5, 28, 63, 2, 35, 25, 2}, Case{4, 24, 25, 35, 21, 60, 1}, Case{3, 15, 25, 75, 19, 27, 0},
+        Case{5, 28, 63, 2, 35, 25, 2}, Case{4, 23, 7, 38, 25, 44, 2}, Case{6, 23, 60, 27, 42, 79, 2},
+        Case{3, 18, 72, 75, 29, 71, 1}, Case{4, 24, 25, 35, 21, 60, 1}, Case{3, 15, 25, 75, 19, 27, 0},
         Case{4, 23, 94, 96, 27, 72, 0}, Case{3, 15, 51, 15, 5, 14, 0}, Case{2, 6, 49, 71, 89, 129, 1},
         Case{2, 5, 22, 74, 90, 128, 1}}) {
     Problem problem{.devices = one.devices, .microbatches = one.microbatches, .costs = {}};
