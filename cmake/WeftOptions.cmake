@@ -46,7 +46,7 @@ if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
 endif()
 option(WEFT_WARNINGS_AS_ERRORS "Warnings are errors" OFF)
 # Builds faster, and no longer says which include a source lacks.
-option(WEFT_PRECOMPILE "The standard library's headers are compiled once a floor" OFF)
+option(WEFT_PRECOMPILE "The headers of the standard library are compiled once, not in every source" OFF)
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: address,undefined or thread")
 
 find_package(Threads REQUIRED)
