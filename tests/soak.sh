@@ -24,6 +24,7 @@
 #                                        wrong in any order in which devices and transfers can move, and none that does not
 #   tests/soak.sh synthesis [COUNT [BIN]]    pipelines (10000) drawn at random: the schedule found is valid, its bound holds when checked,
 #                                        and no named schedule that fits the same memory is shorter
+#   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -185,7 +186,11 @@ synthesis() {
   exec "$bin/soak_synthesis" $seed "${1:-10000}"
 }
 
+alike() {
+  exec "$bin/soak_synthesis" $seed "${1:-3000}" alike
+}
+
 case $trial in
-  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike" >&2; exit 42 ;;
 esac

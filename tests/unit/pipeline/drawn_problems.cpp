@@ -54,10 +54,32 @@ PipelineProblem draw_pipeline(Draw& draw, const DrawnFrom& from) {
   return result;
 }
 
+PipelineProblem draw_alike(Draw& draw) {
+  using namespace pipeline;
+  constexpr Nanoseconds unit = 10'000;
+  constexpr Bytes activation = 1'000'000;
+  const int devices = 2 + draw.below(15);
+  StageCosts stage{.activation = activation, .kept_for_weight = activation};
+  Hop hop;
+  do {
+    stage.forward = unit * (1 + draw.below(100));
+    stage.backward_input = unit * (1 + draw.below(100));
+    stage.backward_weight = unit * (1 + draw.below(100));
+    hop.latency = unit * draw.below(static_cast<int>(3 * stage.backward_weight / unit) + 1);
+  } while (stage.forward + 2 * hop.latency < stage.backward_weight);
+  if (draw.once_in(2)) stage.kept_for_weight = activation * draw.below(100) / 100;
+  PipelineProblem result{.problem = {.devices = devices,
+                                     .microbatches = 2 * devices + 1 + draw.below(4 * devices),
+                                     .costs = uniform_costs(devices, 1, stage, hop)},
+                         .objective = draw.once_in(2) ? Objective::makespan : Objective::span,
+                         .memory = 1};
+  result.problem.memory_limit.assign(static_cast<std::size_t>(devices), devices * activation);
+  return result;
+}
+
 std::string described(const PipelineProblem& drawn) {
   return text(drawn.problem.devices, " devices, ", drawn.problem.microbatches, " microbatches, ",
-              drawn.problem.chunks(), " chunks, memory ", drawn.memory, ", ",
-              name(drawn.objective));
+              drawn.problem.chunks(), " chunks, memory ", drawn.memory, ", ", name(drawn.objective));
 }
 
 }  // namespace weft::test

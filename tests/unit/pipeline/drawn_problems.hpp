@@ -24,6 +24,10 @@ struct DrawnFrom {
 
 PipelineProblem draw_pipeline(Draw& draw, const DrawnFrom& from = {});
 
+/// Stages that are alike, one a device, in the memory of 1F1B, with more than twice as many microbatches:
+/// F, B and W of any proportion, and hops of 0 to three times W, as long as F + 2c >= W.
+PipelineProblem draw_alike(Draw& draw);
+
 /// "16 devices, 40 microbatches, 2 chunks, memory 1.25, makespan"
 std::string described(const PipelineProblem& drawn);
 
