@@ -147,8 +147,8 @@ class Recounter {
   Count m_, k_;
   Bytes limit_;
   StageCosts mine_, end_;
-  std::vector<Nanoseconds> there_, back_,
-      at_;  // to each device from here, from it, and forward and gradient on it
+  // By device: the way to it from here, the way from it, and forward and input gradient on it.
+  std::vector<Nanoseconds> there_, back_, at_;
   std::vector<Nanoseconds> f_, b_, to_forward_;
   Nanoseconds since_ = 0;
   Nanoseconds after_pairs_ = std::numeric_limits<Nanoseconds>::min() / 2, after_all_ = after_pairs_;

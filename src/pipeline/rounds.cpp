@@ -12,11 +12,12 @@ constexpr Nanoseconds never = std::numeric_limits<Nanoseconds>::max() / 4;
 
 Rounds::Rounds(const Problem& problem, std::size_t stage, Bytes limit, bool crossings)
     : own_(problem.costs.stages[stage]),
+      count_(problem.microbatches),
       held_(static_cast<std::size_t>(limit / own_.activation)),
       spare_(limit % own_.activation),
       all_(-never),
       pairs_(-never) {
-  const auto count = static_cast<std::size_t>(problem.microbatches);
+  const auto count = static_cast<std::size_t>(count_);
   begin_.reserve(count);
   through_.reserve(count);
   set_ways(problem.costs, stage);
@@ -49,10 +50,9 @@ void Rounds::set_ways(const Costs& costs, std::size_t stage) {
 /// A forward needs the room of an earlier microbatch, and so many more input gradients are through: of the
 /// weight gradients up to that microbatch's, so many need not be.
 std::int64_t Rounds::weights_free(std::size_t more) const {
-  const auto all = static_cast<std::int64_t>(begin_.capacity());
-  if (own_.kept_for_weight == 0) return all;
+  if (own_.kept_for_weight == 0) return count_;
   const Bytes room = static_cast<Bytes>(more) * (own_.activation - own_.kept_for_weight) + spare_;
-  return std::min(all, room / own_.kept_for_weight);
+  return std::min(count_, room / own_.kept_for_weight);
 }
 
 void Rounds::set_work_between(std::size_t count) {

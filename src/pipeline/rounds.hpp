@@ -44,10 +44,11 @@ class Rounds {
   void cross_end(std::size_t n);
 
   StageCosts own_;
-  std::size_t held_;  // microbatches in memory
-  Bytes spare_;       // what they leave of it
-  Nanoseconds last_;  // forward and input gradient on the last device
-  Nanoseconds way_;   // there and back, both ends included
+  std::int64_t count_;  // of microbatches
+  std::size_t held_;    // microbatches in memory
+  Bytes spare_;         // what they leave of it
+  Nanoseconds last_;    // forward and input gradient on the last device
+  Nanoseconds way_;     // there and back, both ends included
   // By device, this one first: the way there and back; and from an input gradient's end on the last device
   // the way to it, and another forward's way from there to the last device with its input gradient.
   std::vector<Nanoseconds> near_, far_;
