@@ -45,8 +45,8 @@ if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 option(WEFT_WARNINGS_AS_ERRORS "Warnings are errors" OFF)
-# Builds faster, and no longer says which include a source lacks.
-option(WEFT_PRECOMPILE "The headers of the standard library are compiled once, not in every source" OFF)
+# A third of the time; a source then no longer says which include it lacks (WEFT_UNITY=0 does).
+set(WEFT_UNITY 12 CACHE STRING "Sources of a folder that are compiled as one, at most; 0: each alone")
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: address,undefined or thread")
 
 find_package(Threads REQUIRED)

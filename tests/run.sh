@@ -1,29 +1,33 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test: as users build it, under the address and undefined-behaviour
-# sanitizers (the library, ranks as threads; asan-all also has programs and processes, and takes ten minutes more), under the
-# thread sanitizer, and built with nothing but a compiler (minimal: there, the tests of collectives).
-#   tests/run.sh [PRESET...]     default: dev asan tsan minimal
+# Installs what is missing, builds and runs every test, each in the configuration that can fail it (CONTRIBUTING.md, "Tests"): as
+# users build it, under the address and undefined-behaviour sanitizers, under the thread sanitizer, and with nothing but a compiler.
+#   tests/run.sh [PRESET...]     default: dev asan tsan minimal; asan-all: every test under the first two sanitizers
+# How long each phase took is printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+begin=$SECONDS
 launchers/setup.sh test
 . launchers/openblas.sh
+. launchers/toolchain.sh
 presets=("${@:-}")
 if [ -z "${presets[0]}" ]; then presets=(dev asan tsan minimal); fi
-jobs=$(nproc)
 mkdir -p build
-begin=$SECONDS
+phases="installed in $((SECONDS - begin)) s"
 passed=0
 failed=0
 for preset in "${presets[@]}"; do
   log=build/tests-$preset.log
+  start=$SECONDS
   echo "$preset: building, $jobs at a time"
   if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } >"$log" 2>&1; then
+    grep -E 'error:|FAILED:' "$log" | head -n 20
     tail -n 40 "$log"
     echo "run.sh: $preset does not build; all of it is in $log" >&2
     exit 1
   fi
   sed -n '/^-- weft /,/^$/p' "$log"
+  built=$SECONDS
   echo "$preset: testing"
   ctest --preset "$preset" -j "$jobs" >>"$log" 2>&1 || true
   summary=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1) || true
@@ -40,11 +44,13 @@ for preset in "${presets[@]}"; do
   fi
   skipped=$(grep -cE '\*\*\*Skipped' "$log") || true
   if [ "$skipped" -gt 0 ]; then echo "$preset: $skipped of these skipped for what this machine lacks; $log names them"; fi
-  echo "$preset: $((total - bad)) of $total tests passed after $((SECONDS - begin)) s"
+  echo "$preset: $((total - bad)) of $total tests passed; built in $((built - start)) s, tested in $((SECONDS - built)) s"
+  phases+=", $preset built in $((built - start)) s and tested in $((SECONDS - built)) s"
   passed=$((passed + total - bad))
   failed=$((failed + bad))
 done
 echo
+echo "run.sh: $phases"
 echo "$passed passed, $failed failed"
 if [ "$failed" -gt 0 ]; then
   echo "run.sh: tests failed; run one again with: ctest --preset PRESET -R NAME --output-on-failure"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The tree says the field's words, and the script that says so notices where it does not.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+"$top/tests/words.sh" "$top"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/src"
+expect_refused() {
+  echo "$1" >"$work/src/a.cpp"
+  if "$top/tests/words.sh" "$work" >"$work/out"; then
+    echo "FAILED: '$1' was not noticed"
+    exit 1
+  fi
+  grep -q 'src/a.cpp:1' "$work/out" || { echo "FAILED: the place of '$1' is not named"; exit 1; }
+}
+expect_refused 'class SharedGround {'
+expect_refused 'bool fixed_parts = false;'
+expect_refused '  // Of the operation with this number.'
+expect_refused '/// For whoever has the right to carry work on.'
+echo '/// Called once per step.' >"$work/src/a.cpp"
+"$top/tests/words.sh" "$work"
+echo "and four that are not were refused"
