@@ -25,6 +25,8 @@
 #   tests/soak.sh synthesis [COUNT [BIN]]    pipelines (10000) drawn at random: the schedule found is valid, its bound holds when checked,
 #                                        and no named schedule that fits the same memory is shorter
 #   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
+#   tests/soak.sh mutations              bugs put in on purpose (tests/mutations.tsv), one at a time: the tests notice each; builds a copy of the
+#                                        tree in build/mutations
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -191,6 +193,7 @@ alike() {
 }
 
 case $trial in
+  mutations) shift; exec tests/mutations.py "$@" ;;
   mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, mutations" >&2; exit 42 ;;
 esac
