@@ -55,8 +55,8 @@ struct ShardedOptions {
   /// over the other sets of ranks, so that only the reduced shard travels between sets. Must divide the
   /// number of ranks. 0: sharded over all ranks.
   int shard_ranks = 0;
-  /// Groups (FSDP units): the first parameter of each, ascending from parameter 0. Default: one
-  /// group of all parameters.
+  /// Groups (FSDP units): the first parameter of each, ascending from parameter 0. Default: one group of all
+  /// parameters.
   std::vector<ParamId> groups{};
   /// Stage 3: memory for prefetched groups, beside `held_groups` slots. Default: one slot. Each slot has the
   /// size of the largest group.

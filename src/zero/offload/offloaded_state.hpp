@@ -29,8 +29,9 @@ class OffloadedState {
   /// Copies parameters from the device and sets masters from them; blocks.
   void load(std::int64_t at, ConstView parameters);
   /// Starts the update of elements from `at` on, which begins when `reduced` is done. The gradient must stay
-  /// valid until the event that upload() returns. @param reaches_gradient the host reads the gradient where
-  /// it lies, without a copy @param step the step's number for messages
+  /// valid until the event that upload() returns.
+  /// @param reaches_gradient whether the host reads the gradient where it lies, without a copy
+  /// @param step the step's number for messages
   void update(std::int64_t at, ConstView gradient, const StepFactors& factors, const Event& reduced,
               bool reaches_gradient, std::uint64_t step);
   /// Copies updated parameters from `at` on to the device's `parameters` after `free`. Call it in the order

@@ -32,8 +32,8 @@ struct StateKind {
   std::array<std::size_t, 3> element_bytes() const;
 };
 
-/// Elements in a tile of gradients, and the most in a frame of state. @param elements how many there are in
-/// all
+/// Elements in a tile of gradients, and the most in a frame of state.
+/// @param elements how many there are in all
 std::int64_t tile_elements(DataType dtype, std::size_t tile_bytes, std::int64_t elements);
 
 /// The same range of all arrays, in one memory; views of arrays that are not kept are empty.

@@ -1,5 +1,6 @@
-// The rules of DeepSpeed's dynamic loss scale: after `hysteresis` overflows the scale is halved with
-// each overflow; after `growth_interval` steps without one it doubles.
+// The rules of DeepSpeed's dynamic loss scale. The first `hysteresis` - 1 overflows leave the scale as it is,
+// each further one halves it. After `growth_interval` steps without an overflow it doubles, and the count
+// begins anew.
 
 #include "weft/zero/loss_scaler.hpp"
 

@@ -6,8 +6,8 @@
 //   evict      the group whose next use is farthest away (Belady 1966); of two, the one used longest ago
 //   prefetch   the next groups of the forecast, while there is a slot whose group is not needed sooner
 // Where a step uses groups in another order, they are gathered when they are used. The forecast has at most
-// most_seen uses, so an evaluation between two updates takes bounded memory. Each call is linear in the
-// forecast.
+// most_seen uses, so an evaluation between two updates takes bounded memory. A call searches the forecast
+// once for each slot.
 
 #include <cstdint>
 #include <optional>

@@ -46,8 +46,8 @@ std::int64_t window_elements(const ModelSize& model, const MemoryOptions& option
                   bucket_elements(model, options));
 }
 
-/// Bytes of the ring: four frames, or fewer where the file has fewer. @param cell elements of the largest
-/// part of a bucket
+/// Bytes of the ring: four frames, or fewer where the file has fewer.
+/// @param cell elements of the largest part of a bucket
 std::int64_t ring_bytes(std::int64_t in_file, std::int64_t cell, const detail::StateKind& kind,
                         const OffloadedParts& offload) {
   const std::int64_t of_cell = std::llround(static_cast<double>(cell) * offload.share * offload.file_share);

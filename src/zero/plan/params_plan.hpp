@@ -90,7 +90,9 @@ std::size_t usual_bucket_bytes(int nodes);
 constexpr std::size_t usual_window_bytes(std::size_t bytes) {
   return bytes / 8;
 }
-/// The number of slots. @param groups how many groups are sharded @param group_bytes the bytes of the largest
+/// The number of slots.
+/// @param groups how many groups are sharded
+/// @param group_bytes the bytes of the largest
 std::int64_t group_slots(std::int64_t groups, std::int64_t group_bytes, int held_groups,
                          std::optional<std::size_t> prefetch_bytes);
 

@@ -21,8 +21,8 @@ class SimulatedLink {
     posted_[reductions] = posted_[gathers];
   }
 
-  /// The k-th transfer of a queue is the same one on every rank. @param seconds how long it takes alone on
-  /// the link
+  /// The k-th transfer of a queue is the same one on every rank.
+  /// @param seconds how long it takes alone on the link
   Transfer post(int rank, Queue queue, double seconds) {
     const std::size_t number = posted_[queue][static_cast<std::size_t>(rank)]++;
     if (number == queued_[queue].size()) queued_[queue].push_back({seconds, 0});

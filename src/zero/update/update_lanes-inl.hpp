@@ -168,10 +168,10 @@ struct F16 {
     const auto beside =
         hn::Add(hn::BitCast(Full(), hn::IfThenZeroElse(is_normal, size)), hn::Set(Full(), 0.5F));
     const auto subnormal = hn::Sub(hn::BitCast(Word(), beside), hn::Set(Word(), 0x3f000000U));
-    auto code = hn::IfThenElse(is_normal, normal, subnormal);
-    code = hn::IfThenElse(above(size, 0x477fefff), hn::Set(Word(), 0x7c00U), code);
-    code = hn::IfThenElse(is_nan(value), hn::Set(Word(), 0x7e00U), code);
-    return hn::Or(code, hn::And(hn::ShiftRight<16>(word), hn::Set(Word(), 0x8000U)));
+    auto bits = hn::IfThenElse(is_normal, normal, subnormal);
+    bits = hn::IfThenElse(above(size, 0x477fefff), hn::Set(Word(), 0x7c00U), bits);
+    bits = hn::IfThenElse(is_nan(value), hn::Set(Word(), 0x7e00U), bits);
+    return hn::Or(bits, hn::And(hn::ShiftRight<16>(word), hn::Set(Word(), 0x8000U)));
   }
 };
 

@@ -1,4 +1,4 @@
-// State in a file beside state on the device: the same bits. Here the host is the device, too.
+// State in a file gives the same bits as state on the device. The host is the device here.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST_F(OffloadToFile, GradientsAndParametersOnTheHostGoWithIt) {
   }
 }
 
-/// One rank of stage 2, and a step of it.
+/// One rank of a training in stage 2.
 void with(const Offload& offload,
           const std::function<void(ShardedOptimizer&, const std::function<void()>&)>& body,
           const Optimizer& rule = AdamW{.learning_rate = 1e-2}) {
@@ -188,7 +188,7 @@ TEST_F(OffloadToFile, RefusesSharesThatAreNoneAndFoldersThatAreNone) {
   });
 }
 
-// A build without io_uring says so.
+// A build without io_uring refuses a directory, with a message that says why.
 TEST(OffloadToFileElsewhere, IsRefusedWhereIoUringIsForbidden) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child has threads
   const test::TemporaryFolder folder;
@@ -204,7 +204,7 @@ TEST(OffloadToFileElsewhere, IsRefusedWhereIoUringIsForbidden) {
   EXPECT_EXIT(try_it(), testing::ExitedWithCode(0), "rank 0: offload: .*io_uring.*in memory");
 }
 
-/// The descriptor of the one file of this process in a folder.
+/// The descriptor of the only file that this process has open in a folder.
 int descriptor_in(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;

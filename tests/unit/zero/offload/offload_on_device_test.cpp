@@ -1,4 +1,4 @@
-// Offloading from a fake device, whose streams are threads: an order that is missing shows.
+// Offload from a fake device whose streams are threads, so that a missing wait shows.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ Result on_fakes(ZeroTraining job) {
   return result;
 }
 
-// All of it is offloaded: the fake has no kernel that updates.
+// All state is offloaded, because the fake has no update kernel here.
 TEST(OffloadOnDevice, HasTheBitsOfTheHost) {
   for (const int ranks : {1, 2}) {
     for (const int stage : {0, 1, 2, 3}) {
@@ -70,7 +70,7 @@ TEST(OffloadOnDevice, HasThemWithAFileToo) {
   }
 }
 
-/// Of a trainer that never looks at parameters: nothing but gradient() keeps it from writing too early.
+/// A trainer that never gathers: only gradient() keeps it from writing gradients too early.
 std::vector<float> without_gathers(const Communicator& comm, int stage, Offload offload) {
   const ParamLayout layout(DataType::f32, {{"first", 4000}, {"second", 3000}});
   ShardedParams params(comm, layout, {.stage = stage});

@@ -1,4 +1,4 @@
-// State on the host beside state on the device: the same bits. Here the host is the device, too.
+// State on the host gives the same bits as state on the device. The host is the device here.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 using test::ZeroTraining;
 using Result = ZeroTraining::Result;
 
-/// Ways to offload that should not change a bit of it.
+/// Ways to offload that must not change a bit of the training.
 std::vector<ZeroTraining> variants(const ZeroTraining& job) {
   std::vector<ZeroTraining> all;
   const auto add = [&](std::optional<double> share, std::size_t tile_bytes, bool queued, bool says_rate) {
@@ -216,7 +216,7 @@ TEST(Offload, FindsAShareAfterThreeSteps) {
   const std::int64_t all = job.run().host_bytes;
   EXPECT_GT(all, 0);
   job.steps = 4;
-  // Nothing is known of how fast this machine is, but what went to the device is not here as well.
+  // The speed of this machine is not known, but state must be in one place only.
   EXPECT_LE(job.run().host_bytes, all);
 }
 

@@ -8,7 +8,7 @@
 namespace weft::detail {
 namespace {
 
-/// Tile by tile: each way takes one after the other, each tile one way after the other.
+/// A reference: tile by tile, each path takes one tile at a time, and each tile takes one path at a time.
 double simulated(const OffloadRates& rates, double bytes, double hidden, double share) {
   constexpr int tiles = 2000;
   const double each = share * bytes / tiles;

@@ -41,7 +41,7 @@ TEST(StateSplit, HasTheLastOfEveryCellInTheFileBehindWhatIsInMemory) {
   EXPECT_EQ(all.file_bounds(), (std::vector<std::int64_t>{0, 7, 30}));
 }
 
-// The twin asks for every element alone.
+// The reference asks for every element alone.
 TEST(StateSplit, AnyRangeIsMadeOfWhatItsElementsAre) {
   const std::vector<std::int64_t> bounds{0, 1, 64, 65, 200, 333};
   for (const auto& [share, file_share] :

@@ -1,6 +1,4 @@
-// A model in parts, each with an optimizer of its own, beside the same model in one: the same bits.
-
-#include "zero/optimizer/whole_model.hpp"
+// A model in parts, each with its own optimizer, gives the same bits as the model in one piece.
 
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "support/expect_error.hpp"
 #include "support/zero_training.hpp"
+#include "zero/optimizer/sharded_optimizer_state.hpp"
 
 namespace weft::zero {
 namespace {
@@ -20,7 +19,7 @@ using Parts = std::vector<std::vector<int>>;
 const Parts two_parts{{0, 1, 2, 3, 4}, {5, 6, 7, 8, 9, 10, 11}};
 const Parts three_parts{{0, 1}, {2, 3, 4, 5, 6}, {7, 8, 9, 10, 11}};
 
-/// Rank p * job.ranks + d is d of part p.
+/// Rank p * job.ranks + d is rank d of part p.
 struct Place {
   int part;
   Communicator data;
@@ -33,7 +32,8 @@ struct Place {
   }
 };
 
-/// Every rank has the same norms, skipped steps and scale; parameters are the parts' one after the other.
+/// Checks that every rank has the same norms, skipped steps and scale. Parameters are those of the parts, one
+/// part after the other.
 Result train(const ZeroTraining& job, const Parts& parts) {
   std::map<int, Result> by_part;
   std::mutex mutex;

@@ -5,7 +5,7 @@
 namespace weft::detail {
 namespace {
 
-/// Uses groups one after the other. @returns how often one had to be fetched when it was asked for
+/// Uses groups one after the other. @returns how many groups were not prefetched when they were used
 struct Trainer {
   explicit Trainer(int count) : slots(count) {}
 
@@ -54,7 +54,7 @@ TEST(GroupSlots, OneSlotFetchesNothingAheadOfWhatIsHeld) {
   trainer.use(step);
   trainer.update();
   EXPECT_EQ(trainer.fetched, 8)
-      << "seven as asked for (3 twice in a row is one), and 0 of the next step ahead";
+      << "seven when they are used (3 twice in a row is one), and a prefetch of 0 for the next step";
 }
 
 TEST(GroupSlots, WhatIsNeededLastGoesFirst) {
@@ -63,7 +63,7 @@ TEST(GroupSlots, WhatIsNeededLastGoesFirst) {
   trainer.update();
   trainer.fetched = 0;
   trainer.use(step);
-  // 0 1 2 are there; 3 drives out 0, which is needed last, and 2 and 1 are still there on the way back.
+  // 0 1 2 are gathered; 3 evicts 0, which is needed last, and 2 and 1 are still there on the way back.
   EXPECT_EQ(trainer.fetched, 2);
 }
 

@@ -1,4 +1,4 @@
-// What a plan says beside what ranks then hold, and the closed form beside the plan.
+// Compares plans with the memory that ranks hold, and the closed form with plans.
 
 #include "weft/zero/memory_plan.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 using test::ZeroTraining;
 
-/// The same in the engine's words.
+/// The same options for ShardedParams.
 ShardedOptions sharding_of(const MemoryOptions& options) {
   ShardedOptions sharding{.stage = options.stage,
                           .groups = options.groups,
@@ -30,7 +30,7 @@ ShardedOptions sharding_of(const MemoryOptions& options) {
   return sharding;
 }
 
-/// What lies on ranks, which have equally much.
+/// Bytes that each rank holds; all ranks must hold the same.
 std::int64_t held_bytes(const ParamLayout& layout, int ranks, const MemoryOptions& options) {
   std::mutex mutex;
   std::vector<std::int64_t> held;
@@ -82,8 +82,7 @@ TEST(MemoryPlan, IsWhatRanksHoldToTheByte) {
   }
 }
 
-/// Layers are groups: what is before the second point of "h.3.proj.weight", and before the first of
-/// "fc.bias".
+/// Layers are groups: the name up to the second point in "h.3.proj.weight", up to the first in "fc.bias".
 std::vector<ParamId> groups_of(const ParamLayout& layout) {
   std::vector<ParamId> groups;
   std::string last;
@@ -99,7 +98,7 @@ std::vector<ParamId> groups_of(const ParamLayout& layout) {
   return groups;
 }
 
-/// As examples/gpt has it: 5 layers of width 384 over bytes.
+/// The model of examples/gpt: 5 layers of width 384 over bytes.
 bench::Model gpt_ref() {
   bench::Model model{"gpt-ref", {}, {}};
   constexpr std::int64_t width = 384;
@@ -151,7 +150,7 @@ TEST(MemoryEstimate, IsWithinOnePercentOfThePlan) {
   }
 }
 
-// A bucket is the largest tensor and what was there when it came: less than bucket_bytes.
+// A bucket may hold the largest tensor and smaller ones before it, which are less than bucket_bytes.
 TEST(MemoryEstimate, IsShortByLessThanABucketWhereWindowsAreSmall) {
   const ParamLayout layout(DataType::bf16, bench::resnet18(1).params);
   for (const std::vector<ParamId>& groups : {std::vector<ParamId>{}, groups_of(layout)}) {
@@ -169,7 +168,7 @@ TEST(MemoryEstimate, IsShortByLessThanABucketWhereWindowsAreSmall) {
   }
 }
 
-// 1000 parameters of f32 and AdamW, one group: what a look at stage.hpp's table gives.
+// 1000 parameters of f32 and AdamW in one group: the table of stage.hpp.
 TEST(MemoryEstimate, IsTheTableOfStages) {
   const ModelSize model{.parameters = 1000, .largest_parameter = 10, .largest_group = 50, .groups = 20};
   const auto device = [&](int stage, int ranks) {

@@ -24,7 +24,7 @@ ParamsPlan plan_of(int ranks, int slots, std::size_t windows = 1 << 20) {
                              .prefetch_bytes = static_cast<std::size_t>(slots - 1) * 25600});
 }
 
-/// Forward and backward take so long a group each; what is after the first call of `ready` is given.
+/// Forward and backward take these times for each group, the optimizer `update`.
 StepTape tape_of(double forward, double backward, double update = 0) {
   StepTape tape{.entries = {}, .rest_seconds = 0, .update_seconds = update};
   for (int group = 0; group < 4; ++group) {
@@ -44,7 +44,7 @@ WireSeconds wire_of(double gather, double reduce) {
   return {std::vector<double>(4, gather), std::vector<double>(4, reduce)};
 }
 
-/// From the end of the step before the last one.
+/// The time of the last step.
 double last_step(const ParamsPlan& plan, const std::vector<std::vector<StepTape>>& tapes,
                  const WireSeconds& wire) {
   const auto ends = simulate_steps(plan, tapes, wire).ends;
@@ -58,8 +58,8 @@ TEST(StepSimulation, AFreeLinkLeavesComputation) {
 }
 
 TEST(StepSimulation, WithoutASlotAheadEveryGatherIsWaitedFor) {
-  // Backward begins with what forward has used last: 7 gathers a step. Three of the reductions share the link
-  // with a gather that is waited for, the last one is waited for itself.
+  // Backward begins with the group that forward used last: 7 gathers in a step. Three of the reductions share
+  // the link with a gather that the trainer waits for; it waits for the last reduction itself.
   const SimulatedSteps steps = simulate_steps(plan_of(2, 1), {2, {3, tape_of(1, 2)}}, wire_of(10, 0.5));
   EXPECT_DOUBLE_EQ(steps.ends[1] - steps.ends[0], 7 * 10 + 12 + 4 * 0.5);
   EXPECT_DOUBLE_EQ(steps.for_groups, 3 * (70 + 3 * 0.5));
@@ -67,8 +67,8 @@ TEST(StepSimulation, WithoutASlotAheadEveryGatherIsWaitedFor) {
 }
 
 TEST(StepSimulation, ASlotAheadHidesWhatFitsBehindComputation) {
-  // Gathers take as long as a use: from the second step on only the first one shows. Of backward the first
-  // two groups are there; reductions of 0 do not hold the link.
+  // Gathers take as long as the use of a group: from the second step on only the first gather is exposed.
+  // Backward finds its first two groups gathered; reductions of 0 s do not occupy the link.
   EXPECT_DOUBLE_EQ(last_step(plan_of(2, 2), {2, {3, tape_of(5, 5)}}, wire_of(5, 0)), 5 + 40);
 }
 
@@ -95,7 +95,7 @@ TEST(StepSimulation, WaitsForTheSlowestRank) {
   EXPECT_EQ(steps.for_means, 3 * (40 - 8) / 2);
 }
 
-// Against what no schedule can beat, and one that does one thing at a time.
+// Between a lower bound and a schedule that does one thing at a time.
 TEST(StepSimulation, LiesBetweenItsBounds) {
   std::mt19937 random(1);
   const auto draw = [&] { return std::uniform_real_distribution<double>(0, 1)(random); };

@@ -1,5 +1,5 @@
-// The fused step over memory and streams of a device, with a fake CUDA and a fake kernel, which is the host
-// twin: so every bit is the host's.
+// The fused step over memory and streams of a device, with a fake CUDA and a fake kernel that runs the host's
+// loop: the bits must be the host's.
 
 #include <gtest/gtest.h>
 

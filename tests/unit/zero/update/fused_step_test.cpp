@@ -15,7 +15,7 @@ namespace {
 
 using detail::factors;
 
-/// Calls `function` with every instruction set of this machine in force, once without Highway.
+/// Calls `function` with every instruction set of this machine; once in a build without Highway.
 template <class Function>
 void with_every_target(const Function& function) {
 #if WEFT_HAS_HIGHWAY
@@ -83,7 +83,7 @@ TEST_P(EveryStep, WritesNothingButItsElements) {
   }
 }
 
-// Against f64 with its own root and quotients: what is off is the last rounding.
+// Compares with f64 and exact roots and quotients: the difference is the last rounding.
 TEST_P(EveryStep, IsWithinTheLastPlaceOfTheTextbook) {
   std::mt19937 random(5);
   std::normal_distribution<double> normal;
@@ -111,7 +111,7 @@ TEST_P(EveryStep, IsWithinTheLastPlaceOfTheTextbook) {
         const auto off = [&](double got, double exact, double largest) {
           return std::abs(got - exact) / last_place(largest);
         };
-        // Half a place is the rounding.
+        // The rounding alone is half a place.
         ASSERT_LE(off(static_cast<double>(step.parameter_at(i)), want.parameter,
                       std::max(std::abs(p), std::abs(want.parameter))),
                   0.75)
@@ -170,8 +170,9 @@ TEST(FusedStep, BadValuesAreSeenInTheParameter) {
   EXPECT_TRUE(std::isnan(after(0, NAN, 0, 0)));
   EXPECT_TRUE(std::isnan(after(0, 1, NAN, 0)));
   EXPECT_TRUE(std::isnan(after(0, 1, 0, NAN)));
-  EXPECT_TRUE(std::isnan(after(0, 1, 0, INFINITY))) << "or it would never move again, and nobody would know";
-  EXPECT_NEAR(after(1e20F, 1, 0, 0), 0.999F, 2e-5F) << "a large gradient is none";
+  EXPECT_TRUE(std::isnan(after(0, 1, 0, INFINITY)))
+      << "otherwise it would never move again, and nothing would show it";
+  EXPECT_NEAR(after(1e20F, 1, 0, 0), 0.999F, 2e-5F) << "a large gradient is not bad";
 }
 
 TEST(SplitFloat, HalvesAreTheNumber) {

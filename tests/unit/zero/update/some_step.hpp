@@ -1,5 +1,5 @@
 #pragma once
-// Arrays of an optimizer's step, and the step as a textbook writes it.
+// Arrays of an optimizer's step, and the reference step with the formulas of a textbook.
 
 #include <bit>
 #include <cmath>
@@ -23,7 +23,7 @@ inline std::vector<zero::Optimizer> all_rules() {
           zero::Sgd{.momentum = 0.9, .weight_decay = 0.1}, zero::Sgd{.weight_decay = 0.1}};
 }
 
-/// Numbers as training has them, some of any size, and those at the ends of the formats.
+/// Numbers as in training, some of any size, and numbers at the limits of the formats.
 inline float some_number(std::mt19937& random) {
   constexpr float ends[] = {0.0F,      -0.0F,     1.0F,       0x1p-149F,       0x1.fffffcp-127F,
                             0x1p-126F, -0x1p-75F, 0x1p-63F,   0x1.fffffep127F, -0x1.fffffep127F,
@@ -34,7 +34,7 @@ inline float some_number(std::mt19937& random) {
   return random() % 4 == 0 ? std::ldexp(value, static_cast<int>(random() % 300) - 160) : value;
 }
 
-/// Values of a step, in memory that begins `skipped` elements after where allocation does.
+/// Values of a step, in memory that begins `skipped` elements behind the allocation's begin.
 class SomeStep {
  public:
   SomeStep(Form form, DataType gradient_type, std::int64_t count, std::int64_t skipped = 0)
@@ -116,7 +116,7 @@ class SomeStep {
   float second_at(std::int64_t i) const { return second[static_cast<std::size_t>(i) + skipped_]; }
   std::uint16_t bits_16_at(std::int64_t i) const { return get<std::uint16_t>(parameters, i); }
 
-  /// Where the first bit differs from the other's; NaN is NaN. -1: nowhere.
+  /// The first element with other bits than `other`'s; all NaN are equal. -1: none.
   std::int64_t differs_at(const SomeStep& other) const {
     for (std::int64_t i = 0; i < count_; ++i) {
       const bool same =
@@ -157,7 +157,7 @@ struct Textbook {
   double parameter, first, second;
 };
 
-/// One step of one element with the bias corrections where the paper has them, in f64 throughout.
+/// One step of one element in f64, with the bias corrections where the paper has them.
 inline Textbook textbook(const zero::Optimizer& optimizer, std::int64_t step, double rate, double scale,
                          double g, double p, double m, double v) {
   g *= scale;
@@ -182,7 +182,7 @@ inline Textbook textbook(const zero::Optimizer& optimizer, std::int64_t step, do
   return {p - rate * velocity, sgd.momentum == 0 ? m : velocity, v};
 }
 
-/// The distance of f32 numbers about `value`.
+/// The distance between f32 numbers near `value`.
 inline double last_place(double value) {
   int exponent = 0;
   std::frexp(value, &exponent);
