@@ -1,16 +1,17 @@
 #pragma once
-// The factor that keeps small gradients of a 16-bit model above the smallest number of their type.
+// Dynamic loss scaling: the factor that keeps small gradients of a 16-bit model above the smallest number of
+// their type.
 //
-// A trainer multiplies its loss by `scale()`; the optimizer divides by it again. Where that overflows, the
-// step is skipped and the scale halved; after `growth_interval` steps without, it doubles (Micikevicius et
-// al. 2018; the rules are DeepSpeed's). A plain value: what it is told must be the same on every rank, as
-// ShardedOptimizer sees to.
+// A trainer multiplies its loss by `scale()`; the optimizer divides the gradients by it. When a gradient
+// overflows, the step is skipped and the scale is halved; after `growth_interval` steps without an overflow
+// it doubles (Micikevicius et al. 2018; the rules are DeepSpeed's). LossScaler is a plain value: every rank
+// must call update() with the same argument. ShardedOptimizer does so.
 //
 //   LossScaler scaler({.initial = 65536});
 //   double loss_scale = scaler.scale();
 //   scaler.update(overflowed);                    // once a step
 //
-// WRONG: changing the scale between backward and the optimizer's step: it divides by the new one.
+// WRONG: changing the scale between backward and the optimizer's step, which divides by the new scale.
 
 #include <cstdint>
 
@@ -19,19 +20,19 @@ namespace weft::zero {
 struct LossScalerOptions {
   double initial = 65536;
   double minimum = 1;
-  std::int64_t growth_interval = 1000;  ///< steps without overflow until it doubles
-  int hysteresis = 2;                   ///< overflows in a row until it halves
+  std::int64_t growth_interval = 1000;  ///< steps without overflow until the scale doubles
+  int hysteresis = 2;                   ///< overflows until the scale halves; counted anew after it doubles
 };
 
 class LossScaler {
  public:
-  /// @throws Error (usage) naming the option that cannot be
+  /// @throws Error (usage) naming the option that is out of range
   explicit LossScaler(const LossScalerOptions& options = {});
 
   double scale() const { return scale_; }
   /// @throws Error (usage) when the step overflowed and the scale is at its minimum
   void update(bool overflowed);
-  /// Steps that overflowed so far.
+  /// How many steps have overflowed so far.
   std::int64_t skipped() const { return skipped_; }
 
  private:

@@ -1,41 +1,41 @@
 #pragma once
-// How much of an optimizer's state lies on the host, in memory or in a file, where a device has too little.
+// Optimizer state on the host, in memory or in a file, for devices that have too little memory.
 //
-// Of every bucket a rank keeps the first piece on its device, and the rest (masters, moments, and a copy of
-// the parameters) in pinned host memory. Gradients of that rest come down in tiles, a thread of the host
-// updates them, and new parameters go up: three streams that work at the same time (ZeRO-Offload, Ren et al.
-// 2021). The bits are those without, whatever is offloaded.
+// A rank keeps the first piece of every bucket on its device, and the rest (masters, moments and a copy of
+// the parameters) in pinned host memory. For the rest, three streams work at the same time: gradients are
+// copied to the host in tiles, a host thread updates them, and new parameters are copied to the device
+// (ZeRO-Offload, Ren et al. 2021). Parameters are bitwise the same, whatever is offloaded.
 //
-// What it costs hides in two places. A trainer that says the rate before backward
-// (ShardedOptimizer::begin_step) has buckets updated on the host as they land, behind the rest of backward;
-// clipping and loss scaling forbid that, for the norm of all gradients comes first. And step() does not wait
-// for the host: the next gather of the group does.
+// Two things hide the cost. A trainer that gives the learning rate before backward
+// (ShardedOptimizer::begin_step) lets the host update each bucket as soon as it is reduced, behind the rest
+// of backward; clipping and loss scaling forbid that, because they need the norm of all gradients first. And
+// step() does not wait for the host: the next gather of a group does.
 //
 //   zero::ShardedOptimizer adam(params, zero::AdamW{}, {.offload = {.share = 0.8}});
 //   adam.begin_step(rate);          // optional
 //   ... forward and backward
 //   adam.step(compute);
 //
-// Where host memory is short, too, masters and moments lie in a file (ZeRO-Infinity, Rajbhandari et al.
+// Where host memory is short as well, masters and moments lie in a file (ZeRO-Infinity, Rajbhandari et al.
 // 2021):
 //
 //   {.offload = {.share = 1, .directory = "/mnt/nvme"}}
 //
-// Each rank has one of its own, without a name, so that nothing stays behind; its space is reserved at the
-// start. A tile of it is read while the one before is updated and the one before that is written (io_uring,
-// past the page cache where the filesystem can: O_DIRECT). Host memory then holds four tiles of it, and the
-// parameters. What cannot be read or written within WEFT_TIMEOUT is given up. A step takes as long as the
-// disk has for reading and writing all of it.
+// Each rank has a file of its own. The file has no name, so that nothing stays behind, and its space is
+// reserved at the start. One tile is read while the tile before it is updated and the one before that is
+// written (io_uring, with O_DIRECT where the filesystem supports it). Host memory then holds four tiles and
+// the parameters. A read or write that takes longer than WEFT_TIMEOUT fails. A step takes at least as long as
+// the disk needs to read and write all of the file.
 //
-// Without a share it is found: three steps have all state off the device and show how long there is to hide
-// behind, then a tile is timed on all ways, and what should stay on the device moves there. In these steps
-// step() waits for `compute`.
+// With `share = std::nullopt` the share is measured: in three steps all state is off the device, which shows
+// how much time there is to hide behind; then one tile is timed on each path, and the part that should stay
+// on the device moves there. In these three steps step() waits for `compute`.
 //
-// Bytes for a parameter, with Adam: 12 of f32, 14 of 16 bits with an f32 master, 12 with a split one. Of
-// these the parameter's own (4, 2 and 2) are in host memory in any case.
+// Bytes for each parameter with Adam: 12 for f32, 14 for 16 bits with an f32 master, 12 with a split master.
+// The parameter's own bytes (4, 2 and 2 of these) are in host memory even with a file.
 //
-// WRONG: writing gradients of the next step without gather() or ShardedParams::gradient(): those of the last
-// may still be on their way down.
+// WRONG: writing the next step's gradients without gather() or ShardedParams::gradient(). The last step's
+// gradients may still be on their way to the host.
 
 #include <cstddef>
 #include <optional>
@@ -44,14 +44,16 @@
 namespace weft::zero {
 
 struct Offload {
-  /// Of this rank's optimizer state, 0 (none) to 1 (all); bucket by bucket, to the next cache line.
-  /// None, on all ranks: found, and the same for all. Else ranks may differ.
+  /// Share of this rank's optimizer state that is offloaded, 0 (none) to 1 (all), of every bucket in whole
+  /// cache lines. Ranks may differ. nullopt, which all ranks must then give: measured, and the same on all
+  /// ranks.
   std::optional<double> share = 0.0;
-  /// Of gradients, at a time; whole cache lines. Two of these are pinned, too.
+  /// Bytes of gradients that are copied at a time, rounded to whole cache lines. Two such tiles are pinned.
   std::size_t tile_bytes = std::size_t{4} << 20;
-  /// A folder on a local disk, for the file; empty: none. Ranks may differ. Needs WEFT_URING and Linux 5.11.
+  /// A folder on a local disk for the file; empty: no file. Ranks may differ. Needs WEFT_URING and Linux
+  /// 5.11.
   std::string directory{};
-  /// Of what is offloaded, 0 to 1, that lies in the file where there is one.
+  /// Share of the offloaded state that lies in the file, 0 to 1; ignored without a directory.
   double file_share = 1;
 };
 

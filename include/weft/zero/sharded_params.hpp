@@ -1,14 +1,19 @@
 #pragma once
-// A model's parameters and gradients under any stage of ZeRO: whole or in shards, with one loop around them.
+// A model's parameters and gradients under any stage of ZeRO, replicated or sharded, with one training loop
+// for all stages.
 //
-// `ShardedParams` owns the parameters and, through a GradientReducer, their gradients. The trainer gathers a
-// group of parameters before it uses them and lets it go after; it writes gradients where `gradient` says and
-// marks them ready. What that costs depends on the stage alone: where parameters are whole on every rank, a
-// gather waits for what the last step made of them; in stage 3 it brings the other ranks' parts into a slot,
-// from which other groups drive them out. Groups that will be needed next, as the last step used them, are
-// gathered ahead within `prefetch_bytes`; another order is served as it comes.
+// `ShardedParams` owns the parameters and, through a GradientReducer, their gradients. A *group* is a set of
+// consecutive parameters that are gathered at once, such as those of one layer (an FSDP unit). The trainer
+// gathers a group before it uses its parameters and releases it afterwards; it writes gradients where
+// `gradient` says and marks them ready. The stage alone decides what a gather does:
 //
-// One thread uses it. Construction, gather, and steps are collective: all ranks gather the same groups in the
+//   stages 0 to 2   every rank has all parameters: a gather waits until the last step's update has arrived
+//   stage 3         a gather all-gathers the group into a *slot* (an all-gather buffer); slots are reused
+//
+// Stage 3 prefetches groups, within `prefetch_bytes`, in the order in which the last step used them. A step
+// that uses them in another order is correct, but waits for its groups.
+//
+// One thread uses it. Construction, gather and steps are collective: all ranks gather the same groups in the
 // same order.
 //
 //   ParamLayout layout = ParamLayout::of(model.parameters());
@@ -18,7 +23,7 @@
 //   for (const Batch& batch : data) {
 //     params.begin_step();
 //     for (int group = 0; group < params.groups(); ++group) {
-//       const zero::Gathered full = params.gather(group, compute);     // let go at the end of the scope
+//       const zero::Gathered full = params.gather(group, compute);     // released at the end of the scope
 //       layer(group).forward(batch, full);                             // full[id]: where a parameter is now
 //     }
 //     ... backward: the same from the last group to the first, writing params.gradient(id, compute) and
@@ -26,9 +31,9 @@
 //     adam.step(compute);
 //   }
 //
-// WRONG: keeping full[id] beyond the scope of `full`: in stage 3 another group is there now.
-// WRONG: reading parameters without a gather because the stage has them whole: the last step's parts may
-// still be on the wire.
+// WRONG: keeping full[id] beyond the scope of `full`: in stage 3 the slot may hold another group by then.
+// WRONG: reading parameters without a gather because the stage replicates them: the last step's update may
+// still be on its way.
 
 #include <memory>
 #include <optional>
@@ -41,26 +46,30 @@ namespace weft::zero {
 
 struct ShardedOptions {
   int stage = 2;
-  /// How gradients are reduced. `means` and `plan` are the stage's to say, and without `bucket_bytes` buckets
-  /// are planned in stage 0; else they are of 1 MiB within a node and 4 MiB between nodes, or what the hook
-  /// asks for, and of whole parameters. In stages 2 and 3 `window_bytes` is an eighth of the gradients where
-  /// it is not given.
+  /// How gradients are reduced. Leave `means` and `plan` as they are: the stage sets them. Defaults:
+  /// `bucket_bytes`: stage 0 plans buckets from measured steps; the other stages use what the hook asks for,
+  /// else 1 MiB within a node and 4 MiB between nodes, in whole parameters. `window_bytes`, in stages 2 and
+  /// 3: an eighth of the gradients.
   ReducerOptions reducer{};
-  /// Hybrid sharding: shards lie within so many consecutive ranks (those of a node, say) and are replicated
-  /// over the others, so that only a part's mean travels between. Divides the number of ranks. 0: within all.
+  /// Hybrid sharding: state is sharded over so many consecutive ranks (those of a node, say) and replicated
+  /// over the other sets of ranks, so that only the reduced shard travels between sets. Must divide the
+  /// number of ranks. 0: sharded over all ranks.
   int shard_ranks = 0;
-  /// What is gathered at once: the first parameter of each group, ascending from the first of all. Default:
-  /// all are one group.
+  /// Groups (FSDP units): the first parameter of each, ascending from parameter 0. Default: one group of all
+  /// parameters.
   std::vector<ParamId> groups{};
-  /// Stage 3: memory for groups gathered ahead, beside `held_groups` of the largest. Default: one of them.
+  /// Stage 3: memory for prefetched groups, beside `held_groups` slots. Default: one slot. Each slot has the
+  /// size of the largest group.
   std::optional<std::size_t> prefetch_bytes{};
-  /// Stage 3: how many groups the trainer holds at the same time.
+  /// Stage 3: how many groups the trainer holds gathered at the same time.
   int held_groups = 1;
-  /// Stage 3: groups of fewer elements stay whole on every rank.
+  /// Stage 3: groups of fewer elements stay replicated on every rank.
   std::int64_t whole_below = 0;
-  /// Stage 3: this rank's parts of parameters lie in pinned host memory, and go up when a group is gathered.
+  /// Stage 3: this rank's shard of the parameters lies in pinned host memory and is copied to the device when
+  /// a group is gathered.
   bool offload_parameters = false;
-  /// Stages 2 and 3: so do its parts of gradients; there the host updates them without bringing them down.
+  /// Stages 2 and 3: this rank's shard of the gradients lies in pinned host memory, where the host's update
+  /// reads it without a copy.
   bool offload_gradients = false;
 };
 
@@ -70,34 +79,36 @@ class ShardedParams {
  public:
   class State;
 
-  /// Collective. @throws Error (usage) for a stage outside 0 to 3, groups that are none, fewer elements than
+  /// Collective.
+  /// @throws Error (usage) for a stage outside 0 to 3, groups that do not ascend, or fewer elements than
   /// ranks; (mismatch) where ranks differ
   ShardedParams(Communicator comm, const ParamLayout& layout, ShardedOptions options = {});
   ~ShardedParams();
   ShardedParams(ShardedParams&&) noexcept;
 
   const Stage& stage() const;
-  /// Of buckets that begin where shards can: offsets may differ from those of the layout that was given.
+  /// The layout in use. Shards need aligned buckets, so offsets may differ from those of the layout that was
+  /// given.
   const ParamLayout& layout() const;
   int groups() const;
   int group_of(ParamId id) const;
 
-  /// Sets this rank's part of a parameter, of whole `values` in host memory or on the device. The same on
-  /// all ranks; between steps.
+  /// Sets this rank's part of a parameter from the whole parameter's `values`, in host memory or on the
+  /// device. All ranks load the same values, between steps.
   void load(ParamId id, ConstView values);
-  /// A copy of the whole parameter, of the layout's data type, on the host. Collective; blocks.
+  /// A copy of the whole parameter on the host, in the layout's data type. Collective; blocks.
   Buffer whole(ParamId id);
 
-  /// Later work of `compute` finds the group's parameters whole. For a host stream that is inline they are so
-  /// when the call returns. @throws Error (usage) when the group is held, or when more groups are held than
-  /// `held_groups`, naming them
+  /// Gathers a group: later work of `compute` finds its parameters whole. With an inline host stream they are
+  /// whole when the call returns.
+  /// @throws Error (usage) when the group is held already, or more groups are held than there are slots
   Gathered gather(int group, const Stream& compute);
-  /// All of them, where they are whole on every rank. @throws Error (usage) in stage 3
+  /// Gathers all groups, in stages that replicate parameters. @throws Error (usage) in stage 3
   void gather_all(const Stream& compute);
 
   /// GradientReducer::begin_step.
   void begin_step(Exchange exchange = Exchange::now);
-  /// Whether backward adds to what is there; else it overwrites.
+  /// Whether backward adds to the gradient; otherwise it overwrites.
   bool accumulating() const;
   /// Where backward writes the gradient in this step; see GradientReducer::gradient.
   View gradient(ParamId id, const Stream& compute);
@@ -106,13 +117,13 @@ class ShardedParams {
 
   GradientReducer& reducer();
   const GradientReducer& reducer() const;
-  /// What the compute streams have waited for gradients and parameters so far.
+  /// Seconds that the compute streams have waited for gradients and parameters so far.
   double exposed_seconds() const;
-  /// Payload bytes this rank has sent for both.
+  /// Payload bytes that this rank has sent for gradients and parameters.
   std::uint64_t wire_bytes() const;
-  /// Bytes of parameters, gradients and windows on this rank.
+  /// Bytes of parameters, gradients, windows and slots on this rank's device.
   std::int64_t held_bytes() const;
-  /// Bytes of pinned host memory, of what is offloaded of them; not among held_bytes().
+  /// Bytes of pinned host memory for the offloaded part; held_bytes() does not count them.
   std::int64_t host_bytes() const;
 
   /// For ShardedOptimizer.
@@ -122,14 +133,14 @@ class ShardedParams {
   std::unique_ptr<State> state_;
 };
 
-/// A group's parameters, whole, as long as this lives. Moves; the last one lets go.
+/// Holds a group gathered. Movable; its destructor releases the group.
 class Gathered {
  public:
   Gathered(Gathered&& other) noexcept;
   Gathered& operator=(Gathered&&) = delete;
   ~Gathered();
 
-  /// @throws Error (usage) when the parameter is of another group
+  /// The whole parameter. @throws Error (usage) when the parameter belongs to another group
   View operator[](ParamId id) const;
 
  private:

@@ -1,14 +1,15 @@
 #pragma once
-// What of a model's training state is whole on every rank and what is shared out: a stage of ZeRO
-// (Rajbhandari et al. 2020) is a row of this table, and nothing else.
+// A stage of ZeRO (Rajbhandari et al. 2020) says which part of the training state is replicated on every rank
+// and which is sharded. It is a row of this table and nothing else.
 //
-//   stage   optimizer     gradients     parameters     bytes a rank (f32, Adam, P parameters, N ranks)
+//   stage   optimizer     gradients     parameters     bytes per rank (f32, Adam, P parameters, N ranks)
 //   0       replicated    replicated    replicated     16 P
 //   1       sharded       replicated    replicated      8 P + 8 P / N
 //   2       sharded       sharded       replicated      4 P + 12 P / N
 //   3       sharded       sharded       sharded             16 P / N
 //
-// Beside these are windows: of gradients from stage 2 on, of parameters in stage 3.
+// Working memory comes on top: windows of gradient buckets from stage 2 on, and slots (all-gather buffers) of
+// parameters in stage 3.
 
 namespace weft::zero {
 

@@ -1,4 +1,4 @@
-// Once it is warm, a step takes no memory of a device, and no pinned memory. On fakes.
+// After warm-up a step allocates no device memory and no pinned memory. Runs on the fake CUDA.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using test::FakeCuda;
 using test::ZeroTraining;
 
-/// Between the end of the second step of all ranks and that of the last.
+/// Allocations between the end of the second step on all ranks and the end of the last step.
 int allocations_of(ZeroTraining job) {
   const test::WithFakeCuda fake;
   const test::WithFakeUpdate update;

@@ -1,4 +1,4 @@
-// Once it is warm, a step takes nothing from the heap. Long: tests/soak.sh allocations.
+// After warm-up a step allocates nothing from the heap. The long trial is tests/soak.sh allocations.
 
 #include <array>
 
@@ -26,7 +26,7 @@ INSTANTIATE_TEST_SUITE_P(Trainings, Steady,
                                           testing::Values(Meeting::threads, Meeting::host)),
                          name_of);
 
-// Of which the first steps had one in use at a time.
+// The first steps used one of these blocks at a time.
 TEST(RecycledCount, AStepFindsAsManyBlocksAsItTakesInAll) {
   constexpr std::size_t bytes = 700;
   constexpr std::size_t count = 1000;
@@ -40,7 +40,7 @@ TEST(RecycledCount, AStepFindsAsManyBlocksAsItTakesInAll) {
   for (void* const block : blocks) Recycled::give_back(block, bytes);
 }
 
-// Or nothing that the others find means anything.
+// The heap watch itself works; otherwise the other tests prove nothing.
 TEST(HeapWatch, CountsOnEveryThreadAndSaysWho) {
   heap_watch::begin();
   std::thread([] { std::make_unique<int>(1); }).join();

@@ -1,4 +1,4 @@
-// Stages of ZeRO beside plain data parallelism: the same bits.
+// Every stage of ZeRO gives the same bits as plain data parallelism.
 
 #include "support/zero_training.hpp"
 
@@ -17,7 +17,7 @@ ZeroTraining in_stage(int stage, ZeroTraining job) {
   return job;
 }
 
-/// All ways to share out `job` that should not change a bit of it.
+/// All ways to shard `job` that must not change a bit of the training.
 std::vector<ZeroTraining> variants(const ZeroTraining& job) {
   std::vector<ZeroTraining> all;
   for (const int stage : {1, 2, 3}) {
@@ -155,8 +155,8 @@ TEST(ZeroTraining, SendsTwiceTheParametersAndThriceInStageThree) {
       const double parameters = static_cast<double>(ZeroTraining::layout(DataType::f32).size_bytes());
       const double each = (ranks - 1.0) / ranks * parameters * job.steps;
       const double sent = static_cast<double>(job.run().wire_bytes) / each;
-      // Groups of a few hundred elements: gaps are a part of them here. Reading parameters at the end is one
-      // more.
+      // Groups have a few hundred elements, so that gaps matter here. Reading parameters at the end is one
+      // more gather.
       EXPECT_GT(sent, stage == 3 ? 2.5 : 1.99) << ranks << " ranks, stage " << stage;
       EXPECT_LT(sent, stage == 3 ? 3.3 : 2.2) << ranks << " ranks, stage " << stage;
     }

@@ -1,0 +1,92 @@
+#include "zero/optimizer/gradient_norm.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/elementwise.hpp"
+#include "core/round_up.hpp"
+#include "weft/core/copy.hpp"
+
+namespace weft::detail {
+namespace {
+
+template <class T>
+constexpr std::int64_t line = static_cast<std::int64_t>(Buffer::alignment / sizeof(T));
+
+/// Sums in the same order as square_sums() with blocks of a line, so that hosts and devices agree.
+template <class T, std::size_t Count>
+double square_sum(const T* values) {
+  std::array<double, Count> squares;
+  for (std::size_t i = 0; i < Count; ++i) {
+    const auto value = static_cast<double>(static_cast<float>(values[i]));
+    squares[i] = value * value;
+  }
+  for (std::size_t half = Count / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) squares[i] += squares[i + half];
+  }
+  return squares[0];
+}
+
+template <class T>
+void add_squares(const T* values, std::int64_t count, ExactSum& sum) {
+  constexpr auto whole = static_cast<std::size_t>(line<T>);
+  std::int64_t i = 0;
+  for (; i + line<T> <= count; i += line<T>) sum.add(square_sum<T, whole>(values + i));
+  if (i == count) return;
+  std::array<T, whole> rest{};
+  std::copy(values + i, values + count, rest.begin());
+  sum.add(square_sum<T, whole>(rest.data()));
+}
+
+}  // namespace
+
+void add_squares(ConstView data, ExactSum& sum) {
+  dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (sizeof(T) <= 4 && !std::is_integral_v<T>) {
+      add_squares(static_cast<const T*>(data.data()), data.count(), sum);
+    } else {
+      throw Error(ErrorKind::usage, text("the norm of gradients of ", data.dtype()),
+                  "clipping and loss scaling are of f32, f16 and bf16");
+    }
+  });
+}
+
+GradientNorm::GradientNorm(Communicator comm, bool everywhere, std::optional<Communicator> whole_model)
+    : comm_(std::move(comm)),
+      everywhere_(everywhere),
+      whole_model_(std::move(whole_model)),
+      places_(ExactSum::places_count + 1) {}
+
+void GradientNorm::add(ConstView gradients, const Stream& compute) {
+  Stream stream = compute;
+  if (gradients.device().is_host())
+    return stream.run([gradients, sum = sum_] { add_squares(gradients, *sum); });
+  const auto block = static_cast<std::int64_t>(Buffer::alignment / size_of(gradients.dtype()));
+  const std::int64_t lines = ceil_div(gradients.count(), block);
+  if (lines > line_squares_.count()) {
+    stream.synchronize();
+    line_squares_ = Buffer::on(gradients.device(), DataType::f64, lines);
+    on_host_ = Buffer::on_host(DataType::f64, lines);
+  }
+  const View sums = line_squares_.view().slice(0, lines);
+  square_sums(sums, gradients, block, stream);
+  copy(on_host_.view().slice(0, lines), sums, stream);
+  stream.synchronize();
+  for (const double squares : on_host_.as<double>().first(static_cast<std::size_t>(lines)))
+    sum_->add(squares);
+}
+
+GradientNorm::Result GradientNorm::finish(Stream compute) {
+  compute.synchronize();
+  const auto places = std::span(places_).first<ExactSum::places_count + 1>();
+  sum_->put(places);
+  *sum_ = {};
+  Stream stream;
+  const View sums{std::span(places_)};
+  if (!everywhere_) comm_.all_reduce(sums, ReduceOp::sum, stream).wait();
+  if (whole_model_) whole_model_->all_reduce(sums, ReduceOp::sum, stream).wait();
+  const ExactSum all = ExactSum::from(places);
+  return {.bad = all.bad(), .squares = all.value()};
+}
+
+}  // namespace weft::detail

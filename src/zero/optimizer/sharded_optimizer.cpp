@@ -1,0 +1,249 @@
+// A step of the optimizer.
+//
+// Without clipping and loss scaling (step_at_once): each bucket is updated as it is reduced, and gathered at
+// once. With either (step_by_norm): sum the norm of all buckets, then update them in the order in which
+// forward needs them. To update a bucket: start the update of its offloaded pieces on the host, update the
+// pieces on the device, copy the offloaded pieces' parameters to the device, and hand the bucket to
+// ShardedParams to gather it.
+
+#include "weft/zero/sharded_optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <ranges>
+
+#include "gradient/agreement.hpp"
+#include "zero/optimizer/sharded_optimizer_state.hpp"
+
+namespace weft::detail {
+namespace {
+
+std::string described(const zero::ShardedOptimizerOptions& options) {
+  std::string clipping = "does not clip";
+  if (options.clip_norm) clipping = text("clips to ", *options.clip_norm);
+  if (!options.loss_scale) return clipping + " and does not scale";
+  const zero::LossScalerOptions& scale = *options.loss_scale;
+  return text(clipping, " and scales from ", scale.initial, ", at least ", scale.minimum,
+              ", twice that after ", scale.growth_interval, " steps, half of it after ", scale.hysteresis,
+              " overflows");
+}
+
+}  // namespace
+
+void agree_on_whole_model(Communicator whole_model, const Communicator& part,
+                          const zero::ShardedOptimizerOptions& options) {
+  constexpr const char* operation = "ShardedOptimizer";
+  agree_on(
+      whole_model, text("is rank ", part.rank(), " of ", part.size(), " of its part"),
+      {"whole_model is not one rank of each part",
+       "make it of the ranks that have the other parts, each with the same rank among those that share its "
+       "part",
+       operation});
+  agree_on(whole_model, described(options),
+           {"parts of a model have different options", "clip and scale alike in all parts", operation});
+}
+
+// A hole ends where the next parameter begins: the gap between them is zeros.
+CountedRanges::CountedRanges(const ParamLayout& layout, const std::vector<ParamId>& counted_elsewhere) {
+  for (const ParamId id : counted_elsewhere) {
+    const int number = static_cast<int>(id);
+    if (number < 0 || number >= layout.parameters())
+      throw Error(ErrorKind::usage, text("counted_elsewhere has parameter ", number),
+                  text("parameters are 0 to ", layout.parameters() - 1));
+    const bool is_last = number + 1 == layout.parameters();
+    holes_.push_back({layout.offset(id), is_last ? layout.size() : layout.offset(ParamId{number + 1})});
+  }
+  std::ranges::sort(holes_, {}, &Range::begin);
+}
+
+}  // namespace weft::detail
+
+namespace weft::zero {
+namespace {
+
+void check(const ShardedOptimizerOptions& options) {
+  if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm)))
+    throw Error(ErrorKind::usage, text("clip_norm is ", *options.clip_norm), "it is finite and above 0");
+}
+
+void expect_rate(double learning_rate) {
+  if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
+    throw Error(ErrorKind::usage, text("a learning rate of ", learning_rate), "it is finite and 0 or more");
+}
+
+}  // namespace
+
+ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer,
+                               ShardedOptimizerOptions options)
+    : params_(params.state()), optimizer_(optimizer), options_(std::move(options)) {
+  detail::check(optimizer_);
+  check(options_);
+  if (options_.loss_scale) scaler_.emplace(*options_.loss_scale);
+  counted_ = detail::CountedRanges(params_.layout(), options_.counted_elsewhere);
+  if (options_.whole_model) detail::agree_on_whole_model(*options_.whole_model, params_.all(), options_);
+  if (scaler_ || options_.clip_norm) {
+    const bool everywhere = params_.stage().optimizer == Placement::replicated;
+    norm_.emplace(params_.comm(), everywhere, options_.whole_model);
+  }
+  kind_ = detail::StateKind::of(params_.layout().dtype(), optimizer_, options_.master);
+  expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
+  place();
+  if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
+  if (offloaded_) listen();
+}
+
+ShardedOptimizer::State::~State() {
+  if (offloaded_) params_.reducer().on_reduced(nullptr);
+}
+
+void ShardedOptimizer::State::begin_step(double learning_rate) {
+  expect_rate(learning_rate);
+  if (begun_)
+    throw Error(ErrorKind::usage,
+                text("begin_step with a learning rate of ", learning_rate, " after one of ", *begun_),
+                "call step() first",
+                {params_.comm().rank(), "begin_step", static_cast<std::uint64_t>(steps_ + 1)});
+  begun_ = learning_rate;
+}
+
+double ShardedOptimizer::State::rate_of_step(std::optional<double> learning_rate) const {
+  const double own = std::visit([](const auto& rule) { return rule.learning_rate; }, optimizer_);
+  const double rate = learning_rate.value_or(begun_.value_or(own));
+  expect_rate(rate);
+  if (begun_ && rate != *begun_)
+    throw Error(ErrorKind::usage,
+                text("step with a learning rate of ", rate, " that was begun with ", *begun_),
+                "some parameters have been updated with that: give step() the same, or none",
+                {params_.comm().rank(), "step", static_cast<std::uint64_t>(steps_ + 1)});
+  return rate;
+}
+
+StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<double> learning_rate) {
+  const double rate = rate_of_step(learning_rate);
+  if (finder_) finder_->begin_step(compute, params_.exposed_seconds(), begun_ && !norm_);
+  params_.settle(compute);
+  free_ = compute.record();
+  const StepResult result = norm_ ? step_by_norm(compute, rate) : step_at_once(compute, rate);
+  begun_.reset();
+  reduced_buckets_.clear();
+  if (offloaded_) offloaded_->end_step();
+  if (!result.skipped) params_.all_updated();
+  if (finder_) finder_->end_step(params_.exposed_seconds());
+  if (finder_ && finder_->knows_enough()) {
+    const auto factors = detail::factors(optimizer_, 1, rate, 1);
+    const auto bytes = static_cast<std::size_t>(bounds_.back()) * size_of(kind_.dtype);
+    Stream(compute).synchronize();
+    const double file_rate = offloaded_ ? offloaded_->file_rate() : std::numeric_limits<double>::infinity();
+    offload(finder_->share(params_.comm(), kind_, factors, bytes, file_rate), std::nullopt);
+    finder_.reset();
+  }
+  return result;
+}
+
+StepResult ShardedOptimizer::State::step_at_once(const Stream& compute, double learning_rate) {
+  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1);
+  const auto each = [&](const Bucket& bucket) { update(bucket, factors, compute); };
+  params_.reducer().finish_step(compute, std::ref(each));  // by reference: a copy would allocate
+  ++steps_;
+  return {};
+}
+
+StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double learning_rate) {
+  const auto each = [&](const Bucket& bucket) {
+    const auto part = params_.part(bucket);
+    counted_.visit(part.begin, part.begin + part.gradient.count(), [&](std::int64_t from, std::int64_t to) {
+      norm_->add(part.gradient.slice(from - part.begin, to - from), compute);
+    });
+  };
+  params_.reducer().finish_step(compute, std::ref(each));
+  const auto [bad, squares] = norm_->finish(compute);
+  const double scale = loss_scale();
+  if (scaler_) scaler_->update(bad);
+  if (bad && scaler_) return {.skipped = true};
+  const double norm = std::sqrt(squares) / scale;
+  // The formula of torch.nn.utils.clip_grad_norm_; NaN is not clipped.
+  const double clip = options_.clip_norm ? std::max(1.0, (norm + 1e-6) / *options_.clip_norm) : 1;
+  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1 / (clip * scale));
+  // Forward first needs the buckets that backward reduced last.
+  for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
+  ++steps_;
+  return {.norm = norm};
+}
+
+// Updates the offloaded pieces behind backward where the rate is known and no norm is needed; else step()
+// does.
+void ShardedOptimizer::State::on_reduced(const Bucket& bucket, const Event& reduced) {
+  if (finder_) finder_->bucket_reduced();
+  const bool at_once = begun_ && !norm_;
+  if (at_once) update_on_host(bucket, detail::factors(optimizer_, steps_ + 1, *begun_, 1), reduced);
+  reduced_buckets_[bucket.begin] = {reduced, at_once};
+}
+
+void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const detail::StepFactors& factors,
+                                             const Event& reduced) {
+  const auto part = params_.part(bucket);
+  for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
+    if (!piece.offloaded) continue;
+    offloaded_->update(piece.at, part.gradient.slice(piece.begin - part.state_at, piece.count), factors,
+                       reduced, params_.has_gradients_on_host(), static_cast<std::uint64_t>(steps_ + 1));
+  }
+}
+
+// The offloaded pieces begin first because they take longest.
+void ShardedOptimizer::State::update(const Bucket& bucket, const detail::StepFactors& factors,
+                                     const Stream& compute) {
+  if (offloaded_) {
+    const ReducedBucket& known = reduced_buckets_[bucket.begin];
+    if (!known.is_updated) update_on_host(bucket, factors, known.reduced);
+  }
+  Event uploaded;
+  const auto part = params_.part(bucket);
+  for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
+    const std::int64_t offset = piece.begin - part.state_at;
+    const View parameters = part.parameters.slice(offset, piece.count);
+    if (piece.offloaded) {
+      uploaded = offloaded_->upload(piece.at, parameters, free_);
+    } else {
+      const ConstView gradient = part.gradient.slice(offset, piece.count);
+      const detail::StateViews state = arrays_.views(piece.at, piece.count);
+      detail::fused_step(state.step(kind_, gradient, parameters), factors, compute);
+    }
+  }
+  params_.updated(bucket, compute, uploaded);
+  if (offloaded_) offloaded_->then([&params = params_] { params.progress(); });
+}
+
+ShardedOptimizer::ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer,
+                                   ShardedOptimizerOptions options)
+    : state_(std::make_unique<State>(params, optimizer, std::move(options))) {}
+ShardedOptimizer::~ShardedOptimizer() = default;
+ShardedOptimizer::ShardedOptimizer(ShardedOptimizer&&) noexcept = default;
+
+void ShardedOptimizer::begin_step(double learning_rate) {
+  state_->begin_step(learning_rate);
+}
+void ShardedOptimizer::offload(double share, std::optional<double> file_share) {
+  state_->offload(share, file_share);
+}
+StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> learning_rate) {
+  return state_->step(compute, learning_rate);
+}
+double ShardedOptimizer::loss_scale() const {
+  return state_->loss_scale();
+}
+std::int64_t ShardedOptimizer::steps() const {
+  return state_->steps();
+}
+std::int64_t ShardedOptimizer::state_bytes() const {
+  return state_->state_bytes();
+}
+std::int64_t ShardedOptimizer::host_bytes() const {
+  return state_->host_bytes();
+}
+std::int64_t ShardedOptimizer::file_bytes() const {
+  return state_->file_bytes();
+}
+
+}  // namespace weft::zero

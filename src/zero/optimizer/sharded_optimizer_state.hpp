@@ -1,0 +1,113 @@
+#pragma once
+// The implementation of ShardedOptimizer: where its state lies (optimizer_placement.cpp), models in parts and
+// the step (sharded_optimizer.cpp).
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "weft/zero/sharded_optimizer.hpp"
+#include "zero/offload/offloaded_state.hpp"
+#include "zero/offload/share_finder.hpp"
+#include "zero/offload/state_layout.hpp"
+#include "zero/optimizer/gradient_norm.hpp"
+#include "zero/params/params_state.hpp"
+
+namespace weft::detail {
+
+/// Checks that all parts clip and scale alike; otherwise they would train with different scales, or wait for
+/// a sum that other parts do not take. Collective over `whole_model`.
+/// @throws Error (mismatch) where options differ, or the ranks do not have the same rank in their parts
+void agree_on_whole_model(Communicator whole_model, const Communicator& part,
+                          const zero::ShardedOptimizerOptions& options);
+
+/// The flat space without the parameters that another part counts.
+class CountedRanges {
+ public:
+  CountedRanges() = default;
+  /// @throws Error (usage) for a number that is no parameter's
+  CountedRanges(const ParamLayout& layout, const std::vector<ParamId>& counted_elsewhere);
+
+  /// Calls each(from, to) for the ranges of [begin, end) that count, in ascending order. They begin on cache
+  /// lines where `begin` does.
+  template <class Each>
+  void visit(std::int64_t begin, std::int64_t end, Each&& each) const {
+    for (const Range& hole : holes_) {
+      if (hole.end <= begin) continue;
+      if (hole.begin >= end) break;
+      if (hole.begin > begin) each(begin, hole.begin);
+      begin = hole.end;
+    }
+    if (begin < end) each(begin, end);
+  }
+
+ private:
+  struct Range {
+    std::int64_t begin, end;
+  };
+  std::vector<Range> holes_;  // ascending, whole cache lines
+};
+
+}  // namespace weft::detail
+
+namespace weft::zero {
+
+class ShardedOptimizer::State {
+ public:
+  State(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void begin_step(double learning_rate);
+  void offload(double share, std::optional<double> file_share);
+  StepResult step(const Stream& compute, std::optional<double> learning_rate);
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+  std::int64_t steps() const { return steps_; }
+  std::int64_t state_bytes() const { return arrays_.bytes(); }
+  std::int64_t host_bytes() const { return offloaded_ ? offloaded_->host_bytes() : 0; }
+  std::int64_t file_bytes() const { return offloaded_ ? offloaded_->file_bytes() : 0; }
+
+ private:
+  /// A bucket that is averaged when `reduced` is done.
+  struct ReducedBucket {
+    Event reduced{};
+    bool is_updated = false;  ///< whether its offloaded part is
+  };
+
+  void place();
+  void listen();
+  static void expect_shares(double share, double file_share);
+  void load();
+  detail::StateSplit split_by(double share, double file_share) const;
+  detail::StateArrays arrays_of(const detail::StateSplit& split) const;
+  std::unique_ptr<detail::OffloadedState> offloaded_of(const detail::StateSplit& split) const;
+  void on_reduced(const Bucket& bucket, const Event& reduced);
+  double rate_of_step(std::optional<double> learning_rate) const;
+  void update_on_host(const Bucket& bucket, const detail::StepFactors& factors, const Event& reduced);
+  void update(const Bucket& bucket, const detail::StepFactors& factors, const Stream& compute);
+  StepResult step_at_once(const Stream& compute, double learning_rate);
+  StepResult step_by_norm(const Stream& compute, double learning_rate);
+
+  ShardedParams::State& params_;
+  Optimizer optimizer_;
+  ShardedOptimizerOptions options_;
+  detail::StateKind kind_;
+  std::optional<LossScaler> scaler_;
+  std::optional<detail::GradientNorm> norm_;
+  detail::CountedRanges counted_;
+  std::int64_t steps_ = 0;
+  std::optional<double> begun_{};  // the rate given to begin_step
+  /// This step's buckets, by their begin.
+  std::map<std::int64_t, ReducedBucket, std::less<>,
+           RecycledAllocator<std::pair<const std::int64_t, ReducedBucket>>>
+      reduced_buckets_;
+  Event free_{};                                 // compute has finished reading the old parameters
+  std::optional<detail::ShareFinder> finder_{};  // until the share is found
+  std::vector<std::int64_t> bounds_;             // of the state's cells
+  detail::StateSplit split_;
+  detail::StateArrays arrays_;                         // on the device
+  std::unique_ptr<detail::OffloadedState> offloaded_;  // null where nothing is
+};
+
+}  // namespace weft::zero

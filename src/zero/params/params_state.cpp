@@ -1,0 +1,228 @@
+// The memory of ShardedParams. Construction: split communicators (hybrid sharding), plan (params_plan.hpp),
+// make the reducer over the shards' buckets, then allocate replicated groups, this rank's shard and the
+// slots. params_gather.cpp has gather, release and prefetch.
+
+#include "zero/params/params_state.hpp"
+
+#include <algorithm>
+
+#include "core/pinned.hpp"
+#include "weft/core/copy.hpp"
+#include "zero/params/params_state.hpp"
+
+namespace weft::zero {
+namespace {
+
+detail::ParamsSharing sharing_of(const ShardedOptions& options, const Communicator& comm) {
+  const ReducerOptions& reducer = options.reducer;
+  std::optional<std::size_t> bucket_bytes = reducer.bucket_bytes;
+  if (!bucket_bytes && reducer.hook) bucket_bytes = reducer.hook->bucket_bytes(comm);
+  return {.stage = options.stage,
+          .ranks = comm.size(),
+          .bucket_bytes = bucket_bytes.value_or(detail::usual_bucket_bytes(comm.topology().nodes())),
+          .window_bytes = reducer.window_bytes,
+          .granularity = reducer.hook ? reducer.hook->granularity() : 1,
+          .groups = options.groups,
+          .prefetch_bytes = options.prefetch_bytes,
+          .held_groups = options.held_groups,
+          .whole_below = options.whole_below};
+}
+
+void expect_ours(const ReducerOptions& options) {
+  if (options.means == Means::everywhere && !options.plan) return;
+  throw Error(ErrorKind::usage, "sharded parameters were given means or a plan of gradients",
+              "the stage says what is sharded: leave ReducerOptions::means and plan as they are");
+}
+
+Communicator sharing(Communicator all, const ShardedOptions& options) {
+  if (options.shard_ranks == 0) return all;
+  if (options.shard_ranks < 1 || all.size() % options.shard_ranks != 0) {
+    throw Error(ErrorKind::usage, text("shards within ", options.shard_ranks, " of ", all.size(), " ranks"),
+                "shard_ranks divides the number of ranks");
+  }
+  if (zero::stage(options.stage).optimizer == Placement::replicated)
+    throw Error(ErrorKind::usage, "shard_ranks in stage 0, which shares nothing out", "use stage 1, 2 or 3");
+  return *all.split(all.rank() / options.shard_ranks, all.rank());
+}
+
+/// Hybrid sharding: ranks that share reduce among themselves; then each part is averaged over the ranks that
+/// keep its replicas. Between the sets of ranks only a part travels, not a bucket.
+class ReplicasHook final : public CommHook {
+ public:
+  ReplicasHook(std::shared_ptr<CommHook> inner, Communicator replicas)
+      : inner_(std::move(inner)), replicas_(std::move(replicas)) {}
+
+  std::string name() const override {
+    return text(inner_->name(), ", then over ", replicas_.size(), " replicas");
+  }
+  std::int64_t granularity() const override { return inner_->granularity(); }
+  std::optional<std::size_t> bucket_bytes(const Communicator& comm) const override {
+    return inner_->bucket_bytes(comm);
+  }
+  void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
+    inner_->planned(plan, std::move(gradients), comm);
+  }
+  bool settled() const override { return inner_->settled(); }
+  void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
+              const Stream& wire) override {
+    inner_->reduce(bucket, gradient, comm, compute, wire);
+    replicas_.all_reduce(gradient, ReduceOp::avg, wire);
+  }
+  void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
+                      const Stream& compute, const Stream& wire) override {
+    inner_->reduce_scatter(bucket, gradient, mine, comm, compute, wire);
+    replicas_.all_reduce(mine, ReduceOp::avg, wire);
+  }
+
+ private:
+  std::shared_ptr<CommHook> inner_;
+  Communicator replicas_;
+};
+
+}  // namespace
+
+ShardedParams::State::State(Communicator comm, const ParamLayout& layout, ShardedOptions options)
+    : all_(std::move(comm)),
+      comm_(sharing(all_, options)),
+      gathers_(comm_.device().is_host() ? comm_ : *comm_.split(0, comm_.rank())),
+      options_(std::move(options)),
+      stage_(zero::stage(options_.stage)),
+      wire_(std::make_shared<detail::Wire>(gathers_, options_.reducer.wire)),
+      own_(comm_.device()) {
+  expect_ours(options_.reducer);
+  detail::expect_offload_fits(options_.stage, options_.offload_parameters, options_.offload_gradients);
+  const detail::ParamsPlan plan(layout, sharing_of(options_, comm_));
+  if (plan.shards()) {
+    make_shards(layout, plan);
+  } else {
+    reducer_ = std::make_unique<GradientReducer>(comm_, layout, options_.reducer);
+  }
+  place_groups(plan);
+}
+
+ShardedParams::State::~State() {
+  wire_->close();
+}
+
+void ShardedParams::State::make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan) {
+  shards_ = plan.shards();
+  ReducerOptions reducer = options_.reducer;
+  if (options_.shard_ranks > 0) {
+    replicas_ = *all_.split(all_.rank() % options_.shard_ranks, all_.rank());
+    reducer.hook =
+        std::make_shared<ReplicasHook>(reducer.hook ? reducer.hook : all_reduce_hook(), *replicas_);
+  }
+  reducer.bucket_bytes.reset();
+  reducer.plan = shards_->plan();
+  reducer.means = Means::sharded;
+  reducer.means_on_host = options_.offload_gradients;
+  reducer.window_bytes = plan.window_bytes();
+  reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
+  wire_->serve(shards_->plan().buckets().size());
+}
+
+void ShardedParams::State::place_groups(const detail::ParamsPlan& plan) {
+  whole_ = comm_.allocate(layout().dtype(), plan.whole());
+  for (const auto& group : plan.groups()) {
+    groups_.push_back(
+        {.first = group.first, .begin = group.begin, .count = group.count, .buckets = group.buckets});
+    if (group.whole_at) groups_.back().memory = whole_.view().slice(*group.whole_at, group.count);
+  }
+  if (shards_) group_of_bucket_.resize(shards_->plan().buckets().size());
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    for (const std::size_t bucket : groups_[group].buckets) group_of_bucket_[bucket] = group;
+  }
+  updated_.resize(group_of_bucket_.size());
+  offloaded_.resize(group_of_bucket_.size());
+  if (plan.slots() > 0) make_slots(plan);
+}
+
+// The shard has this rank's parts in the order of its optimizer state, without those of replicated groups.
+void ShardedParams::State::make_slots(const detail::ParamsPlan& plan) {
+  const DataType dtype = layout().dtype();
+  shard_at_.resize(group_of_bucket_.size());
+  std::int64_t shard = 0;
+  for (std::size_t bucket = 0; bucket < shard_at_.size(); ++bucket) {
+    shard_at_[bucket] = shard;
+    if (!is_whole(bucket)) shard += shards_->part(bucket, 0).count;
+  }
+  shard_memory_ = options_.offload_parameters ? detail::pinned(comm_.device(), dtype, plan.shard())
+                                              : comm_.allocate(dtype, plan.shard());
+  shard_ = detail::on_device(shard_memory_, comm_.device());
+  slots_.emplace(plan.slots());
+  slot_memory_ = comm_.allocate(dtype, plan.slots() * plan.slot());
+  for (std::int64_t slot = 0; slot < plan.slots(); ++slot)
+    slot_.push_back({.memory = slot_memory_.view().slice(slot * plan.slot(), plan.slot())});
+}
+
+int ShardedParams::State::group_of(ParamId id) const {
+  const auto after = std::ranges::upper_bound(groups_, id, {}, &Group::first);
+  return static_cast<int>(after - groups_.begin()) - 1;
+}
+
+View ShardedParams::State::own_part(std::size_t bucket) {
+  const auto part = shards_->part(bucket, comm_.rank());
+  if (!is_whole(bucket)) return shard_.slice(shard_at_[bucket], part.count);
+  const Group& group = groups_[group_of_bucket_[bucket]];
+  return group.memory.slice(part.begin - group.begin, part.count);
+}
+
+void ShardedParams::State::load(ParamId id, ConstView values) {
+  const ParamLayout& layout = this->layout();
+  if (values.count() != layout.count(id) || values.dtype() != layout.dtype()) {
+    throw Error(ErrorKind::usage,
+                text("values of ", layout.name(id), " are ", values.count(), " ", values.dtype(),
+                     ", the parameter ", layout.count(id), " ", layout.dtype()),
+                "load a parameter whole", {comm_.rank(), "load", 0});
+  }
+  const Group& group = groups_[static_cast<std::size_t>(group_of(id))];
+  const std::int64_t begin = layout.offset(id);
+  const std::int64_t end = begin + layout.count(id);
+  if (!group.memory.empty()) {
+    copy(group.memory.slice(begin - group.begin, values.count()), values, own_);
+  } else {
+    for (const std::size_t bucket : group.buckets) {
+      const auto part = shards_->part(bucket, comm_.rank());
+      const std::int64_t from = std::max(begin, part.begin);
+      const std::int64_t to = std::min(end, part.begin + part.count);
+      if (from >= to) continue;
+      copy(own_part(bucket).slice(from - part.begin, to - from), values.slice(from - begin, to - from), own_);
+    }
+  }
+  own_.synchronize();
+}
+
+std::int64_t ShardedParams::State::state_elements() const {
+  return shards_ ? shards_->shard_elements() : layout().size();
+}
+
+ShardedParams::State::Part ShardedParams::State::part(const Bucket& bucket) {
+  if (!shards_) {
+    const std::int64_t count = std::min(bucket.end, layout().size()) - bucket.begin;
+    return {bucket.begin, bucket.begin, whole_.view().slice(bucket.begin, count),
+            reducer_->means(bucket).slice(0, count)};
+  }
+  const std::size_t number = shards_->number(bucket);
+  const auto part = shards_->part(number, comm_.rank());
+  return {part.begin, part.at, own_part(number), reducer_->means(bucket)};
+}
+
+std::uint64_t ShardedParams::State::wire_bytes() const {
+  std::uint64_t bytes = comm_.wire_bytes();
+  if (replicas_) bytes += replicas_->wire_bytes();
+  if (!comm_.device().is_host()) bytes += gathers_.wire_bytes();
+  return bytes;
+}
+
+std::int64_t ShardedParams::State::held_bytes() const {
+  const std::size_t shard = options_.offload_parameters ? 0 : shard_memory_.size_bytes();
+  return static_cast<std::int64_t>(whole_.size_bytes() + shard + slot_memory_.size_bytes()) +
+         reducer_->held_bytes();
+}
+
+std::int64_t ShardedParams::State::host_bytes() const {
+  const std::size_t shard = options_.offload_parameters ? shard_memory_.size_bytes() : 0;
+  return static_cast<std::int64_t>(shard) + reducer_->host_bytes();
+}
+
+}  // namespace weft::zero

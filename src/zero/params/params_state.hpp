@@ -1,0 +1,126 @@
+#pragma once
+// The implementation of ShardedParams: its memory (params_state.cpp), and the gathers of parameters
+// (params_gather.cpp).
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gradient/wire.hpp"
+#include "weft/zero/sharded_params.hpp"
+#include "zero/params/group_slots.hpp"
+#include "zero/plan/params_plan.hpp"
+
+namespace weft::zero {
+
+class ShardedParams::State {
+ public:
+  /// The part of a bucket that this rank updates.
+  struct Part {
+    std::int64_t begin = 0;     ///< in the flat space
+    std::int64_t state_at = 0;  ///< offset in buffers of state_elements()
+    View parameters;
+    View gradient;  ///< averaged, after the reduction
+  };
+
+  State(Communicator comm, const ParamLayout& layout, ShardedOptions options);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const Stage& stage() const { return stage_; }
+  const ParamLayout& layout() const { return reducer_->layout(); }
+  GradientReducer& reducer() { return *reducer_; }
+  /// The ranks that state is sharded over.
+  const Communicator& comm() const { return comm_; }
+  /// All ranks: those of comm() and, in hybrid sharding, those with replicas.
+  const Communicator& all() const { return all_; }
+  int groups() const { return static_cast<int>(groups_.size()); }
+  int group_of(ParamId id) const;
+
+  void load(ParamId id, ConstView values);
+  Buffer whole(ParamId id);
+  void gather(int group, const Stream& compute);
+  void release(int group, const Stream& compute) noexcept;
+  View at(int group, ParamId id) const;
+  void gather_all(const Stream& compute);
+  View gradient(ParamId id, const Stream& compute);
+
+  // For ShardedOptimizer.
+  std::int64_t state_elements() const;
+  Part part(const Bucket& bucket);
+  /// The buckets of the present plan. They cover all elements that this rank updates.
+  const std::vector<Bucket>& buckets() const { return reducer_->plan().buckets(); }
+  /// Makes `compute` wait for all gathers and updates under way, so that this rank's parts may change.
+  /// @throws Error (usage) when a group is held
+  void settle(const Stream& compute);
+  /// This rank's part of the bucket is updated when `compute` gets here. Starts to gather it where parameters
+  /// are replicated.
+  /// @param offloaded done when the offloaded part is updated too; until then its gradients are read
+  void updated(const Bucket& bucket, const Stream& compute, const Event& offloaded = {});
+  /// All buckets are updated: drops the slots' contents and prefetches.
+  void all_updated();
+  /// Progresses gathers that waited for an offloaded update. Any thread may call it.
+  void progress() { wire_->poll(); }
+
+  double exposed_seconds() const { return reducer_->exposed_seconds() + wire_->lost_seconds(); }
+  std::uint64_t wire_bytes() const;
+  std::int64_t held_bytes() const;
+  std::int64_t host_bytes() const;
+  /// Whether this rank's gradients lie in host memory.
+  bool has_gradients_on_host() const { return options_.offload_gradients; }
+
+ private:
+  struct Group {
+    ParamId first{};
+    std::int64_t begin = 0;  // in the flat space
+    std::int64_t count = 0;
+    std::vector<std::size_t> buckets{};  // empty where nothing is sharded
+    View memory{};                       // of a replicated group; empty where it is gathered into slots
+    RecycledVector<Event> arrived{};     // gathers into `memory`
+    RecycledVector<Event> offloaded{};   // offloaded updates, which read the group's gradients
+    int slot = -1;                       // that it was gathered into last
+    bool held = false;
+  };
+  struct Slot {
+    View memory;
+    RecycledVector<Event> arrived{};  // gathers into it
+    Event released{};                 // the compute stream has left it
+  };
+
+  void make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan);
+  void place_groups(const detail::ParamsPlan& plan);
+  void make_slots(const detail::ParamsPlan& plan);
+  bool is_whole(std::size_t bucket) const { return !groups_[group_of_bucket_[bucket]].memory.empty(); }
+  /// This rank's part of a bucket's parameters.
+  View own_part(std::size_t bucket);
+  void fetch(int group, Slot& slot);
+  void prefetch();
+  void wait(const RecycledVector<Event>& arrived, Stream compute);
+  std::string name_of(int group) const;
+  [[noreturn]] void refuse_more(int group) const;
+
+  Communicator all_;
+  Communicator comm_;                     // ranks that state is sharded over
+  std::optional<Communicator> replicas_;  // hybrid sharding: ranks that keep the same part
+  Communicator gathers_;  // on a device a communicator of its own: NCCL runs the operations of one in turn
+  ShardedOptions options_;
+  Stage stage_;
+  std::optional<detail::ShardPlan> shards_;  // nullopt in stage 0
+  std::unique_ptr<GradientReducer> reducer_;
+  std::shared_ptr<detail::Wire> wire_;
+  Stream own_;    // for loading
+  Buffer whole_;  // replicated groups
+  Buffer shard_memory_;
+  View shard_;  // as the device addresses it
+  Buffer slot_memory_;
+  std::vector<Group> groups_;
+  std::vector<std::size_t> group_of_bucket_;
+  std::vector<std::int64_t> shard_at_;  // by bucket
+  std::vector<Event> updated_;          // by bucket
+  std::vector<Event> offloaded_;        // by bucket, the offloaded part
+  std::optional<detail::GroupSlots> slots_;
+  std::vector<Slot> slot_;
+};
+
+}  // namespace weft::zero

@@ -1,0 +1,87 @@
+#include "weft/zero/sharded_params.hpp"
+
+#include "zero/params/params_state.hpp"
+
+namespace weft::zero {
+
+ShardedParams::ShardedParams(Communicator comm, const ParamLayout& layout, ShardedOptions options)
+    : state_(std::make_unique<State>(std::move(comm), layout, std::move(options))) {}
+ShardedParams::~ShardedParams() = default;
+ShardedParams::ShardedParams(ShardedParams&&) noexcept = default;
+
+const Stage& ShardedParams::stage() const {
+  return state_->stage();
+}
+const ParamLayout& ShardedParams::layout() const {
+  return state_->layout();
+}
+int ShardedParams::groups() const {
+  return state_->groups();
+}
+int ShardedParams::group_of(ParamId id) const {
+  return state_->group_of(id);
+}
+void ShardedParams::load(ParamId id, ConstView values) {
+  state_->load(id, values);
+}
+Buffer ShardedParams::whole(ParamId id) {
+  return state_->whole(id);
+}
+Gathered ShardedParams::gather(int group, const Stream& compute) {
+  state_->gather(group, compute);
+  return {*state_, group, compute};
+}
+void ShardedParams::gather_all(const Stream& compute) {
+  state_->gather_all(compute);
+}
+void ShardedParams::begin_step(Exchange exchange) {
+  reducer().begin_step(exchange);
+}
+bool ShardedParams::accumulating() const {
+  return reducer().accumulating();
+}
+View ShardedParams::gradient(ParamId id, const Stream& compute) {
+  return state_->gradient(id, compute);
+}
+void ShardedParams::mark_ready(ParamId id, const Stream& compute) {
+  reducer().mark_ready(id, compute);
+}
+void ShardedParams::poll() {
+  reducer().poll();
+}
+GradientReducer& ShardedParams::reducer() {
+  return state_->reducer();
+}
+const GradientReducer& ShardedParams::reducer() const {
+  return state_->reducer();
+}
+double ShardedParams::exposed_seconds() const {
+  return state_->exposed_seconds();
+}
+std::uint64_t ShardedParams::wire_bytes() const {
+  return state_->wire_bytes();
+}
+std::int64_t ShardedParams::held_bytes() const {
+  return state_->held_bytes();
+}
+std::int64_t ShardedParams::host_bytes() const {
+  return state_->host_bytes();
+}
+
+Gathered::Gathered(ShardedParams::State& params, int group, Stream compute)
+    : params_(&params), group_(group), compute_(std::move(compute)) {}
+
+Gathered::Gathered(Gathered&& other) noexcept
+    : params_(std::exchange(other.params_, nullptr)),
+      group_(other.group_),
+      compute_(std::move(other.compute_)) {}
+
+Gathered::~Gathered() {
+  if (params_ != nullptr) params_->release(group_, compute_);
+}
+
+View Gathered::operator[](ParamId id) const {
+  return params_->at(group_, id);
+}
+
+}  // namespace weft::zero

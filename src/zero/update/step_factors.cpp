@@ -1,0 +1,100 @@
+#include "zero/update/step_factors.hpp"
+
+#include <cmath>
+
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+namespace {
+
+/// NaN fails every range test.
+void need(bool holds, const char* field, double value, const char* allowed) {
+  if (!holds) throw Error(ErrorKind::usage, text(field, " is ", value), text("allowed is ", allowed));
+}
+
+void need_rate(const char* field, double value) {
+  need(value >= 0 && std::isfinite(value), field, value, "a finite number of 0 or more");
+}
+
+void need_fraction(const char* field, double value) {
+  need(value >= 0 && value < 1, field, value, "0 or more, and less than 1");
+}
+
+template <class Adaptive>
+void check_adaptive(const Adaptive& rule) {
+  need_rate("learning_rate", rule.learning_rate);
+  need_fraction("beta1", rule.beta1);
+  need_fraction("beta2", rule.beta2);
+  // Epsilon alone is the divisor of a parameter that has had no gradient.
+  need(rule.epsilon >= 1e-18 && rule.epsilon <= 1, "epsilon", rule.epsilon, "1e-18 to 1");
+  need_rate("weight_decay", rule.weight_decay);
+}
+
+void check_one(const zero::AdamW& rule) {
+  check_adaptive(rule);
+}
+void check_one(const zero::Adam& rule) {
+  check_adaptive(rule);
+}
+void check_one(const zero::Sgd& rule) {
+  need_rate("learning_rate", rule.learning_rate);
+  need_fraction("momentum", rule.momentum);
+  need_rate("weight_decay", rule.weight_decay);
+}
+
+template <class Adaptive>
+StepFactors adaptive(const Adaptive& rule, std::int64_t step, double learning_rate) {
+  const auto t = static_cast<double>(step);
+  const double root = std::sqrt(1 - std::pow(rule.beta2, t));
+  StepFactors result;
+  result.rate = learning_rate * root / (1 - std::pow(rule.beta1, t));
+  result.epsilon = rule.epsilon * root;
+  result.beta1 = rule.beta1;
+  result.fresh1 = 1 - rule.beta1;
+  result.beta2 = rule.beta2;
+  result.fresh2 = 1 - rule.beta2;
+  return result;
+}
+
+StepFactors factors_of(const zero::AdamW& rule, std::int64_t step, double learning_rate) {
+  StepFactors result = adaptive(rule, step, learning_rate);
+  result.rule = UpdateRule::adamw;
+  result.keep = 1 - learning_rate * rule.weight_decay;
+  return result;
+}
+
+StepFactors factors_of(const zero::Adam& rule, std::int64_t step, double learning_rate) {
+  StepFactors result = adaptive(rule, step, learning_rate);
+  result.rule = UpdateRule::adam;
+  result.pull = rule.weight_decay;
+  return result;
+}
+
+StepFactors factors_of(const zero::Sgd& rule, std::int64_t, double learning_rate) {
+  StepFactors result;
+  result.rule = UpdateRule::sgd;
+  result.rate = learning_rate;
+  result.beta1 = rule.momentum;
+  result.pull = rule.weight_decay;
+  return result;
+}
+
+}  // namespace
+
+void check(const zero::Optimizer& optimizer) {
+  std::visit([](const auto& rule) { check_one(rule); }, optimizer);
+}
+
+StepFactors factors(const zero::Optimizer& optimizer, std::int64_t step, double learning_rate,
+                    double gradient_scale) {
+  check(optimizer);
+  need(step >= 1, "step", static_cast<double>(step), "1 or more: steps count from 1");
+  need_rate("the step's learning rate", learning_rate);
+  need_rate("gradient_scale", gradient_scale);
+  StepFactors result =
+      std::visit([&](const auto& rule) { return factors_of(rule, step, learning_rate); }, optimizer);
+  result.gradient_scale = gradient_scale;
+  return result;
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,34 @@
+#pragma once
+// The CUDA kernels of an optimizer's step behind one interface, so that the code around them compiles and is
+// tested without CUDA: tests replace them by a fake that calls update() of update_kernel.hpp. Kernels give
+// the same bits as update(), but for the bits of NaN.
+//
+// A call enqueues work on a stream and returns. Any thread may call.
+
+#include <memory>
+
+#include "core/cuda/runtime.hpp"
+#include "zero/update/update_kernel.hpp"
+
+namespace weft::detail::cuda {
+
+class UpdateKernels {
+ public:
+  virtual ~UpdateKernels() = default;
+  UpdateKernels() = default;
+  UpdateKernels(const UpdateKernels&) = delete;
+  UpdateKernels& operator=(const UpdateKernels&) = delete;
+
+  /// @param device the stream's device
+  /// @throws Error (system) when the driver refuses the launch
+  virtual void update(const StepArrays& arrays, const StepFactors& factors, int device,
+                      NativeStream stream) = 0;
+};
+
+/// The kernels in use. @throws Error (usage) in a build without CUDA
+std::shared_ptr<UpdateKernels> update_kernels();
+
+/// Replaces the kernels, for tests. Null restores those of CUDA.
+void replace_update_kernels(std::shared_ptr<UpdateKernels> others);
+
+}  // namespace weft::detail::cuda
