@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "unit/pipeline/mutants.hpp"
-#include "unit/pipeline/oracle.hpp"
+#include "unit/pipeline/verify/mutants.hpp"
+#include "unit/pipeline/verify/oracle.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3) {
