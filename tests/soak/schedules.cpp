@@ -1,5 +1,5 @@
-// Small random schedules, mutated: the verifier must reject each that the exhaustive oracle calls invalid,
-// and none that it calls valid.
+// Mutates small random schedules: the verifier must reject each mutant that the exhaustive oracle calls
+// invalid, and none that it calls valid.
 //
 //   soak_schedules SEED COUNT    ends with 0 when they agree on all; prints each that they do not agree on
 

@@ -64,8 +64,7 @@ class MessageQueue {
   int peer_device_;
   bool sends_;
   bool announced_;
-  std::deque<std::shared_ptr<Message>>
-      waiting_;  // receives that are not started, or sends whose announcement is not done
+  std::deque<std::shared_ptr<Message>> waiting_;  // not started (receives) or announced (sends)
 };
 
 /// All queues of one device.

@@ -4,7 +4,7 @@
 //   3. per channel, from its end: by which entry of the receiver a value is used, or one sent after it
 //   4. per row: RECV `ahead` computations before that entry, WAIT_RECV before the use, SEND after the
 //      computation, WAIT_SEND where something arrives that the receiver computed after that entry
-// A WAIT_SEND never costs time: the transfer is through before the other message was computed. Linear in
+// A WAIT_SEND never costs time: the transfer is done before the other message was computed. Linear in
 // entries.
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Value {
   std::int32_t microbatch;
   bool is_gradient;
   /// The entry of the receiver's row that uses it or a later value of the same channel: its transfer is
-  /// through by then.
+  /// done by then.
   std::int32_t used_at = 0;
 
   int consumer() const { return stage + (is_gradient ? -1 : 1); }

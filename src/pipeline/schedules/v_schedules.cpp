@@ -1,10 +1,10 @@
-// ZB-V, V-Half and V-Min (Qi et al. 2024): two chunks on each device, placed as a V, with at most 2p, p + 2 or
-// 2 floor((p + 4) / 3) chunks held.
+// ZB-V, V-Half and V-Min (Qi et al. 2024): two chunks on each device, placed as a V, with at most 2p, p + 2
+// or 2 floor((p + 4) / 3) chunks held.
 //
 // The V balances memory: a device whose first chunk waits long for its gradient has a second that waits
-// briefly, and the other way round. So each chunk may get its share of what a device may hold, by how long its
-// activations live where every action takes one slot: 4p - 2d for the first chunk on device d, 2d + 2 for the
-// second (section 3.1). Without shares the first chunk would take all there is.
+// briefly, and the other way round. So each chunk may get its share of what a device may hold, by how long
+// its activations live where every action takes one slot: 4p - 2d for the first chunk on device d, 2d + 2 for
+// the second (section 3.1). Without shares the first chunk would take all there is.
 
 #include <algorithm>
 #include <limits>

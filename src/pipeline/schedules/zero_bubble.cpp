@@ -1,7 +1,7 @@
 // Zero-bubble schedules of one chunk (Qi et al. 2023): ZB-H1, ZB-H2 and the greedy one. The backward is split
-// into I and W, and W fills gaps. ZB-H1 and ZB-H2 give each device a number of microbatches in flight (forward
-// to I) and held (forward to W), and the order follows from priorities; the greedy schedule is limited by
-// memory alone.
+// into I and W, and W fills gaps. ZB-H1 and ZB-H2 give each device a number of microbatches in flight
+// (forward to I) and held (forward to W), and the order follows from priorities; the greedy schedule is
+// limited by memory alone.
 
 #include <algorithm>
 

@@ -19,7 +19,7 @@ SideStreams::SideStreams(const Schedule& schedule, const Problem& problem)
     return std::ranges::any_of(row, [](const Action& one) { return one.type == ActionType::offload; });
   });
   const auto microbatches = static_cast<std::size_t>(copies_ ? schedule.microbatches : 0);
-  through_.resize(schedule.device_of.size() * (2 + 2 * microbatches));
+  ends_.resize(schedule.device_of.size() * (2 + 2 * microbatches));
 }
 
 /// Gathers and reductions of all stages come first, then OFFLOAD and LOAD of each microbatch.
@@ -51,7 +51,7 @@ void SideStreams::post(const Action& action, Nanoseconds when) {
   const auto device = static_cast<std::size_t>(schedule_.device_of[static_cast<std::size_t>(action.stage)]);
   Nanoseconds& free = free_[device][stream_number(action.type)];
   free = std::max(free, when) + cost(action);
-  if (action.type != ActionType::reshard) through_[index(action)] = free;
+  if (action.type != ActionType::reshard) ends_[index(action)] = free;
 }
 
 }  // namespace weft::pipeline::detail

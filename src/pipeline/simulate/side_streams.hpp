@@ -23,7 +23,7 @@ class SideStreams {
 
   void post(const Action& action, Nanoseconds when);
   /// When it ends. It must have been posted.
-  Nanoseconds through(const Action& action) const { return through_[index(action)]; }
+  Nanoseconds end_of(const Action& action) const { return ends_[index(action)]; }
   Nanoseconds cost(const Action& action) const;
 
  private:
@@ -32,7 +32,7 @@ class SideStreams {
   const Schedule& schedule_;
   const Problem& problem_;
   bool copies_ = false;  // whether any activation is offloaded
-  std::vector<Nanoseconds> through_;
+  std::vector<Nanoseconds> ends_;
   std::vector<std::array<Nanoseconds, 3>> free_;  // of each device: gathers, reductions, copies
 };
 

@@ -75,7 +75,7 @@ class Simulation {
   bool step(int device);
   bool compute(int device, const Action& action);
   bool wait(int device, const Action& action);
-  Nanoseconds through(const Action& action) const;
+  Nanoseconds end_of(const Action& action) const;
   void keep_times(int device, const Action& action);
   void post(const Action& action, Nanoseconds when);
   Nanoseconds input_ready(const Action& action) const;
@@ -170,8 +170,8 @@ void Simulation::post(const Action& action, Nanoseconds when) {
 }
 
 /// `unknown` while another device has still to do something for it.
-Nanoseconds Simulation::through(const Action& action) const {
-  if (detail::SideStreams::has(action.type)) return side_.through(action);
+Nanoseconds Simulation::end_of(const Action& action) const {
+  if (detail::SideStreams::has(action.type)) return side_.end_of(action);
   const bool forward = action.type == ActionType::receive_forward || action.type == ActionType::send_forward;
   const bool sent = stream_of(action.type) == ActionStream::wire_out;
   const Value value{forward ? Direction::forward : Direction::backward,
@@ -179,9 +179,9 @@ Nanoseconds Simulation::through(const Action& action) const {
   return sent ? wires_.sent(value) : wires_.arrival(value);
 }
 
-/// The device goes on when what it waits for has arrived, or has left.
+/// Waits until a message has arrived or left, or a side stream has done its work.
 bool Simulation::wait(int device, const Action& action) {
-  const Nanoseconds when = through(action);
+  const Nanoseconds when = end_of(action);
   if (when == unknown) return false;
   Walker& walker = walkers_[static_cast<std::size_t>(device)];
   DevicePrediction& figures = result_.devices[static_cast<std::size_t>(device)];

@@ -65,7 +65,7 @@ class Replay {
       side_.post(action, event.when);
       const Nanoseconds took = side_.cost(action);
       if (took > 0)
-        result_.push_back({event.device, action, side_.through(action) - took, side_.through(action)});
+        result_.push_back({event.device, action, side_.end_of(action) - took, side_.end_of(action)});
       return;
     }
     switch (action.type) {

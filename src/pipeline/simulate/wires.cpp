@@ -47,7 +47,7 @@ Wires::Wires(const Schedule& schedule, const Problem& problem)
       links_.push_back(link);
     }
   }
-  // Of the last stage: it sends no activation on, and computes its output's gradient from its own forward.
+  // Two unused links: the last stage sends no activation on and receives no gradient.
   links_.emplace_back();
   links_.emplace_back();
   channels_.resize(channels.count());

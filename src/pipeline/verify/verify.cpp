@@ -1,6 +1,6 @@
 // The verifier, in five steps: the shape of schedule and problem, each entry by itself, each row by itself
 // (order, memory, its end), the transfers of two rows against each other, and whether all rows can be
-// executed to their ends. Each step may take for granted what the steps before it checked. Linear in entries.
+// executed to their ends. Each step relies on the steps before it. Linear in entries.
 
 #include "weft/pipeline/verify.hpp"
 

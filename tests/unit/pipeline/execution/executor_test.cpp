@@ -1,4 +1,5 @@
-// What is executed gives what the model gives by hand: over every kind of schedule, stream and placement.
+// Executed schedules give the same numbers as the model by hand: for every kind of schedule, stream and
+// placement.
 
 #include <gtest/gtest.h>
 
@@ -164,8 +165,8 @@ TEST(StageExecutor, TracesWhatItDoesBesideWhatWasPredicted) {
 }
 
 TEST(StageExecutor, WaitsForWhatStagesLeaveToAnInlineStream) {
-  // A sum over both devices that each awaits by its stream alone; the last device gets there long before it
-  // has brought the other what that needs to get there, too.
+  // Each device awaits a sum over both by its stream alone. The last device gets there long before it has
+  // sent what the other needs to get there.
   class Summing final : public ToyStage {
    public:
     Summing(Communicator comm, const Schedule& schedule)
@@ -194,8 +195,8 @@ TEST(StageExecutor, WaitsForWhatStagesLeaveToAnInlineStream) {
 }
 
 TEST(StageExecutor, CarriesMessagesOnWhileAStageIsHeldUp) {
-  // Two pipelines whose first stages wait for each other's last ones in their last forward: those get there
-  // only if messages posted before are carried on meanwhile.
+  // Two pipelines: in its last forward, the first stage of each waits for the last stage of the other. That
+  // one gets there only if messages that were posted before move meanwhile.
   class Meeting final : public ToyStage {
    public:
     Meeting(Communicator others, const Schedule& schedule, int stage, int microbatch)
@@ -270,7 +271,7 @@ TEST(StageExecutor, SaysWhatAStageCannotDo) {
                });
 }
 
-/// A stage that does something else in one forward.
+/// A stage that calls a function in one of its forwards.
 class TroubledStage final : public ToyStage {
  public:
   TroubledStage(const Schedule& schedule, int stage, int microbatch, std::function<void()> trouble)
@@ -285,8 +286,8 @@ class TroubledStage final : public ToyStage {
   std::function<void()> trouble_;
 };
 
-/// Four devices, of which stage 1 has trouble with microbatch 5. @param trouble is told how many of the
-/// others have ended @returns what each rank was told, by rank
+/// Four devices; stage 1 runs `trouble` at microbatch 5. @param trouble gets the number of other ranks that
+/// have ended @returns the error of each rank
 std::vector<std::string> told_of_trouble(const std::function<void(std::atomic<int>& ended)>& trouble,
                                          std::chrono::nanoseconds timeout,
                                          std::chrono::nanoseconds slow_after = 1min) {
@@ -319,7 +320,7 @@ TEST(StageExecutor, TellsEveryDeviceWhichStageFailed) {
     EXPECT_NE(told[rank].find("device 1 at 1F5 (stage 1, microbatch 5): out of paper"), std::string::npos)
         << told[rank];
   }
-  const auto strange = told_of_trouble([](auto&) { throw 42; }, 60s);  // NOLINT: whatever users throw
+  const auto strange = told_of_trouble([](auto&) { throw 42; }, 60s);  // NOLINT: users may throw anything
   EXPECT_NE(strange[3].find("device 1 at 1F5 (stage 1, microbatch 5): a stage threw something"),
             std::string::npos)
       << strange[3];

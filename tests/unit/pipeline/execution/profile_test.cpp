@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Takes at least as long as it is told.
+/// A stage whose functions take at least the given times.
 class SleepingStage final : public Stage {
  public:
   SleepingStage(int number, int stages, microseconds forward)

@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-/// Sums of these depend on their order.
+/// Values whose sum depends on the order.
 Values values_of(int parameter, int stage, int step, std::int64_t count) {
   Values values(static_cast<std::size_t>(count));
   std::uint32_t bits = 2654435761U * static_cast<std::uint32_t>(1 + parameter + 10 * stage + 100 * step);
@@ -25,7 +25,7 @@ Values values_of(int parameter, int stage, int step, std::int64_t count) {
   return values;
 }
 
-/// In this order, from the left.
+/// The sum in the given order, from the left.
 Values sum_of(const std::vector<Values>& all) {
   Values sum = all.front();
   for (std::size_t k = 1; k < all.size(); ++k) {
@@ -34,7 +34,7 @@ Values sum_of(const std::vector<Values>& all) {
   return sum;
 }
 
-/// The copies of one device's stages, and what they were before.
+/// The copies of one device's stages, and their values before the sum.
 class Copies {
  public:
   Copies(const std::vector<TiedParameter>& tied, const std::vector<int>& device_of, int device)
@@ -72,10 +72,10 @@ struct Job {
 
   int devices() const { return *std::ranges::max_element(device_of) + 1; }
 
-  /// As each device should have it: its stages first, then devices by their first stage.
+  /// The expected sum: the stages of each device first, then devices in the order of their first stages.
   Values expected(int parameter, int step) const {
     const TiedParameter& of = tied[static_cast<std::size_t>(parameter)];
-    std::map<int, int> first_stage;  // of a device
+    std::map<int, int> first_stage;  // of each device
     std::map<int, std::vector<Values>> by_first_stage;
     for (const int stage : of.stages) {
       const int first = first_stage.emplace(device_of[static_cast<std::size_t>(stage)], stage).first->second;

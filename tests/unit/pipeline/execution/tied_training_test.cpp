@@ -1,5 +1,5 @@
-// A pipeline of two stages that tie a weight, under data parallelism, beside the model that has it once: the
-// same bits of parameters, norm, scale and skipped steps in every stage of ZeRO.
+// A data-parallel pipeline of two stages with a tied weight, against the model in one piece: the same bits of
+// parameters, norm, loss scale and skipped steps in every stage of ZeRO.
 
 #include <gtest/gtest.h>
 
@@ -31,17 +31,18 @@ constexpr std::int64_t embedding_count = 700;
 constexpr int steps = 12;
 constexpr int data_ranks = 2;
 
-/// What a rank trains: the whole model, or one of its two stages.
+/// The part of the model that a rank trains: all of it, or one of two stages.
 struct Part {
   std::vector<ParamSpec> specs;
-  bool has_input = true, has_output = true;  ///< the embedding's uses
+  bool has_input = true, has_output = true;  ///< which uses of the embedding it has
 };
 const ParamSpec embedding{"embedding", embedding_count};
 const Part whole{{embedding, {"a", 300}, {"b", 640}, {"c", 411}, {"d", 900}}};
 const Part first_stage{{embedding, {"a", 300}, {"b", 640}}, true, false};
 const Part last_stage{{embedding, {"c", 411}, {"d", 900}}, false, true};
 
-/// Of one use of a parameter; not of the parameter, so that a copy which has drifted would stay so.
+/// The gradient of one use of a parameter. It does not depend on the parameter, so that a copy that drifts
+/// away does not come back.
 float slope(int step, int rank, std::uint64_t use, std::int64_t i) {
   const std::uint64_t bits = ZeroTraining::hash(ZeroTraining::hash(static_cast<std::uint64_t>(step), use),
                                                 static_cast<std::uint64_t>(rank * 100'000 + i));
@@ -62,7 +63,7 @@ struct Training {
   int stage = 0;
   bool queued = false;
   bool in_small_windows = false;
-  /// Who is late in backward: data-parallel rank 0 of one stage, 1 of the other.
+  /// Data-parallel rank 0 of one stage and rank 1 of the other are late in backward.
   bool some_are_late = false;
   zero::ShardedOptimizerOptions stepping{
       .clip_norm = 40.0,
@@ -75,7 +76,7 @@ struct Training {
     return options;
   }
 
-  /// @param pipeline none: the model is in one piece
+  /// @param pipeline without one the model is in one piece
   Trained on(const Communicator& data, const Part& part, const std::optional<Communicator>& pipeline,
              bool counts_both = false) const {
     zero::ShardedParams params(data, ParamLayout(DataType::f32, part.specs), sharding());

@@ -36,7 +36,7 @@ std::span<double> elements(const View& view) {
   return {static_cast<double*>(view.data()), static_cast<std::size_t>(view.count())};
 }
 
-/// In the stream's order; on a device as a kernel is.
+/// Runs the function in the stream's order, on a device like a kernel.
 void submit(const Stream& compute, std::function<void()> work) {
   if (compute.device().is_host()) return Stream(compute).run(std::move(work));
   Stream(compute).run([native = native_handle(compute), work] { FakeCuda::enqueue(native, work); });
@@ -151,7 +151,7 @@ void ToyStage::backward_weight(const MicrobatchValues& of, const Stream& compute
     const auto given = elements(of.output_gradient);
     std::vector<double> upstream(given.begin(), given.end());
     if (last_) upstream = through(stage_, input);
-    // The first stage has no input there, the others must find theirs as it was.
+    // The first stage has no input here; the others must find theirs unchanged.
     EXPECT_TRUE(first_ || std::ranges::equal(elements(of.input), input));
     add(gradient, input, upstream);
     kept_.erase(of.microbatch);

@@ -1,6 +1,6 @@
 #pragma once
-// A model of stages that scale and shift, in whole numbers, so that sums come out the same in any order: what
-// an executed schedule computes is compared with the same done by hand, one microbatch after the other.
+// A model of stages that scale and shift, in whole numbers, so that sums are the same in any order. Tests
+// compare an executed schedule with the same computation by hand, one microbatch after the other.
 
 #include <map>
 #include <string>
@@ -24,11 +24,11 @@ struct ToyGradient {
   friend bool operator==(const ToyGradient&, const ToyGradient&) = default;
 };
 
-/// Of all stages, by hand.
+/// The gradients of all stages, by hand.
 std::vector<ToyGradient> toy_gradients(int stages, int microbatches, const ToySizes& sizes);
 
-/// y = scale x + shift; the loss is the sum of y^2 / 2 after the last stage. Complains where it is called as
-/// no schedule should.
+/// y = scale x + shift; the loss is the sum of y^2 / 2 after the last stage. Fails the test if it is called
+/// in a way that no schedule allows.
 class ToyStage : public pipeline::Stage {
  public:
   ToyStage(const pipeline::Schedule& schedule, int stage, const ToySizes& sizes);
@@ -62,7 +62,7 @@ class ToyStage : public pipeline::Stage {
   ToySizes sizes_;
   std::map<int, std::vector<double>> kept_;  // inputs by microbatch
   std::map<int, std::vector<double>> on_host_;
-  std::map<int, const void*> inputs_, output_gradients_;  // where they were
+  std::map<int, const void*> inputs_, output_gradients_;  // their addresses
 };
 
 }  // namespace weft::test

@@ -9,7 +9,7 @@
 namespace weft::pipeline {
 namespace {
 
-/// As simulate() predicts it, by the slow simulation.
+/// A prediction by the slow simulation instead of simulate().
 Prediction times_of(const Schedule& schedule, const Problem& problem) {
   const SlowFigures slow = SlowSimulation(schedule, problem).run();
   Prediction prediction{

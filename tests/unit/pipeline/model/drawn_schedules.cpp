@@ -16,7 +16,7 @@ void shuffle(Items& items, Draw& draw) {
     std::swap(items[static_cast<std::size_t>(i)], items[static_cast<std::size_t>(draw.below(i + 1))]);
 }
 
-/// Draws what can run next, until everything has.
+/// Draws one of the actions that can run next, until all have run.
 class Walk {
  public:
   Walk(Case& one, Draw& draw) : one_(one), draw_(draw), splits_(draw.below(3)) {
@@ -26,7 +26,7 @@ class Walk {
     }
   }
 
-  /// Calls `emit` with every action, in an order in which they can run one after the other.
+  /// Calls `emit` with every action, in an order in which they can run one by one.
   void run(auto&& emit) {
     while (true) {
       std::vector<Action> ready;
@@ -94,7 +94,7 @@ Case draw_frame(Draw& draw, const Size& size) {
   return one;
 }
 
-/// The oracle goes through all orders: what is large in one way is small in another.
+/// The oracle goes through all orders, so a schedule that is large in one respect is small in another.
 Size draw_size(Draw& draw) {
   Size size{.devices = draw.once_in(4) ? 3 : 2};
   size.chunks = 1 + draw.below(2);
@@ -102,7 +102,7 @@ Size draw_size(Draw& draw) {
   return size;
 }
 
-/// Rows with sends and receives that are posted together as the walk comes by.
+/// Rows with sends and receives that are posted together, in the order of the walk.
 class WithTransfers {
  public:
   WithTransfers(Case& one, Draw& draw) : one_(one), draw_(draw), to_await_(one.schedule.rows.size()) {}
@@ -152,7 +152,7 @@ class WithTransfers {
     row(stage).push_back(awaited(*which));
     sends.erase(which);
   }
-  /// A receive may be posted earlier, as long as none passes another.
+  /// Posts a receive earlier, as long as it passes no other.
   void hoist(Row& of_device, int at) {
     const auto is_receive = [&](int i) {
       const Action& action = of_device[static_cast<std::size_t>(i)];
@@ -211,7 +211,7 @@ void add_unshards(Case& one, Draw& draw, int stage) {
   Row& row = one.row_of(stage);
   Row result;
   bool whole = false;
-  int from = 0;  // where the last reshard is over
+  int from = 0;  // the entry after the last reshard
   for (const Action& action : row) {
     const bool uses = action.stage == stage && (is_compute(action.type) || action.type == recompute);
     if (uses && !whole) {

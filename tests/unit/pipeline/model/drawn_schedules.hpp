@@ -20,7 +20,7 @@ struct Case {
   Row& row_of(int stage) {
     return schedule.rows[static_cast<std::size_t>(schedule.device_of[static_cast<std::size_t>(stage)])];
   }
-  /// As text, to be looked into.
+  /// As text, for error messages.
   std::string described() const;
 };
 
@@ -30,20 +30,19 @@ struct Size {
   int microbatches = 1;
 };
 
-/// Computation alone, in an order in which a random walk came by, looped, V-shaped or placed at random;
-/// backwards whole, split or mixed. Without a size: 2 or 3 devices with 1 or 2 stages each, 1 to 3
-/// microbatches.
+/// Computation alone, in the order of a random walk; placed looped, as a V or at random; backwards whole,
+/// split or mixed. Without a size: 2 or 3 devices with 1 or 2 stages each, 1 to 3 microbatches.
 Case draw_computation(Draw& draw, const Size& size);
 Case draw_computation(Draw& draw);
-/// The same with, or without, each of transfers, unshards, reductions, recomputation, offload, overlapping
+/// The same with or without each of: transfers, unshards, reductions, recomputation, offload, overlapping
 /// pairs and a memory limit.
 Case draw_valid(Draw& draw);
 
-/// Lets forwards overlap the backwards next to them, half of them. One may come to wait for the other by a
-/// way over other devices.
+/// Lets about half of the forwards overlap the backwards next to them. The two may then depend on each other
+/// by way of other devices: a deadlock.
 void add_pairs(Case& one, Draw& draw);
 void drop_pairs(Case& one);
-/// Limits that the schedule just keeps, or somewhat more.
+/// Memory limits that the schedule just stays within, or larger ones.
 void add_limit(Case& one, Draw& draw);
 
 inline int size(const Row& row) {
@@ -52,7 +51,7 @@ inline int size(const Row& row) {
 inline void insert(Row& row, int at, const pipeline::Action& action) {
   row.insert(row.begin() + at, action);
 }
-/// -1 where it is not there.
+/// The place of an entry in the row, or -1 if it is not there.
 inline int position(const Row& row, const pipeline::Action& action) {
   const auto found = std::ranges::find(row, action);
   return found == row.end() ? -1 : static_cast<int>(found - row.begin());

@@ -110,7 +110,7 @@ TEST(Passes, RefuseWhatIsThereAlready) {
   });
 }
 
-/// Without what passes add.
+/// The schedule without the entries that passes add.
 Schedule stripped(Schedule schedule) {
   for (auto& row : schedule.rows)
     std::erase_if(row, [](const Action& action) { return !is_compute(action.type); });

@@ -19,7 +19,7 @@ Problem units(int devices, int chunks, int microbatches) {
           .costs = uniform_costs(devices, chunks, {chunks, chunks, chunks, chunks, chunks})};
 }
 
-/// Random stages, delays and, mostly, a memory limit.
+/// Random stages and delays and, in most cases, a memory limit.
 Problem random_problem(std::mt19937& random, int chunks) {
   const auto any = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));

@@ -1,6 +1,6 @@
 #pragma once
-// What a schedule of computation takes, found the slow and obvious way: again and again over all devices,
-// until nothing more can be said. Wires hold any number of messages.
+// The times of a schedule of computation, computed the slow and obvious way: again and again over all devices
+// until nothing changes. Wires hold any number of messages.
 
 #include <algorithm>
 #include <map>
@@ -69,7 +69,7 @@ class SlowSimulation {
     }
   }
 
-  /// When what `action` needs is on its device, or -1.
+  /// When the input of `action` is on its device, or -1.
   Nanoseconds ready(const Action& action) const {
     const auto end = [&](ActionType type, int stage) {
       const auto found = ends_.find({type, stage, action.microbatch});

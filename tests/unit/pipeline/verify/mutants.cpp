@@ -37,7 +37,7 @@ bool is_post_to_wire(const Action& action, ActionStream wire) {
   return stream_of(action.type) == wire && action.microbatch >= 0 && !action.awaits;
 }
 
-/// Every receive of a row is posted when it is awaited, and not before.
+/// Posts every receive of a row right before it is awaited.
 void post_late(Row& row) {
   Row result;
   for (const Action& action : row) {
@@ -50,7 +50,7 @@ void post_late(Row& row) {
   row = std::move(result);
 }
 
-/// A send is awaited right after it is posted: what was to go on meanwhile may be what it waits for.
+/// Awaits a send right after it is posted: it may wait for something that was to run in between.
 void await_at_once(Row& row, Draw& draw) {
   std::vector<Action> sends;
   std::ranges::copy_if(row, std::back_inserter(sends), [&](const Action& action) {
@@ -69,7 +69,7 @@ void move_entry(Row& from, Row& to, Draw& draw) {
   insert(to, draw.below(size(to) + 1), action);
 }
 
-/// By up to so many places, one after the other.
+/// Moves an entry by up to `most` places, one by one.
 void move_entry_from(Row& row, int at, int most, Draw& draw) {
   const int step = draw.once_in(2) ? 1 : -1;
   for (int steps = 1 + draw.below(most); steps > 0 && at + step >= 0 && at + step < size(row);
@@ -81,7 +81,7 @@ void move_entry_a_little(Row& row, Draw& draw) {
   move_entry_from(row, draw.below(size(row)), 4, draw);
 }
 
-/// One that is neither computation nor transfer, where there is any.
+/// An entry that is neither computation nor transfer, if there is one.
 void move_rare_entry(Row& row, Draw& draw) {
   std::vector<int> rare;
   for (int at = 0; at < size(row); ++at) {
@@ -91,7 +91,7 @@ void move_rare_entry(Row& row, Draw& draw) {
   move_entry_from(row, rare[static_cast<std::size_t>(draw.below(static_cast<int>(rare.size())))], 8, draw);
 }
 
-/// What was posted, and the wait for it.
+/// Drops an entry that posts and the wait for it.
 void drop_with_wait(Row& row, Draw& draw) {
   Action action = any_entry(row, draw);
   action.awaits = false;
@@ -99,7 +99,7 @@ void drop_with_wait(Row& row, Draw& draw) {
   std::erase(row, awaited(action));
 }
 
-/// Anything, awaited or not.
+/// Any action, awaited or not.
 void insert_new(Case& one, Row& row, Draw& draw) {
   Action action{static_cast<ActionType>(draw.below(action_types)), any_entry(row, draw).stage};
   if (is_of_microbatch(action.type)) action.microbatch = draw.below(one.schedule.microbatches);
@@ -108,8 +108,8 @@ void insert_new(Case& one, Row& row, Draw& draw) {
   if (draw.once_in(2)) insert(row, between(draw, at + 1, size(row)), awaited(action));
 }
 
-/// Another order of a row in which each microbatch has its own, and so have the posted transfers: what a
-/// device can see of the rules is mostly kept.
+/// Reorders a row, keeping the order within each microbatch and among posted transfers: most rules that one
+/// row alone can break are kept.
 void stir(Row& row, Draw& draw) {
   const auto is_posted_transfer = [](const Action& action) {
     return stream_of(action.type) != ActionStream::compute && action.microbatch >= 0 && !action.awaits;
@@ -123,7 +123,7 @@ void stir(Row& row, Draw& draw) {
   }
 }
 
-/// In one row, of one stage or of all.
+/// Changes one row, for one stage or all.
 void exchange_microbatches(Row& row, Draw& draw, int microbatches) {
   const int a = draw.below(microbatches), b = draw.below(microbatches);
   const int stage = draw.once_in(2) ? any_entry(row, draw).stage : -1;
@@ -214,7 +214,7 @@ void mutate(Case& one, Draw& draw) {
       await_at_once(row, draw);
       if (draw.once_in(2)) std::ranges::for_each(one.schedule.rows, post_late);
       return;
-    default:  // what may well be right
+    default:  // which may be valid
       return move_entry_a_little(row, draw);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What goes wrong with schedules, and whether the verifier finds it.
+// Schedules with something wrong, and whether the verifier finds it.
 
 #include <cstdint>
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace weft::test {
 
-/// Changes one thing: an entry is swapped, moved, dropped, repeated or another, a wait comes or goes, a limit
-/// falls.
+/// Changes one thing: an entry is swapped, moved, dropped, repeated or replaced, a wait is added or dropped,
+/// a limit lowered.
 void mutate(Case& one, Draw& draw);
 
-/// How many of a number of mutants the verifier and the oracle judged alike.
+/// How many mutants the verifier and the oracle judged alike.
 struct Tally {
   long mutants = 0;
   long invalid = 0;           ///< by the oracle
   long rejected = 0;          ///< of these, by the verifier
   long valid = 0;             ///< by the oracle
   long wrongly_rejected = 0;  ///< of these, by the verifier
-  long deadlocks = 0;         ///< of the invalid, those that nothing else is wrong with
-  long unfit = 0;             ///< schedules that were to be valid before they were mutated, and are not
+  long deadlocks = 0;         ///< of the invalid, those whose only fault is a deadlock
+  long unfit = 0;             ///< schedules that should be valid before mutation, and are not
   std::string differences;    ///< each as text, with its seed
 
   bool agrees() const { return rejected == invalid && wrongly_rejected == 0 && unfit == 0; }

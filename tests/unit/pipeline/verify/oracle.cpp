@@ -175,7 +175,7 @@ std::string reduces_once(const Asked& asked, int stage) {
   return "";
 }
 
-/// Of one stage and microbatch, while its device is at an entry.
+/// The bytes of one stage and microbatch while its device is at an entry.
 Bytes held(const Asked& asked, int stage, int microbatch, int at) {
   const StageCosts& costs = asked.problem.costs.stages[static_cast<std::size_t>(stage)];
   const auto position = [&](ActionType type, bool awaits = false) {

@@ -1,6 +1,7 @@
 #pragma once
-// The verifier's slow, obvious twin, for small schedules: every rule by its definition, from positions in
-// rows, each anew; and deadlock by going through every order in which devices and transfers can move.
+// The slow, obvious twin of the verifier, for small schedules: it looks up every rule by its definition, from
+// positions in rows, and finds deadlocks by going through every order in which devices and transfers can
+// move.
 
 #include <string>
 
@@ -15,7 +16,7 @@ std::string broken_rule(const pipeline::Schedule& schedule, const pipeline::Prob
 /// The most bytes of activations that a device holds at once, in a schedule without a fault.
 pipeline::Bytes most_held(const pipeline::Schedule& schedule, const pipeline::Problem& problem, int device);
 
-/// States that broken_rule has gone through so far, over all calls.
+/// States that broken_rule has visited so far, over all calls.
 long states_visited();
 
 }  // namespace weft::test

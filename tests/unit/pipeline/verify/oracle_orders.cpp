@@ -11,12 +11,12 @@ namespace {
 
 long visited_states = 0;
 
-/// What moves as one, an entry or a pair, and what must have happened before.
+/// An entry or a pair, which moves as one, and what must have happened before.
 struct Step {
   struct Need {
     int device;  ///< that has passed this step; or -1:
     int step;
-    int direction;  ///< of which more than this number of transfers are through
+    int direction;  ///< in which more than this number of transfers are done
     int number;
   };
   std::vector<Need> needs;
@@ -72,7 +72,7 @@ class Orders {
   }
 
  private:
-  /// Steps passed by each device, then transfers through in each direction.
+  /// Steps that each device has passed, then transfers done in each direction.
   using State = std::vector<std::uint8_t>;
 
   std::uint64_t key(const State& state) const {
@@ -162,7 +162,7 @@ class Orders {
 
 }  // namespace
 
-/// What a device posts to, or from, another, in order.
+/// The transfers that a device posts to, or from, another, in order.
 std::vector<Posted> posts(const Asked& asked, int device, int other, bool sends) {
   std::vector<Posted> result;
   for (int at = 0; at < asked.entries(device); ++at) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the oracle asks of a schedule: by search, anew each time.
+// What the oracle asks of a schedule. Every answer is searched for anew.
 
 #include <algorithm>
 
@@ -36,18 +36,18 @@ struct Asked {
       return is(action, type, stage, microbatch, awaits);
     }));
   }
-  /// In the row of the stage's device.
+  /// Its place in the row of the stage's device.
   int position(ActionType type, int stage, int microbatch = -1, bool awaits = false) const {
     for (int at = 0; at < entries(device(stage)); ++at) {
       if (is(entry(device(stage), at), type, stage, microbatch, awaits)) return at;
     }
     return nowhere;
   }
-  /// When an entry begins: the second of a pair does with the first.
+  /// When an entry begins: the second of a pair begins with the first.
   int start(int device_number, int at) const {
     return at > 0 && entry(device_number, at - 1).overlaps_next ? at - 1 : at;
   }
-  /// Both are in a stage's row, and the one is over before the other begins.
+  /// Whether both are in a stage's row, and one ends before the other begins.
   bool before(int device_number, int first, int second) const {
     return first != nowhere && second != nowhere && first < start(device_number, second);
   }
@@ -86,7 +86,7 @@ struct Posted {
   int microbatch;
 };
 
-/// What a device posts to, or from, another, in order.
+/// The transfers that a device posts to, or from, another, in order.
 std::vector<Posted> posts(const Asked& asked, int device, int other, bool sends);
 
 /// Whether a state can be reached from which nothing moves, before the end: goes through every order in which
