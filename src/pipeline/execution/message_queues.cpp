@@ -2,6 +2,7 @@
 // come (if sizes travel) and then posts the transfer; a send posts announcement and transfer at once and
 // stays only to keep the announcement's memory. One communicator per ordered pair: creating them takes as
 // many splits as split_rounds() has rounds.
+
 #include "pipeline/execution/message_queues.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Actions and the schedules they make up: names, streams, placements, and the hash by which ranks compare.
+
 #include "weft/pipeline/schedule.hpp"
 
 #include <array>

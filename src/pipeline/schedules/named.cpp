@@ -1,4 +1,5 @@
 // The list of named schedules, and how a schedule refuses a problem.
+
 #include "pipeline/schedules/named.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The figures of a prediction, and the check that it has times.
+
 #include "pipeline/simulate/prediction.hpp"
 
 #include "weft/core/error.hpp"

@@ -6,6 +6,7 @@
 //                        messages in the order in which they are sent. A priority queue adds a logarithm.
 //
 // Wires keep messages, SideStreams gathers, reductions and copies, HeldMemory activations.
+
 #include "weft/pipeline/simulate.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Replays a prediction's messages, gathers, reductions and copies: all entries that post something are sorted
 // by the times of the prediction and given once more to Wires and SideStreams. O(n log n) in entries.
+
 #include "weft/pipeline/transfers.hpp"
 
 #include <algorithm>
