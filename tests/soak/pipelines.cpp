@@ -1,7 +1,7 @@
-// gpt-ref trained through pipelines of 2 devices, by SGD: under every named schedule and the one that is
-// found, with recomputation, and beside 2 data-parallel ranks each under every stage of ZeRO. Parameters must
-// be bitwise the same under all of them, and within 1e-6 (L2 norm of the difference over that of the
-// parameters) of the model trained in one piece on the same sequences.
+// Trains gpt-ref with SGD in pipelines of 2 devices: under every named schedule and a synthesized one, with
+// recomputation, and with 2 data-parallel ranks per device under every stage of ZeRO. Parameters must be
+// bitwise the same under all of them, and within 1e-6 (L2 norm of the difference over that of the parameters)
+// of the model trained in one piece on the same sequences.
 //
 //   soak_pipelines STEPS [MODEL [PATH]]    ends with 0 when all are; PATH is the text
 

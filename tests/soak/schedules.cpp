@@ -1,13 +1,13 @@
-// Small random schedules, mutated: the verifier must reject each that the exhaustive oracle calls invalid,
-// and none that it calls valid.
+// Mutates small random schedules: the verifier must reject each mutant that the exhaustive oracle calls
+// invalid, and none that it calls valid.
 //
 //   soak_schedules SEED COUNT    ends with 0 when they agree on all; prints each that they do not agree on
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "unit/pipeline/mutants.hpp"
-#include "unit/pipeline/oracle.hpp"
+#include "unit/pipeline/verify/mutants.hpp"
+#include "unit/pipeline/verify/oracle.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "unit/pipeline/drawn_problems.hpp"
+#include "unit/pipeline/search/drawn_problems.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedules.hpp"
 #include "weft/pipeline/simulate.hpp"

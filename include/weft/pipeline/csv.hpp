@@ -6,13 +6,12 @@
 //   file << to_csv(plan, CsvFormat::compute_only);                   // the same bytes but for empty cells
 //   file << to_csv(without_awaits(lowered), CsvFormat::compute_comms);
 //
-// Order survives both ways; costs, memory and the name do not, as the format has no place for them. Reading
-// is strict: a cell is an action from its first letter to its last. Lines end in \n or \r\n; to_csv writes
-// \n.
+// Order survives both ways. Costs, memory and the name do not: the format has no place for them. Reading is
+// strict: all of a cell must be an action. Lines end in \n or \r\n; to_csv writes \n.
 //
 // The format has two dialects. Today B is the whole backward and I the gradient of the input; before October
-// 2024 (PyTorch's #138886) BW was the whole and B, with a W, that of the input. A file tells by its words, or
-// the caller says; a file that speaks both is refused.
+// 2024 (PyTorch's #138886) BW was the whole and B, beside a W, the gradient of the input. The words of a file
+// show its dialect, or the caller gives it; a file with both is refused.
 
 #include <string>
 #include <string_view>
@@ -24,30 +23,31 @@
 namespace weft::pipeline {
 
 enum class CsvFormat : std::uint8_t {
-  compute_only,   ///< F, B, I, W and pairs that overlap; an empty cell is a slot in which nothing runs
+  compute_only,   ///< F, B, I, W and pairs that overlap; an empty cell is an idle slot
   compute_comms,  ///< also SEND_, RECV_ (posted), UNSHARD, RESHARD and REDUCE_GRAD; no cell is empty
 };
 
 enum class Dialect : std::uint8_t { detect, current, before_october_2024 };
 
-/// Stages lie where their rows are; microbatches are as many as are numbered. Empty cells are dropped.
-/// @throws Error (usage), which names row and column, both from 1: an action that is unknown, that occurs
-/// twice, or that the format does not have; a stage in two rows or in none; a row without actions; words of
-/// both dialects, or of none that can be told
+/// A row's device has the stages that occur in it. The highest number gives the count of microbatches. Empty
+/// cells are dropped.
+/// @throws Error (usage), which names row and column, both from 1: an action that is unknown, occurs twice,
+/// or is not in the format; a stage in two rows or in none; a row without actions; words of both dialects, or
+/// words that fit either
 Schedule parse_csv(std::string_view text, CsvFormat format, Dialect dialect = Dialect::detect);
 
-/// In the current dialect. @throws Error (usage), which names device and entry, for what the format has no
-/// word for: WAIT_, RECOMPUTE, OFFLOAD and LOAD, and in compute_only all that is no computation
+/// Writes the current dialect. @throws Error (usage), which names device and entry, for actions that the
+/// format has no word for: WAIT_, RECOMPUTE, OFFLOAD and LOAD, and in compute_only all that is not
+/// computation
 std::string to_csv(const Schedule& schedule, CsvFormat format);
 
-/// compute_only with bubbles: every action in the column of the slot in which it begins, or the next free
-/// one.
-/// @param begins of each entry of each row (Prediction::begins) @param slot the time of one column, 1 ns or
-/// more
+/// Writes compute_only with bubbles: every action in the column of the slot in which it begins, or the next
+/// free one. @param begins of each entry of each row (Prediction::begins) @param slot the time of one column,
+/// 1 ns or more
 std::string to_csv(const Schedule& schedule, const std::vector<std::vector<Nanoseconds>>& begins,
                    Nanoseconds slot);
 
-/// The schedule without the entries that wait, which PyTorch's runtime adds by itself.
+/// The schedule without its WAIT_ entries, which PyTorch's runtime adds by itself.
 Schedule without_awaits(Schedule schedule);
 
 }  // namespace weft::pipeline

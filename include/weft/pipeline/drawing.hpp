@@ -4,14 +4,14 @@
 //   Prediction predicted = simulate(plan, problem, Keep::times);
 //   file << svg(plan, predicted, {.unit = 1e6, .unit_name = " ms", .bound = floor.bound});
 //
-// A lane for each device and a box for each computation: F, B or I, W and recomputation have a colour each,
-// which differ for those who cannot tell red from green too, on light ground and on dark; later chunks are
-// paler. A box has its microbatch's number where that fits, and says action, begin and end when it is pointed
-// at. Idle time is left blank; a thin line through it is a wait for a gather, a reduction or a copy.
+// Each device has a row, and each computation a box. F, B or I, W and recomputation have a colour each, safe
+// for colour blindness on a light and on a dark background; later chunks are paler. A box has its
+// microbatch's number if that fits, and shows action, begin and end as a tooltip. Idle time is blank; a thin
+// line through it is a wait for a gather, a reduction or a copy.
 //
-// It stays small enough for a browser: with more than 20,000 computations (most_boxes) those narrower than
-// half a pixel are drawn as one with their neighbours, in the colour of the longest, and where that is not
-// enough, those that are somewhat wider too. Such a box says how many it stands for.
+// A drawing stays small enough for a browser: with more than 20,000 computations (most_boxes), boxes narrower
+// than half a pixel are joined with their neighbours, in the colour of the longest; if that is not enough,
+// wider ones too. The tooltip of such a box has the number of computations.
 
 #include <string>
 
@@ -22,19 +22,20 @@
 namespace weft::pipeline {
 
 struct DrawingOptions {
-  int width = 1200;  ///< of the whole, in pixels; 300 or more
-  double unit = 1;   ///< times are said in so many nanoseconds
+  int width = 1200;  ///< of the drawing, in pixels; 300 or more
+  double unit = 1;   ///< nanoseconds in the unit that times are printed in
   std::string unit_name = " ns";
   std::string title{};    ///< empty: the schedule's name and its makespan
-  Nanoseconds bound = 0;  ///< marked, with its length; 0: none
-  /// What the bound is of. One of the span is marked from the begin of the device that takes longest.
+  Nanoseconds bound = 0;  ///< drawn as a line with its length; 0: none
+  /// The objective of the bound. A bound of the span is drawn from the begin of the device that takes
+  /// longest.
   Objective objective = Objective::makespan;
-  Nanoseconds until = 0;    ///< where the time axis ends at the earliest, so that drawings compare
-  int most_boxes = 20'000;  ///< with more computations narrow ones are drawn as one
+  Nanoseconds until = 0;    ///< the least end of the time axis, so that drawings compare
+  int most_boxes = 20'000;  ///< with more computations, narrow ones are joined
 };
 
 /// @param prediction with times @throws Error (usage) for a prediction without times or of another schedule,
-/// too small a width, a unit that is none
+/// a width below 300, a unit that is not above 0
 std::string svg(const Schedule& schedule, const Prediction& prediction, const DrawingOptions& options = {});
 
 }  // namespace weft::pipeline

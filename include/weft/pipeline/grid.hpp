@@ -8,8 +8,8 @@
 //
 //   if (auto fault = find_fault(plan, problem)) std::cout << grid(plan, {.fault = &*fault});
 //
-// A faulty schedule may have no times, so that one is by entries, and shows those around the fault. What is
-// marked has a line of its own below it.
+// A faulty schedule may have no times, so the second form draws by entries, those around the fault. A line
+// below a row marks the fault in it.
 
 #include <string>
 
@@ -20,18 +20,19 @@
 namespace weft::pipeline {
 
 struct GridOptions {
-  int width = 160;               ///< of a line at most, in characters; 40 or more
-  const Fault* fault = nullptr;  ///< marked, where given
-  double unit = 1;               ///< times are said in so many nanoseconds
+  int width = 160;               ///< the longest line, in characters; 40 or more
+  const Fault* fault = nullptr;  ///< marked, if given
+  double unit = 1;               ///< nanoseconds in the unit that times are printed in
   const char* unit_name = " ns";
 };
 
-/// By time. Numbers are left out where lines are too short for them, letters where they are much too short.
+/// Draws by time. Numbers are left out where lines are too short for them, letters where they are much too
+/// short.
 /// @param prediction with times @throws Error (usage) for a prediction without times or of another schedule,
-/// or too small a width
+/// or a width below 40
 std::string grid(const Schedule& schedule, const Prediction& prediction, const GridOptions& options = {});
-/// By entries: entry k of every device below each other, as many as a line holds. @throws Error (usage) for
-/// too small a width
+/// Draws by entries: entry k of every device in one column, as many columns as a line holds. @throws Error
+/// (usage) for a width below 40
 std::string grid(const Schedule& schedule, const GridOptions& options = {});
 
 }  // namespace weft::pipeline

@@ -1,14 +1,16 @@
 #pragma once
-// Weights that several stages of a pipeline have, such as GPT's input embedding, which is its output head,
-// too: each stage has a copy, and the copies stay equal because their gradients are summed over the stages
-// before anything else is done with them.
+// Tied weights in a pipeline: a weight that several stages use, such as GPT's input embedding, which is also
+// its output head. Each stage has a copy, and the copies stay equal because their gradients are summed over
+// the stages before anything else is done with them. It is for trainers that cut such a model into stages; a
+// model whose stages share no weight does not need it.
 //
-// A stage begins a sum when its own gradient is complete, and later awaits it; it is taken meanwhile, on a
-// stream of its own. Every tied parameter has a communicator of the devices that have copies, so that devices
-// may begin and await in any order. Copies on one device are added there, in the order of stages; devices are
-// summed in the order of their first stage with a copy. All copies get the same bits, whatever the schedule.
+// A stage begins a sum when its own gradient is complete, and later awaits it; the sum runs meanwhile, on a
+// stream of its own. Every tied parameter has a communicator of the devices with copies, so devices may begin
+// and await in any order. Copies on one device are added there, in the order of stages; devices are summed in
+// the order of their first stage with a copy. All copies get the same bits, whatever the schedule.
 //
-// One thread uses it. The communicator is one pipeline's, rank d being device d; construction is collective.
+// One thread uses it. The communicator is that of one pipeline, rank d being device d; construction is
+// collective.
 //
 //   pipeline::TiedGradients tied(comm, schedule.device_of, {{"embedding", DataType::f32, count, {0, last}}});
 //   void reduce_gradients(const Stream& compute) override {
@@ -16,20 +18,20 @@
 //   }
 //   void await_reduce_gradients(const Stream& compute) override {
 //     tied.await(0, stage, compute);
-//     params.mark_ready(embedding, compute);                    // and now over data-parallel ranks
+//     params.mark_ready(embedding, compute);                    // then over data-parallel ranks
 //   }
 //
-// Copies stay equal where what follows is alike: loaded with the same values, the same options of reducer and
-// optimizer, data-parallel ranks that share nodes in the same way. A norm over all stages takes the one that
-// `counts`:
+// Copies stay equal if they start with the same values, reducer and optimizer have the same options, and
+// data-parallel ranks share nodes in the same way. A norm over all stages must count a tied weight once, in
+// the stage that counts():
 //
 //   if (!tied.counts(0, stage)) options.counted_elsewhere.push_back(embedding);       // zero, whole_model
 //
-// await() does not block the host, on an inline stream neither: what comes after it is then posted. On CUDA
-// devices all begin in one order, as communicators ask for.
+// await() never blocks the host; on an inline stream, too, work after it is queued. On CUDA devices all ranks
+// must begin in one order, as communicators require.
 //
-// WRONG: compute.synchronize() after await() while this thread still has messages to carry on that lead to
-// the other copy's gradient: they stand still meanwhile. Do that at the end of the row.
+// WRONG: compute.synchronize() after await() while this thread has pipeline messages to drive that another
+// copy's gradient depends on: they do not move meanwhile. Synchronize at the end of the row.
 
 #include <cstdint>
 #include <memory>
@@ -44,33 +46,33 @@ struct TiedParameter {
   std::string name;
   DataType dtype = DataType::f32;
   std::int64_t count = 0;   ///< elements
-  std::vector<int> stages;  ///< that have a copy, rising; two at least
+  std::vector<int> stages;  ///< those with a copy, ascending; at least two
 };
 
 class TiedGradients {
  public:
   /// Collective. @param device_of of each stage (Schedule::device_of)
-  /// @throws Error (usage): a parameter of no elements, or of stages that are not there, not rising or fewer
-  /// than two, a device that is no rank; (mismatch) where ranks differ, naming two and what they have
+  /// @throws Error (usage): a parameter without elements, stages that do not exist, do not ascend or are
+  /// fewer than two, a device that is no rank; (mismatch) if ranks differ, naming two and what they have
   TiedGradients(Communicator comm, std::vector<int> device_of, std::vector<TiedParameter> tied);
-  /// Finishes what has begun.
+  /// Finishes the sums that have begun.
   ~TiedGradients();
   TiedGradients(TiedGradients&&) noexcept;
 
-  /// The gradient of this stage's copy is complete when `compute` gets here, and is replaced by the sum of
-  /// all copies. It stays where it is, untouched, until `compute` is past await(). Copies on one device begin
-  /// one by one, each with memory of its own.
+  /// Starts the sum once `compute` gets here, where the gradient of this stage's copy is complete. The
+  /// gradient is replaced by the sum of all copies; it must stay in place and unused until `compute` is past
+  /// await(). Copies on one device begin one by one, each with memory of its own.
   /// @param parameter its place in `tied`
-  /// @throws Error (usage): a stage without a copy or of another device, a gradient of another shape, twice
-  /// before await(), memory of another copy
+  /// @throws Error (usage): a stage without a copy or of another device, a gradient of another shape, a
+  /// second call before await(), memory of another copy
   void begin(int parameter, int stage, View gradient, const Stream& compute);
-  /// Later work of `compute` finds the sum there. @throws Error (usage) before begin(), of this stage and of
-  /// the device's other copies
+  /// Makes later work of `compute` wait for the sum. @throws Error (usage) unless this stage and the device's
+  /// other copies have begun
   void await(int parameter, int stage, const Stream& compute);
-  /// Carries on what has begun, where that needs this thread.
+  /// Drives the sums that have begun, if that needs this thread.
   void poll();
 
-  /// Of all copies one is for all: of the first stage.
+  /// Whether this stage's copy stands for all of them: it is that of the first stage.
   bool counts(int parameter, int stage) const;
   /// Payload bytes sent to other devices so far.
   std::uint64_t wire_bytes() const;

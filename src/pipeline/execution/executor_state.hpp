@@ -1,5 +1,6 @@
 #pragma once
-// What stands behind StageExecutor: buffers, lanes, and how far the step is.
+// The state of a StageExecutor: buffers, message queues, and how far the step is. stage_executor.cpp makes
+// it, executor_step.cpp executes a row, executor_wait.cpp waits and ends a step in an error.
 
 #include <chrono>
 #include <functional>
@@ -7,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "pipeline/execution/lanes.hpp"
+#include "pipeline/execution/message_queues.hpp"
+#include "pipeline/execution/progress_table.hpp"
 #include "pipeline/execution/value_slots.hpp"
-#include "pipeline/execution/whereabouts.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/stream_trace.hpp"
 #include "weft/pipeline/simulate.hpp"
@@ -26,7 +27,7 @@ class StageExecutor::State {
 
   void step(const Stream& on);
   std::int64_t held_bytes() const { return static_cast<std::int64_t>(arena_.size_bytes()); }
-  std::uint64_t wire_bytes() const { return lanes_->wire_bytes(); }
+  std::uint64_t wire_bytes() const { return queues_->wire_bytes(); }
 
   Communicator comm;
   Schedule schedule;
@@ -36,9 +37,10 @@ class StageExecutor::State {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// One microbatch at one of this device's stages.
-  struct Passage {
-    detail::StageSlots slots;
+  /// One microbatch at one of this device's stages: where its values lie, how large they are, and the
+  /// messages that carry them.
+  struct MicrobatchSlots {
+    detail::StageSlots values;
     std::int64_t input_count = 0;
     std::int64_t output_count = 0;
     bool recomputed = false;
@@ -51,7 +53,7 @@ class StageExecutor::State {
   void place();
   void run_row();
   void trace_prediction(Clock::time_point begin);
-  void carry_out(const Action& action);
+  void execute(const Action& action);
   void compute(const Action& action);
   void transfer(const Action& action);
   void side(const Action& action);
@@ -59,20 +61,20 @@ class StageExecutor::State {
   void free_slots_after(std::size_t entry);
   void await(const detail::Message& message);
   void finish_computing();
-  /// Carries messages on until it is so. @param event that it depends on, null while there is none
+  /// Drives messages until `is_so`. @param event that it depends on, null while there is none
   void wait_on_host(const std::function<bool()>& is_so, const std::function<const Event*()>& event);
-  void say_who_is_slow(Clock::duration waited);
-  /// The entry at hand, or null behind the last.
+  void warn_of_wait(Clock::duration waited);
+  /// The current entry, or null after the last.
   const Action* here() const;
   std::string place_in_row() const;
-  std::string who_holds_up() const;
-  /// The error that ends the step, as all devices hear it.
-  Error told(const Error& error) const;
+  std::string blocked_by() const;
+  /// The error that ends the step, as all devices get it.
+  Error step_error(const Error& error) const;
   void give_up(const Error& error) noexcept;
 
   Stage& stage(const Action& action);
-  Passage& of(const Action& action) { return of(action.stage, action.microbatch); }
-  Passage& of(int stage, int microbatch);
+  MicrobatchSlots& of(const Action& action) { return of(action.stage, action.microbatch); }
+  MicrobatchSlots& of(int stage, int microbatch);
   bool is_here(int stage) const;
   MicrobatchValues values(const Action& action);
   /// The first `count` elements of a value at a boundary; empty where it has no slot.
@@ -84,13 +86,13 @@ class StageExecutor::State {
   std::vector<Boundary> boundaries_;
   detail::ValueSlots plan_;
   Buffer arena_;
-  std::vector<Event> free_since_;               // of each slot, where the compute stream is not inline
-  std::vector<std::vector<Passage>> passages_;  // by own stage and microbatch
-  std::optional<detail::Lanes> lanes_;
-  std::optional<detail::Whereabouts> whereabouts_;
+  std::vector<Event> free_since_;  // of each slot, if the compute stream is not inline
+  std::vector<std::vector<MicrobatchSlots>> microbatches_;  // by own stage and microbatch
+  std::optional<detail::MessageQueues> queues_;
+  std::optional<detail::ProgressTable> progress_;
   StreamTrace trace_;
-  std::optional<Prediction> prediction_;  // to stand beside it
-  Stream compute_;                        // of the step at hand
+  std::optional<Prediction> prediction_;  // for the trace
+  Stream compute_;                        // of the current step
   std::size_t entry_ = 0;
   std::uint64_t steps_ = 0;
   std::optional<Error> broken_;

@@ -1,10 +1,15 @@
+// How an executor is made: all devices compare schedules, verify, complete the schedule with transfers,
+// compare the boundaries between stages, place the values in one arena, and open the message queues.
+
 #include "weft/pipeline/stage_executor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
-#include "pipeline/execution/agreement.hpp"
+#include "gradient/agreement.hpp"
 #include "pipeline/execution/executor_state.hpp"
+#include "pipeline/execution/value_slots.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/passes.hpp"
 #include "weft/pipeline/verify.hpp"
@@ -27,7 +32,7 @@ bool has_transfers(const Schedule& schedule) {
   });
 }
 
-/// What this device can say against it alone.
+/// What is wrong with the arguments on this device alone.
 std::optional<Error> objection(const Communicator& comm, const Schedule& schedule,
                                const std::vector<Stage*>& stages) {
   const auto refuse = [&](const std::string& problem, const std::string& advice) {
@@ -47,12 +52,80 @@ std::optional<Error> objection(const Communicator& comm, const Schedule& schedul
   return std::nullopt;
 }
 
+std::string described(const Boundary& one) {
+  return text(one.count, " ", one.dtype);
+}
+
+/// Collective. @param own what is wrong on this device alone, if anything: thrown once the others know of it.
+/// @throws Error (mismatch) naming two devices whose schedules or options differ
+void agree_on_schedule(Communicator comm, const Schedule& schedule, const ExecutorOptions& options,
+                       const std::optional<Error>& own) {
+  std::string mine = text("has ", schedule.name, " (", std::hex, schedule.hash(), ")",
+                          options.sizes_travel ? " and sizes that travel" : "");
+  if (own) mine = "cannot make its executor: " + own->problem();
+  try {
+    weft::detail::agree_on(
+        comm, mine,
+        {"the devices of a pipeline do not go together",
+         "make the same schedule on every rank, or send rank 0's to the others", "StageExecutor"});
+  } catch (const Error&) {
+    if (!own) throw;
+  }
+  if (own) throw Error(*own);
+}
+
+/// Collective: the boundaries of all stages. [s] is what stage s takes, [s + 1] what it gives.
+/// @throws Error (mismatch) naming two neighbours that disagree
+std::vector<Boundary> agree_on_boundaries(Communicator comm, const Schedule& schedule,
+                                          const std::vector<Stage*>& mine) {
+  const auto stages = static_cast<std::size_t>(schedule.stages());
+  // The inputs of all stages, then their outputs: each device fills in its own, and a sum collects them.
+  std::vector<std::int64_t> all(4 * stages);
+  const std::vector<int> here = schedule.stages_of(comm.rank());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    const std::array both{mine[i]->input(), mine[i]->output()};
+    for (std::size_t side = 0; side < 2; ++side) {
+      const std::size_t at = 2 * (side * stages + static_cast<std::size_t>(here[i]));
+      all[at] = both[side].count;
+      all[at + 1] = static_cast<std::int64_t>(both[side].dtype);
+    }
+  }
+  Stream stream;
+  comm.all_reduce(View(std::span(all)), ReduceOp::sum, stream).wait();
+
+  const auto boundary = [&](std::size_t side, std::size_t stage) {
+    const std::size_t at = 2 * (side * stages + stage);
+    return Boundary{static_cast<DataType>(all[at + 1]), all[at]};
+  };
+  std::vector<Boundary> result{boundary(0, 0)};
+  for (std::size_t s = 0; s < stages; ++s) {
+    const Boundary gives = boundary(1, s);
+    if (s + 1 < stages && (gives != boundary(0, s + 1) || gives.count < 1)) {
+      throw Error(
+          ErrorKind::mismatch,
+          text("stage ", s, " (device ", schedule.device_of[s], ") gives ", described(gives), ", stage ",
+               s + 1, " (device ", schedule.device_of[s + 1], ") takes ", described(boundary(0, s + 1))),
+          "Stage::output() of one and input() of the next must be the same, and not nothing",
+          {comm.rank(), "StageExecutor", 0});
+    }
+    result.push_back(gives);
+  }
+  if (result.front().count != 0 || result.back().count != 0) {
+    throw Error(ErrorKind::usage,
+                text("stage 0 takes ", described(result.front()), " and the last stage gives ",
+                     described(result.back())),
+                "nothing crosses the ends of a model: both are 0 elements",
+                {comm.rank(), "StageExecutor", 0});
+  }
+  return result;
+}
+
 }  // namespace
 
 StageExecutor::State::State(Communicator communicator, Schedule given, std::vector<Stage*> mine,
                             const ExecutorOptions& chosen)
     : comm(std::move(communicator)), schedule(std::move(given)), options(chosen), stages_(std::move(mine)) {
-  detail::agree_on_schedule(comm, schedule, options, objection(comm, schedule, stages_));
+  agree_on_schedule(comm, schedule, options, objection(comm, schedule, stages_));
   const Problem problem = without_costs(schedule);
   verify(schedule, problem);
   if (!has_transfers(schedule)) {
@@ -60,31 +133,31 @@ StageExecutor::State::State(Communicator communicator, Schedule given, std::vect
     verify(schedule, problem);
   }
   stage_numbers_ = schedule.stages_of(comm.rank());
-  boundaries_ = detail::agree_on_boundaries(comm, schedule, stages_);
+  boundaries_ = agree_on_boundaries(comm, schedule, stages_);
   place();
-  lanes_.emplace(comm, schedule, options.sizes_travel);
-  whereabouts_.emplace(comm, schedule);
+  queues_.emplace(comm, schedule, options.sizes_travel);
+  progress_.emplace(comm, schedule);
   if (!options.trace) return;
   trace_ = StreamTrace(options.trace, comm.device(), "pipeline");
   if (options.costs) prediction_ = simulate(schedule, *options.costs, Keep::times);
 }
 
-// After an error other devices may still be reading what was sent: that memory is never used for anything
-// else.
+// After an error other devices may still be reading what was sent. The arena is kept for good, so that its
+// memory is never used for anything else.
 StageExecutor::State::~State() {
   if (!broken_) return;
   static std::mutex mutex;
-  static auto* const kept = new std::vector<Buffer>;  // NOLINT: beyond the end of main, too
+  static auto* const kept = new std::vector<Buffer>;  // NOLINT: must outlive main
   const std::lock_guard lock(mutex);
   try {
     kept->push_back(std::move(arena_));
-  } catch (...) {  // no memory for the list: the arena goes, which is what it was kept from
+  } catch (...) {  // without memory for the list the arena is freed after all
   }
 }
 
 void StageExecutor::State::place() {
   plan_ = detail::place_values(schedule, comm.rank(), boundaries_);
-  // On a device memory is registered by all ranks together, and so as much everywhere.
+  // Device memory is registered by all ranks together, so all allocate the largest size.
   std::int64_t bytes = static_cast<std::int64_t>(plan_.bytes);
   if (!comm.device().is_host()) {
     Stream stream;
@@ -92,9 +165,9 @@ void StageExecutor::State::place() {
   }
   arena_ = comm.allocate(DataType::u8, bytes);
   free_since_.resize(plan_.slots.size());
-  passages_.resize(stages_.size());
+  microbatches_.resize(stages_.size());
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    for (const detail::StageSlots& slots : plan_.of[s]) passages_[s].push_back({.slots = slots});
+    for (const detail::StageSlots& slots : plan_.of[s]) microbatches_[s].push_back({.values = slots});
   }
   for (const Action& one : schedule.rows[static_cast<std::size_t>(comm.rank())]) {
     if (one.type == ActionType::recompute) of(one).recomputed = true;
@@ -110,9 +183,9 @@ Stage& StageExecutor::State::stage(const Action& action) {
   return *stages_[static_cast<std::size_t>(at)];
 }
 
-StageExecutor::State::Passage& StageExecutor::State::of(int stage, int microbatch) {
+StageExecutor::State::MicrobatchSlots& StageExecutor::State::of(int stage, int microbatch) {
   const auto at = std::ranges::find(stage_numbers_, stage) - stage_numbers_.begin();
-  return passages_[static_cast<std::size_t>(at)][static_cast<std::size_t>(microbatch)];
+  return microbatches_[static_cast<std::size_t>(at)][static_cast<std::size_t>(microbatch)];
 }
 
 View StageExecutor::State::view(int slot, int boundary, std::int64_t count) {

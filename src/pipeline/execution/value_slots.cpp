@@ -1,3 +1,6 @@
+// Walks the row once and gives out slots: occupy() where an entry makes a value, leave() after its last use.
+// Free slots are kept by size; the last freed is taken first. O(n log n) in entries.
+
 #include "pipeline/execution/value_slots.hpp"
 
 #include <algorithm>
@@ -27,7 +30,7 @@ class Placement {
   }
 
  private:
-  // Which entry is the last backward of a stage's microbatch: I or W, whichever stands last, or B.
+  // The last backward of a microbatch at a stage is B, or the later of I and W.
   void note_last_backwards() {
     for (std::size_t i = 0; i < row_.size(); ++i) {
       if (is_backward(row_[i].type)) last_backward_[{row_[i].stage, row_[i].microbatch}] = i;
@@ -68,7 +71,7 @@ class Placement {
   }
 
   StageSlots& of(const Action& action) { return *here(action, action.stage); }
-  /// Of another stage, if it is on this device.
+  /// The action's microbatch at another stage, if that is on this device.
   StageSlots* here(const Action& action, int stage) {
     const auto found = std::ranges::find(stages_, stage);
     if (found == stages_.end()) return nullptr;

@@ -1,10 +1,10 @@
 #pragma once
-// Where the values of a device lie that cross boundaries between stages: planned from its row before the
-// first step.
+// Where a device keeps the values that cross boundaries between stages: planned from its row before the first
+// step.
 //
-// A value has a slot from the entry that makes it (a computation, or a receive that is posted) to the one
-// after which nothing needs it: the send's wait, or the last backward of who used it. Slots of one size are
-// used again. Where both stages of a boundary are on this device, what one writes is what the other reads.
+// A value has a slot from the entry that makes it (a computation, or a receive that is posted) to the last
+// that needs it (the send's wait, or the last backward of its consumer). Slots of one size are reused. Where
+// both stages of a boundary are on this device, they share the slot.
 
 #include <cstddef>
 #include <vector>
@@ -30,10 +30,10 @@ struct Slot {
 };
 
 struct ValueSlots {
-  std::vector<std::vector<StageSlots>> of;  ///< by this device's stage (rising), and microbatch
+  std::vector<std::vector<StageSlots>> of;  ///< by stage of this device (ascending) and microbatch
   std::vector<Slot> slots;
-  std::size_t bytes = 0;  ///< of all
-  /// Slots that are free after an entry of the row.
+  std::size_t bytes = 0;  ///< of all slots together
+  /// For each entry of the row, the slots that are free after it.
   std::vector<std::vector<int>> freed;
 };
 

@@ -1,9 +1,13 @@
+// DualPipe-V (DeepSeek-AI 2025): two chunks placed as a V, and a forward of one chunk runs together with a
+// backward of the other. Each device writes its row in the eight steps of DeepSeek's code: forwards of the
+// first chunk, forwards of both, I + W + F, the steady pairs, backward pairs, backwards that are split from
+// half of them on, W + I, and the weight gradients that are left.
+
 #include <deque>
 #include <utility>
 
-#include "pipeline/held_memory.hpp"
-#include "refusal.hpp"
-#include "rows.hpp"
+#include "pipeline/schedules/named.hpp"
+#include "pipeline/simulate/held_memory.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedules.hpp"
 
@@ -11,7 +15,7 @@ namespace weft::pipeline {
 namespace detail {
 namespace {
 
-/// The eight steps of a device, of DeepSeek's code.
+/// Writes the row of one device.
 class DualPipeRow {
  public:
   DualPipeRow(std::vector<Action>& row, const Problem& problem, int device)
@@ -54,7 +58,7 @@ class DualPipeRow {
 
   void steady() {
     for (int i = 0; i < main_; ++i) {
-      if (i == 0 && behind_ == 0) {  // where the two chunks meet, one after the other starts earlier
+      if (i == 0 && behind_ == 0) {  // on the last device the two chunks meet: apart, they start earlier
         first_.forward();
         second_.backward();
       } else {
@@ -64,7 +68,7 @@ class DualPipeRow {
     }
   }
 
-  /// Whole backwards, then, from half of them on, input gradients alone.
+  /// Whole backwards first; from half of them on, input gradients alone.
   void drain() {
     const int half = (device_ + 1) / 2;
     bool split = false;
@@ -102,7 +106,7 @@ class DualPipeRow {
   std::vector<Action>& row_;
   StageRow first_, second_;
   int device_, behind_, main_;
-  std::deque<std::pair<StageRow*, int>> weights_;  // begun and not through
+  std::deque<std::pair<StageRow*, int>> weights_;  // whose I is written and whose W is not
 };
 
 Schedule in_pairs(const Problem& problem, std::vector<int> placement) {

@@ -1,12 +1,65 @@
+// The list of named schedules, and how a schedule refuses a problem.
+
+#include "pipeline/schedules/named.hpp"
+
 #include <algorithm>
 #include <array>
 
 #include "core/nearest_name.hpp"
-#include "refusal.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedules.hpp"
 
 namespace weft::pipeline {
+namespace detail {
+
+Schedule empty_schedule(const char* name, const Problem& problem, std::vector<int> placement,
+                        int actions_of_microbatch) {
+  Schedule schedule;
+  schedule.name = name;
+  schedule.microbatches = problem.microbatches;
+  schedule.device_of = std::move(placement);
+  schedule.rows.resize(static_cast<std::size_t>(problem.devices));
+  for (auto& row : schedule.rows)
+    row.reserve(static_cast<std::size_t>(problem.microbatches) *
+                static_cast<std::size_t>(actions_of_microbatch * problem.chunks()));
+  return schedule;
+}
+
+std::optional<Refusal> unless_chunks(std::string_view name, const Problem& problem, int least, int most) {
+  const int chunks = problem.chunks();
+  if (chunks >= least && chunks <= most) return std::nullopt;
+  const std::string range = least == most ? text(least) : text(least, " or more");
+  return Refusal{
+      text(name, " has ", range, least == 1 ? " chunk" : " chunks", " on a device, and the costs of ",
+           problem.stages(), " stages make ", chunks, " on each of ", problem.devices, " devices"),
+      least == most ? text("give costs of ", least * problem.devices, " stages (joined() makes fewer)")
+                    : text("give costs of ", least * problem.devices, " stages, or a multiple of ",
+                           problem.devices, " above that")};
+}
+
+std::optional<Refusal> unless_fits(std::string_view name, const Problem& problem,
+                                   const std::vector<Bytes>& needs) {
+  for (std::size_t device = 0; device < problem.memory_limit.size(); ++device) {
+    if (needs[device] <= problem.memory_limit[device]) continue;
+    return Refusal{text(name, " holds ", needs[device], " bytes of activations on device ", device,
+                        ", where the limit is ", problem.memory_limit[device]),
+                   "allow as much, or take a schedule that adapts to its memory, such as zb-greedy or zb-v"};
+  }
+  return std::nullopt;
+}
+
+std::vector<int> accepted(const Problem& problem, std::vector<int> placement,
+                          std::optional<Refusal> (*refusal)(const Problem&)) {
+  // With chunks that the schedule is not made for, the placement has another length: `refusal` says so.
+  const bool covers = static_cast<int>(placement.size()) == problem.stages();
+  const int chunks = problem.devices > 0 ? problem.chunks() : 0;
+  expect_valid(problem, covers ? placement : looped_placement(problem.devices, chunks));
+  if (const auto refused = refusal(problem)) throw Error(ErrorKind::usage, refused->problem, refused->advice);
+  return placement;
+}
+
+}  // namespace detail
+
 namespace {
 
 template <std::optional<detail::Refusal> (*refusal)(const Problem&)>

@@ -1,4 +1,6 @@
-// From one device to another, in the order in which each side posts: the k-th send against the k-th receive.
+// Transfers from one device to another, in the order in which each side posts: the k-th send must meet the
+// k-th receive. Each value gets its number from the side that is seen first, and the other side must agree:
+// linear in entries.
 
 #include <algorithm>
 
@@ -39,7 +41,7 @@ std::vector<std::size_t> posts(const Schedule& schedule, int device, int other, 
   return result;
 }
 
-/// The first pair of a direction that does not meet, which there is.
+/// The first pair of a direction that does not meet. There is one.
 Fault first_mismatch(const Schedule& schedule, int from, int to) {
   const auto sends = posts(schedule, from, to, true);
   const auto receives = posts(schedule, to, from, false);
@@ -51,7 +53,7 @@ Fault first_mismatch(const Schedule& schedule, int from, int to) {
                   "): each is transfer ", k, " from device ", from, " to ", to);
 }
 
-/// Numbers each of a row's transfers within its direction, and compares with what the other side said.
+/// Numbers each of a row's transfers within its direction, and compares with the other side's number.
 class Directions {
  public:
   explicit Directions(const Schedule& schedule)
@@ -69,10 +71,10 @@ class Directions {
       const int other = device_of(schedule_, other_stage(action));
       const bool sends = is_send(action);
       const int number = ++(sends ? sent_ : received_)[static_cast<std::size_t>(other)];
-      int& said = number_of(sends ? action : counterpart(action));
-      if (said == 0) {
-        said = number;
-      } else if (said != number) {
+      int& known = number_of(sends ? action : counterpart(action));
+      if (known == 0) {
+        known = number;
+      } else if (known != number) {
         return sends ? first_mismatch(schedule_, device, other) : first_mismatch(schedule_, other, device);
       }
     }
@@ -88,7 +90,7 @@ class Directions {
 
   const Schedule& schedule_;
   const std::size_t microbatches_;
-  std::vector<int> numbers_;  ///< of each value that is sent, from 1; 0 as long as no side was seen
+  std::vector<int> numbers_;  ///< of each value that is sent, from 1; 0 while neither side was seen
   std::vector<int> sent_, received_;
 };
 

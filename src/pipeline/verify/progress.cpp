@@ -1,6 +1,6 @@
-// Executes rows without time: a device goes on until it needs what another has not done, and is taken up
-// again when that happens. Nothing is ever taken back, so that the order in which devices are taken up
-// changes nothing: where one cannot go on at the end, it never can.
+// Executes rows without time, to find deadlocks. A device goes on until it needs something that another has
+// not done, and is woken when that happens. Nothing is ever undone, so the order in which devices run changes
+// nothing: a device that is blocked at the end is blocked in every order. Linear in entries.
 
 #include <algorithm>
 
@@ -11,13 +11,13 @@ namespace {
 
 using enum ActionType;
 
-/// How far the value has come that a stage has for its neighbour: an activation for the stage behind, a
+/// How far a value has come that a stage has for its neighbour: an activation for the next stage, or a
 /// gradient for the one before.
-enum Value : std::uint8_t { sent = 1, received = 2, is_waited_for = 4 };
+enum Progress : std::uint8_t { sent = 1, received = 2, is_waited_for = 4 };
 
-class Execution {
+class DryRun {
  public:
-  Execution(const Schedule& schedule, bool has_transfers)
+  DryRun(const Schedule& schedule, bool has_transfers)
       : schedule_(schedule),
         has_transfers_(has_transfers),
         microbatches_(static_cast<std::size_t>(schedule.microbatches)),
@@ -42,7 +42,7 @@ class Execution {
   struct Point {
     int stage = -1;  ///< that has the value; -1: there is none
     bool is_gradient = false;
-    Value mark = sent;
+    Progress mark = sent;
   };
 
   void advance(int device) {
@@ -60,7 +60,7 @@ class Execution {
     }
   }
 
-  /// What another has to have done before an entry passes.
+  /// What another device must have done before an entry can run.
   Point needs(const Action& action) const {
     if (has_transfers_) {
       if (!action.awaits) return {};
@@ -76,7 +76,7 @@ class Execution {
     }
     return {};
   }
-  /// What others may go on after.
+  /// What an entry does that another device may wait for.
   Point gives(const Action& action) const {
     if (has_transfers_) {
       if (action.awaits) return {};
@@ -115,20 +115,20 @@ class Execution {
     return next_[static_cast<std::size_t>(device)] < row_of(schedule_, device).size();
   }
 
-  /// What a blocked device waits for, and who has it.
-  struct Block {
+  /// What a blocked device waits for, and which device owes it.
+  struct Blocked {
     std::size_t entry;
     Action misses;
     int other;
   };
-  Block block(int device) {
+  Blocked blocked(int device) {
     const std::vector<Action>& row = row_of(schedule_, device);
     std::size_t entry = next_[static_cast<std::size_t>(device)];
     Point need = needs(row[entry]);
     if (is_there(need, row[entry].microbatch)) need = needs(row[++entry]);  // the second of a pair
     const bool waits_for_send = need.mark == sent;
     const int other = waits_for_send ? device_of(schedule_, need.stage) : consumer(need);
-    // The entry of the other device that does just that.
+    // The entry of the other device that does it.
     const std::vector<Action>& others = row_of(schedule_, other);
     const auto misses = std::ranges::find_if(others, [&](const Action& action) {
       const Point given = gives(action);
@@ -138,17 +138,18 @@ class Execution {
     return {entry, *misses, other};
   }
 
-  /// Each blocked device waits for one that is blocked: there is a circle.
+  /// Names a circle of devices that wait for each other. Every blocked device waits for a blocked one, so
+  /// following them leads into a circle.
   Fault deadlock(int device) {
-    for (int steps = 0; steps < schedule_.devices(); ++steps) device = block(device).other;
+    for (int steps = 0; steps < schedule_.devices(); ++steps) device = blocked(device).other;
     int first = device;
-    for (int at = block(device).other; at != device; at = block(at).other) first = std::min(first, at);
-    const Block begin = block(first);
+    for (int at = blocked(device).other; at != device; at = blocked(at).other) first = std::min(first, at);
+    const Blocked begin = blocked(first);
     std::string what = text("deadlock: it waits for ", begin.misses, " of device ", begin.other);
     constexpr int most = 8;
     int named = 1;
     for (int at = begin.other; at != first && named < most; ++named) {
-      const Block next = block(at);
+      const Blocked next = blocked(at);
       what += text("; device ", at, ", entry ", next.entry, " (", entry_of(schedule_, at, next.entry),
                    ") for ", next.misses, " of device ", next.other);
       at = next.other;
@@ -168,7 +169,7 @@ class Execution {
 }  // namespace
 
 std::optional<Fault> check_progress(const Schedule& schedule, bool has_transfers) {
-  return Execution(schedule, has_transfers).run();
+  return DryRun(schedule, has_transfers).run();
 }
 
 }  // namespace weft::pipeline::detail

@@ -1,9 +1,10 @@
-// What a row alone shows: order within the device, and memory. A transfer's other side is not looked at; a
-// value that comes from elsewhere is taken to be there once its receive was awaited.
+// What a row alone shows: the order within the device, and memory. Each entry is checked against what was
+// seen of its stage and microbatch, and then marked there. The other side of a transfer is not looked at: a
+// value from another device is there once its receive was awaited.
 
 #include <limits>
 
-#include "pipeline/verify/stage.hpp"
+#include "pipeline/verify/marks.hpp"
 
 namespace weft::pipeline::detail {
 namespace {
@@ -21,10 +22,10 @@ class Row {
         limit_(problem.memory_limit.empty() ? std::numeric_limits<Bytes>::max()
                                             : problem.memory_limit[static_cast<std::size_t>(device)]) {}
 
-  std::optional<Fault> check(std::vector<Stage>& stages) {
+  std::optional<Fault> check(std::vector<StageState>& stages) {
     for (std::size_t entry = 0; entry < row_.size(); ++entry) {
       const Action& action = row_[entry];
-      Stage& stage = stages[static_cast<std::size_t>(action.stage)];
+      StageState& stage = stages[static_cast<std::size_t>(action.stage)];
       const std::string what = action.microbatch < 0 ? of_stage(action, stage) : of_microbatch(action, stage);
       if (!what.empty()) return fault_at(schedule_, device_, entry, what);
     }
@@ -32,7 +33,7 @@ class Row {
   }
 
  private:
-  std::string of_stage(const Action& action, Stage& stage) {
+  std::string of_stage(const Action& action, StageState& stage) {
     switch (action.type) {
       case unshard:
         if (stage.parameters != (action.awaits ? Parameters::gathering : Parameters::sharded))
@@ -54,7 +55,7 @@ class Row {
     }
   }
 
-  std::string of_microbatch(const Action& action, Stage& stage) {
+  std::string of_microbatch(const Action& action, StageState& stage) {
     Mark& seen = marks_.at(action);
     if ((seen & mark(action)) != 0) return "comes a second time";
     std::string what;
@@ -68,7 +69,7 @@ class Row {
     return account(action, stage, seen);
   }
 
-  std::string why_not(const Action& action, const Stage& stage, Mark seen) {
+  std::string why_not(const Action& action, const StageState& stage, Mark seen) {
     switch (action.type) {
       case forward:
         if (!input_is_there(action, stage, seen)) return "its input is not there";
@@ -91,9 +92,9 @@ class Row {
       case send_backward:
         return send_fault(stage_of(action, -1), seen & any_backward, "its gradient is not computed");
       case receive_forward:
-        return stage.input == Stage::another ? "" : "no other device has its input";
+        return stage.input == StageState::another ? "" : "no other device has its input";
       case receive_backward:
-        return stage.gradient == Stage::another ? "" : "no other device has the gradient of its output";
+        return stage.gradient == StageState::another ? "" : "no other device has the gradient of its output";
       case offload:
         return (seen & any_end) != 0 ? "its activation is no longer held" : held_fault(seen);
       case load:
@@ -103,7 +104,7 @@ class Row {
     }
   }
 
-  /// The stage behind (+1) or before (-1) where it is on another device, else -1.
+  /// The next stage (+1) or the one before (-1) if it is on another device, else -1.
   int stage_of(const Action& action, int step) const {
     const int stage = action.stage + step;
     const bool is_there = stage >= 0 && stage < schedule_.stages();
@@ -114,38 +115,39 @@ class Row {
     return computed != 0 ? "" : otherwise;
   }
 
-  bool input_is_there(const Action& action, const Stage& stage, Mark seen) const {
-    if (stage.input == Stage::another) return !has_transfers_ || (seen & mark_awaited(receive_forward)) != 0;
-    return stage.input == Stage::nowhere || (neighbour(action, -1) & mark(forward)) != 0;
+  bool input_is_there(const Action& action, const StageState& stage, Mark seen) const {
+    if (stage.input == StageState::another)
+      return !has_transfers_ || (seen & mark_awaited(receive_forward)) != 0;
+    return stage.input == StageState::nowhere || (neighbour(action, -1) & mark(forward)) != 0;
   }
-  bool gradient_is_there(const Action& action, const Stage& stage, Mark seen) const {
-    if (stage.gradient == Stage::another)
+  bool gradient_is_there(const Action& action, const StageState& stage, Mark seen) const {
+    if (stage.gradient == StageState::another)
       return !has_transfers_ || (seen & mark_awaited(receive_backward)) != 0;
-    return stage.gradient == Stage::nowhere || (neighbour(action, +1) & any_backward) != 0;
+    return stage.gradient == StageState::nowhere || (neighbour(action, +1) & any_backward) != 0;
   }
   Mark neighbour(const Action& action, int step) const {
     return marks_.row(action.stage + step)[static_cast<std::size_t>(action.microbatch)];
   }
 
-  static std::string whole_parameters(const Stage& stage) {
+  static std::string whole_parameters(const StageState& stage) {
     const bool whole = stage.parameters == Parameters::always_whole || stage.parameters == Parameters::whole;
     return whole ? "" : "its parameters are not whole: no UNSHARD was awaited";
   }
-  /// Computed, and not to be computed anew first.
+  /// Why the activation is not held, or nothing.
   static std::string held_fault(Mark seen) {
     if ((seen & mark(forward)) == 0) return "its forward has not run";
     const bool waits = (seen & will_recompute) != 0 && (seen & mark(recompute)) == 0;
     return waits ? "its RECOMPUTE comes later" : "";
   }
-  static std::string activation_fault(const Stage& stage, Mark seen) {
+  static std::string activation_fault(const StageState& stage, Mark seen) {
     if ((seen & mark(offload)) != 0 && (seen & mark_awaited(load)) == 0)
       return "its activation is on the host: no LOAD was awaited";
     if (auto what = held_fault(seen); !what.empty()) return what;
     return whole_parameters(stage);
   }
 
-  /// Memory and counts after an action; `seen` has its mark already.
-  std::string account(const Action& action, Stage& stage, Mark seen) {
+  /// Updates memory and counts after an action; `seen` has its mark already.
+  std::string account(const Action& action, StageState& stage, Mark seen) {
     switch (action.type) {
       case forward:
         return (seen & will_recompute) != 0 ? "" : take(stage.activation);
@@ -183,13 +185,14 @@ class Row {
   Bytes held_ = 0;
 };
 
-std::vector<Stage> make_stages(const Schedule& schedule, const Problem& problem, const Marks& marks) {
-  std::vector<Stage> result;
+std::vector<StageState> make_stages(const Schedule& schedule, const Problem& problem, const Marks& marks) {
+  std::vector<StageState> result;
   for (int number = 0; number < schedule.stages(); ++number) {
     const auto at = static_cast<std::size_t>(number);
     const auto from = [&](int other) {
-      if (other < 0 || other >= schedule.stages()) return Stage::nowhere;
-      return device_of(schedule, other) == device_of(schedule, number) ? Stage::this_device : Stage::another;
+      if (other < 0 || other >= schedule.stages()) return StageState::nowhere;
+      return device_of(schedule, other) == device_of(schedule, number) ? StageState::this_device
+                                                                       : StageState::another;
     };
     const bool is_sharded = (marks.stages[at] & (mark(unshard) | mark(reshard))) != 0;
     const StageCosts& costs = problem.costs.stages[at];
@@ -205,10 +208,10 @@ std::vector<Stage> make_stages(const Schedule& schedule, const Problem& problem,
 }  // namespace
 
 std::optional<Fault> check_rows(const Schedule& schedule, const Problem& problem, Marks& marks) {
-  std::vector<Stage> stages = make_stages(schedule, problem, marks);
+  std::vector<StageState> stages = make_stages(schedule, problem, marks);
   for (int device = 0; device < schedule.devices(); ++device) {
     if (auto fault = Row(schedule, problem, marks, device).check(stages)) return fault;
-    if (auto fault = check_end(schedule, marks, device, stages)) return fault;
+    if (auto fault = check_row_ends(schedule, marks, device, stages)) return fault;
   }
   return {};
 }

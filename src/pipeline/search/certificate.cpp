@@ -1,0 +1,203 @@
+// The check of certificates. It shares nothing with lower_bound.cpp, and spells out every sum.
+
+#include "weft/pipeline/certificate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "pipeline/search/certificate_rounds.hpp"
+
+namespace weft::pipeline {
+namespace {
+
+/// One device and the stages it has, first and last.
+class Checker {
+ public:
+  Checker(const Problem& problem, const std::vector<int>& device_of, int device, int after)
+      : problem_(problem), device_of_(device_of), device_(device), microbatches_(problem.microbatches) {
+    for (int s = 0; s < problem.stages(); ++s) {
+      if (device_of[static_cast<std::size_t>(s)] != device) continue;
+      if (first_ < 0) first_ = s;
+      last_ = s;
+      mine_.push_back(problem.costs.stages[static_cast<std::size_t>(s)]);
+    }
+    if (mine_.size() == 1 && !problem.memory_limit.empty())
+      rounds_ = detail::recount(problem, first_, limit());
+    if (after == 0) return;
+    const bool known = after > 0 && after < static_cast<int>(rounds_.forward_begins.size());
+    begin_ = known ? rounds_.forward_begins[static_cast<std::size_t>(after)] : 0;
+    microbatches_ = known ? microbatches_ - after : 0;
+  }
+
+  bool has_microbatches() const { return microbatches_ > 0; }
+
+  Nanoseconds load(bool with_head) const {
+    Nanoseconds work = 0;
+    for (const StageCosts& one : mine_) work += microbatches() * one.total();
+    return (with_head ? forwards_before(first_) : 0) + begin_ + work + fill_idle() + drain_idle();
+  }
+
+  Nanoseconds stream() const {
+    Nanoseconds result = forwards_before(first_) + begin_ + fill_idle() + room_made();
+    for (const StageCosts& one : mine_) result += microbatches() * (one.forward + one.backward_input);
+    return result + way_to_the_end();
+  }
+
+  Nanoseconds rounds() const {
+    if (rounds_.gradient_ends.empty()) return 0;
+    return forwards_before(first_) + rounds_.gradient_ends.back() + way_to_the_end();
+  }
+
+ private:
+  std::int64_t microbatches() const { return microbatches_; }
+  const StageCosts& stage(int s) const { return problem_.costs.stages[static_cast<std::size_t>(s)]; }
+  Nanoseconds wire(int s) const {
+    const auto i = static_cast<std::size_t>(s);
+    return device_of_[i] == device_of_[i + 1]
+               ? 0
+               : problem_.costs.hops[i].latency + problem_.costs.hops[i].occupancy;
+  }
+  bool everything_fits() const { return problem_.memory_limit.empty() || activations() <= limit(); }
+  Bytes limit() const { return problem_.memory_limit[static_cast<std::size_t>(device_)]; }
+  Bytes activations() const {
+    return std::accumulate(mine_.begin(), mine_.end(), Bytes{0}, [&](Bytes sum, const StageCosts& one) {
+      return sum + microbatches() * one.activation;
+    });
+  }
+
+  /// Of the device's last input gradient, which goes on to the first stage and there becomes a weight
+  /// gradient.
+  Nanoseconds way_to_the_end() const {
+    Nanoseconds result = stage(0).backward_weight;
+    for (int s = first_ - 1; s >= 0; --s) result += wire(s) + stage(s).backward_input;
+    return result;
+  }
+
+  Nanoseconds forwards_before(int end) const {
+    Nanoseconds result = 0;
+    for (int s = 0; s < end; ++s) result += stage(s).forward + wire(s);
+    return result;
+  }
+
+  /// From the start of a forward here to that of the input gradient.
+  Nanoseconds way_there_and_back() const {
+    Nanoseconds way = 0;
+    const int end = problem_.stages() - 1;
+    for (int s = first_; s <= end; ++s) way += stage(s).forward + (s < end ? wire(s) : 0);
+    for (int s = end; s > last_; --s) way += stage(s).backward_input + wire(s - 1);
+    return way;
+  }
+
+  /// From the device's first forward to its first input gradient: to the end of the pipeline and back, less
+  /// the forwards it can do meanwhile.
+  Nanoseconds fill_idle() const {
+    const Nanoseconds way = way_there_and_back();
+    Nanoseconds filled = 0;
+    if (everything_fits()) {
+      for (const StageCosts& one : mine_) filled += microbatches() * one.forward;
+    } else if (mine_.size() == 1) {
+      filled = limit() / mine_[0].activation * mine_[0].forward;
+    } else {
+      filled = at_best(&StageCosts::forward, &StageCosts::activation);
+    }
+    return std::max<Nanoseconds>(0, way - filled);
+  }
+
+  /// From the end of the device's last forward, which is one of its last stage, until that microbatch has
+  /// come back through all of its stages, less what can be left to do then.
+  Nanoseconds drain_idle() const {
+    if (everything_fits()) return 0;
+    Nanoseconds way = 0;
+    const int end = problem_.stages() - 1;
+    for (int s = last_ + 1; s <= end; ++s) way += wire(s - 1) + stage(s).forward;
+    for (int s = end; s >= first_; --s) way += stage(s).backward_input + (s > first_ ? wire(s - 1) : 0);
+    way += stage(first_).backward_weight;
+    Nanoseconds rest = 0;
+    if (mine_.size() == 1 && mine_[0].activation == mine_[0].kept_for_weight) {
+      rest = limit() / mine_[0].activation * (mine_[0].backward_input + mine_[0].backward_weight);
+    } else {
+      for (const StageCosts& one : mine_) {
+        if (one.activation == 0 || one.kept_for_weight == 0) return 0;
+        rest = std::max({rest, 1 + scaled(one.backward(), limit(), one.activation),
+                         1 + scaled(one.backward_weight, limit(), one.kept_for_weight)});
+      }
+    }
+    return std::max<Nanoseconds>(0, way - rest);
+  }
+
+  /// Weight gradients before the device's last forward: all activations less what may stay and less what
+  /// input gradients free, of all microbatches but the last.
+  Nanoseconds room_made() const {
+    if (everything_fits()) return 0;
+    Bytes missing = activations() - limit();
+    for (const StageCosts& one : mine_)
+      missing -= (microbatches() - 1) * (one.activation - one.kept_for_weight);
+    if (missing <= 0) return 0;
+    if (mine_.size() == 1) {
+      std::int64_t count = missing / mine_[0].kept_for_weight;
+      if (count * mine_[0].kept_for_weight < missing) ++count;
+      return count * mine_[0].backward_weight;
+    }
+    Nanoseconds least = -1;
+    for (const StageCosts& one : mine_) {
+      if (one.kept_for_weight == 0) continue;
+      const Nanoseconds taken = scaled(one.backward_weight, missing, one.kept_for_weight);
+      least = least < 0 ? taken : std::min(least, taken);
+    }
+    return std::max<Nanoseconds>(0, least);
+  }
+
+  static Nanoseconds scaled(Nanoseconds time, Bytes bytes, Bytes each) {
+    return static_cast<Nanoseconds>(__int128{time} * bytes / each);
+  }
+  Nanoseconds at_best(Nanoseconds StageCosts::*time, Bytes StageCosts::*bytes) const {
+    Nanoseconds best = 0;
+    for (const StageCosts& one : mine_) {
+      if (one.*bytes == 0)
+        return microbatches() *
+               std::accumulate(mine_.begin(), mine_.end(), Nanoseconds{0},
+                               [&](Nanoseconds sum, const StageCosts& each) { return sum + each.*time; });
+      best = std::max(best, scaled(one.*time, limit(), one.*bytes));
+    }
+    return best;
+  }
+
+  const Problem& problem_;
+  const std::vector<int>& device_of_;
+  int device_;
+  detail::Recount rounds_;
+  std::int64_t microbatches_;  // that the argument is about
+  Nanoseconds begin_ = 0;      // of their first forward
+  int first_ = -1, last_ = -1;
+  std::vector<StageCosts> mine_;
+};
+
+}  // namespace
+
+bool holds(const Certificate& certificate, const Problem& problem, const std::vector<int>& device_of) {
+  if (certificate.device < 0 || certificate.device >= problem.devices || certificate.after < 0) return false;
+  const Checker checker(problem, device_of, certificate.device, certificate.after);
+  if (!checker.has_microbatches()) return false;
+  switch (certificate.argument) {
+    case Argument::load:
+      return certificate.bound <= checker.load(certificate.objective == Objective::makespan);
+    case Argument::stream:
+      return certificate.bound <= checker.stream();
+    case Argument::rounds:
+      return certificate.bound <= checker.rounds();
+  }
+  return false;
+}
+
+std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
+  static constexpr std::array names{"load", "stream", "rounds"};
+  out << name(certificate.objective) << " >= " << certificate.bound
+      << " ns: " << names[static_cast<std::size_t>(certificate.argument)] << " of device "
+      << certificate.device;
+  if (certificate.after > 0)
+    out << ", after " << certificate.after << (certificate.after == 1 ? " microbatch" : " microbatches");
+  return out;
+}
+
+}  // namespace weft::pipeline
