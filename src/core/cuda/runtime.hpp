@@ -79,7 +79,7 @@ class Current {
   ~Current() {
     try {
       runtime_.make_current(before_);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): that device has gone, which its next user is told
+    } catch (...) {  // NOLINT(bugprone-empty-catch): that device is lost, which its next call reports
     }
   }
   Current(const Current&) = delete;

@@ -3,9 +3,9 @@
 // The steps of take(bytes): round up to one of 26 sizes; pop a block from this thread's own list of that
 // size; when that list is empty, move a batch of 16 blocks to it from the central list of the size; when that
 // one is empty too, cut new blocks from memory of the heap, as many as there are of the size already.
-// give_back() pushes to the thread's list and returns a batch to the central list when the thread has 32. A
-// block that changes threads in batches costs one lock for 16 calls. Sizes above 1 KiB have no lists of
-// threads. Memory never goes back to the heap.
+// give_back() pushes to the thread's list, and first returns a batch to the central list when the thread has
+// 32. Moving blocks in batches costs one lock for 16 calls. Sizes above 1 KiB have only the central list.
+// Memory never goes back to the heap.
 
 #include <algorithm>
 #include <atomic>

@@ -4,7 +4,7 @@
 // A stream is a queue of entries: a task and its Completion. One thread at a time advances the front entry;
 // an entry that finishes sets its completion and leaves the queue. Kinds of streams differ in which thread
 // that is (host_stream.hpp, cuda/stream.hpp). The first exception of a task is kept: later entries fail with
-// it unrun.
+// it and do not run.
 
 #include <atomic>
 #include <chrono>

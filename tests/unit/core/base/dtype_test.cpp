@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-/// The obvious twin: the value of binary16 bits by its definition.
+/// The value of binary16 bits by the definition of IEEE 754.
 double half_by_definition(std::uint16_t bits) {
   const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
   const int exponent = (bits >> 10) & 0x1f;

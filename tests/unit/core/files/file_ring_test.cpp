@@ -45,13 +45,13 @@ INSTANTIATE_TEST_SUITE_P(Access, FileRingOf,
                            return one.param == ScratchFile::Access::direct ? "Direct" : "Buffered";
                          });
 
-// The twin is the file in memory. Parts overlap as drawn, and are wanted up to twenty ahead by another
-// thread.
+// The expected file is kept in memory. Parts are random and may overlap; another thread wants up to twenty
+// ahead.
 TEST_P(FileRingOf, PassesTheFileThroughMemoryInTheOrderWanted) {
   for (const std::size_t places : {1U, 2U, 4U}) {
     constexpr std::size_t blocks = 12;
     FileRing& ring = make(blocks, places);
-    std::vector<std::byte> twin(blocks * block);
+    std::vector<std::byte> expected(blocks * block);
     std::vector<Span> spans;
     for (int i = 0; i < 200; ++i) {
       const std::size_t length = 1 + drawn(2);
@@ -68,7 +68,7 @@ TEST_P(FileRingOf, PassesTheFileThroughMemoryInTheOrderWanted) {
         ring.read_ahead();
       }
       const std::span<std::byte> here = ring.take();
-      const std::span<std::byte> there = std::span(twin).subspan(spans[i].offset, spans[i].bytes);
+      const std::span<std::byte> there = std::span(expected).subspan(spans[i].offset, spans[i].bytes);
       ASSERT_EQ(here.size(), there.size());
       ASSERT_EQ(reinterpret_cast<std::uintptr_t>(here.data()) % block, 0U);
       ASSERT_EQ(std::memcmp(here.data(), there.data(), here.size()), 0) << places << " places, part " << i;
@@ -79,10 +79,10 @@ TEST_P(FileRingOf, PassesTheFileThroughMemoryInTheOrderWanted) {
     }
     ahead.join();
     ring.settle();
-    std::vector<std::byte> whole(twin.size() + block);
+    std::vector<std::byte> whole(expected.size() + block);
     std::byte* aligned = whole.data() + (block - reinterpret_cast<std::uintptr_t>(whole.data()) % block);
-    ASSERT_EQ(pread(ring.file().descriptor(), aligned, twin.size(), 0), static_cast<ssize_t>(twin.size()));
-    EXPECT_EQ(std::memcmp(aligned, twin.data(), twin.size()), 0);
+    ASSERT_EQ(pread(ring.file().descriptor(), aligned, expected.size(), 0), static_cast<ssize_t>(expected.size()));
+    EXPECT_EQ(std::memcmp(aligned, expected.data(), expected.size()), 0);
   }
 }
 

@@ -35,7 +35,7 @@ bool same_bits(T a, T b) {
   return std::bit_cast<BitsOf<T>>(a) == std::bit_cast<BitsOf<T>>(b);
 }
 
-/// What stands at the ends of a type: all are found by their bits, whatever their arithmetic does.
+/// The extreme values of a type, made from their bits.
 template <class T>
 struct Special {
   using Bits = BitsOf<T>;
@@ -187,7 +187,7 @@ TEST(Elementwise, OnlyWhatIsAlikeIsAdded) {
                      [&] { add(elsewhere, elsewhere, stream); });
 }
 
-/// By the words of the header: element i goes to partial sum i % 256, and those are added by halves.
+/// As the header defines it: element i is added to partial sum i % 256, and those are added pairwise.
 template <class T>
 double squares_by_definition(std::span<const T> block) {
   std::vector<double> partial(256);
@@ -297,7 +297,7 @@ TYPED_TEST(ElementwiseOf, BadValuesAreCountedWhereverTheyStand) {
   }
 }
 
-// More of them than 16 bits count.
+// More bad values than 16 bits can count.
 TYPED_TEST(ElementwiseOf, AllMayBeBad) {
   using T = TypeParam;
   Stream stream;

@@ -43,7 +43,7 @@ TEST(Pinned, SaysWhatMayBeLockedWhereItIsRefused) {
                      [] { pinned(Device::cuda(0), DataType::f32, 10); });
 }
 
-/// A system's files, as far as they tell of memory.
+/// A folder with the files in which a system describes its memory.
 class System : public testing::Test {
  protected:
   System() {

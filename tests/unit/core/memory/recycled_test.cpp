@@ -15,7 +15,7 @@ namespace weft {
 namespace {
 
 #if WEFT_ADDRESSES_ARE_WATCHED
-constexpr bool recycles = false;  // the heap's blocks are not to come back
+constexpr bool recycles = false;  // Recycled uses the heap
 #else
 constexpr bool recycles = true;
 #endif
@@ -47,7 +47,7 @@ TEST(Recycled, NothingGivenBackIsNothing) {
   Recycled::give_back(nullptr, 8);
 }
 
-// What a thread takes others give back, and threads end with blocks in their pockets.
+// Threads give back blocks that others took, and end with free blocks in their lists.
 TEST(Recycled, BlocksGoFromThreadToThread) {
   constexpr std::size_t places = 64;
   struct Held {
