@@ -1,10 +1,12 @@
 #pragma once
-// How to wait for another rank without stealing its core: spin for about a microsecond, then give the core
-// away, then sleep in steps that grow to a quarter of a millisecond, or rest in a way that others can end.
+// How to wait for another rank without stealing its core: spin for about a microsecond, then yield the core
+// 2000 times, then sleep in steps that grow to a quarter of a millisecond, or rest in a way that a peer can
+// end.
 //
 // Spinning finds a peer that is a cache miss away; yielding lets a peer that shares this core run; sleeping
-// keeps a rank that waits for seconds (a longer backward pass elsewhere) from costing anything. One Backoff
-// serves one wait.
+// makes a wait of seconds (for a longer backward pass elsewhere) cost nothing. One Backoff serves one wait.
+//
+//   for (Backoff backoff; !ready();) backoff.pause();
 
 #include <algorithm>
 #include <chrono>
@@ -21,8 +23,7 @@ class Backoff {
   void pause() {
     pause([](std::chrono::microseconds at_most) { sleep(at_most); });
   }
-  /// @param rest called with how long at most, instead of sleeping; it may return as soon as there may be
-  /// more to see
+  /// @param rest replaces the sleep: it is called with the longest time to rest, and may return earlier
   template <class Rest>
   void pause(Rest rest) {
     ++turn_;
@@ -35,12 +36,12 @@ class Backoff {
       if (rest_ < longest_rest) rest_ *= 2;
     }
   }
-  /// For a wait that nobody ends: not long, whatever is allowed.
+  /// Sleeps for `at_most`, but for a quarter of a millisecond at the longest, since nothing ends the sleep.
   static void sleep(std::chrono::microseconds at_most) {
     std::this_thread::sleep_for(std::min(at_most, longest_sleep));
   }
   void reset() { *this = Backoff(); }
-  /// Tells the core that this is a spin.
+  /// Tells the processor that this thread spins.
   static void relax() {
 #if defined(__x86_64__)
     _mm_pause();

@@ -1,10 +1,9 @@
 #pragma once
-// Owned memory and the view of it. Move-only; the memory goes back to where it came from when the Buffer
-// does.
+// Owned memory and the view of it. Move-only; the destructor gives the memory back to where it came from.
 //
-// Host memory comes zeroed and aligned to 128 bytes (two cache lines: adjacent-line prefetch never pairs two
-// owners). `Communicator::allocate` hands out Buffers from the node heap, which peers on the node can reach
-// without a copy. Whoever frees a Buffer makes sure that no stream still uses it.
+// Host memory is zeroed and aligned to 128 bytes: two cache lines, so that adjacent-line prefetch does not
+// fetch another owner's. `Communicator::allocate` returns Buffers of the node heap, which peers on the node
+// reach without a copy. The owner frees a Buffer only when no stream uses it any more.
 //
 //   Buffer gradients = comm.allocate(DataType::f32, layout.size());
 //   comm.all_reduce(gradients.view(), ReduceOp::avg, stream);
@@ -27,10 +26,10 @@ class Buffer {
   /// Takes over `memory`, which `release` gives back.
   Buffer(View memory, Release release) : view_(memory), memory_(memory.data(), std::move(release)) {}
 
-  /// Zeroed private host memory. @throws Error (usage) for a negative count, (system) when there is not
-  /// enough memory
+  /// Zeroed private host memory. @throws Error (usage) for a negative count, (system) without enough memory
   static Buffer on_host(DataType dtype, std::int64_t count);
-  /// Zeroed memory of `device`; for the host as above. @throws Error (usage, system) saying why there is none
+  /// Zeroed memory of `device`; for the host as on_host(). @throws Error (usage, system) that says why there
+  /// is none
   static Buffer on(Device device, DataType dtype, std::int64_t count);
   static constexpr std::size_t alignment = 128;
 

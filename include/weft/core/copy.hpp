@@ -1,13 +1,13 @@
 #pragma once
 // Copies between host and device memory, in the order of a stream.
 //
-// On a host stream both views are the host's; a stream of a CUDA device copies to, from and within it. Both
-// stay alive, and `from` untouched, until the stream has passed the copy.
+// On a host stream both views are in host memory; a stream of a CUDA device copies to, from and within the
+// device. Both memories stay alive, and `from` unchanged, until the stream has passed the copy.
 //
 //   copy(on_device.view(), staged.view(), compute);
 //   compute.synchronize();                        // before `staged` is written again
 //
-// WRONG: copy(view, ConstView(std::span(local_array)), stream); return;   // gone before it is read
+// WRONG: copy(view, ConstView(std::span(local_array)), stream); return;   // freed before it is read
 
 #include "weft/core/stream.hpp"
 #include "weft/core/view.hpp"

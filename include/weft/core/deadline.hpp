@@ -1,6 +1,6 @@
 #pragma once
-// A point in time after which waiting is an error. A value; pass it down, never a duration, so that nested
-// waits share one budget.
+// A point in time after which waiting is an error. A value; pass it down instead of a duration, so that
+// nested waits share one budget.
 //
 //   Deadline deadline = Deadline::in(std::chrono::seconds(10));
 //   while (!ready()) { if (deadline.passed()) throw ...; backoff.pause(); }
@@ -14,7 +14,7 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Asks no clock: operations that are over at once take one.
+  /// Reads no clock, so that it costs nothing for an operation that completes at once.
   static Deadline never() { return Deadline({}, Clock::time_point::max()); }
   static Deadline in(std::chrono::nanoseconds wait) {
     const auto now = Clock::now();
@@ -23,14 +23,14 @@ class Deadline {
 
   bool passed() const { return end_ != Clock::time_point::max() && Clock::now() >= end_; }
   Clock::time_point end() const { return end_; }
-  /// What is left, never negative.
+  /// The time that is left, never negative.
   std::chrono::nanoseconds left() const {
     const auto now = Clock::now();
     return now >= end_ ? std::chrono::nanoseconds{0} : end_ - now;
   }
-  /// Seconds from when the deadline was set until now, for messages; of one that never comes, meaningless.
+  /// Seconds since the deadline was set, for messages; meaningless for never().
   double waited_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  /// Seconds it allowed when it was set, for messages; of one that never comes, meaningless.
+  /// Seconds that it allowed when it was set, for messages; meaningless for never().
   double allowed_seconds() const { return std::chrono::duration<double>(end_ - start_).count(); }
 
  private:

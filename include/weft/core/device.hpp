@@ -1,7 +1,7 @@
 #pragma once
 // A place where memory lies and work runs: the host, or one CUDA device. A value; compare freely.
 
-#include <ostream>
+#include <iosfwd>
 
 namespace weft {
 
@@ -19,9 +19,8 @@ class Device {
   constexpr int index() const { return index_; }
 
   friend constexpr bool operator==(Device, Device) = default;
-  friend std::ostream& operator<<(std::ostream& out, Device device) {
-    return device.is_host() ? out << "host" : out << "cuda:" << device.index_;
-  }
+  /// "host" or "cuda:0".
+  friend std::ostream& operator<<(std::ostream& out, Device device);
 
  private:
   constexpr Device(Kind kind, int index) : kind_(kind), index_(index) {}

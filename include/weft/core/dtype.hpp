@@ -2,15 +2,15 @@
 // Data types of elements, in one table.
 //
 // `DataType` is the run-time name, `DataTypeOf<T>` maps a C++ type to it, and `dispatch` maps it back. `f16`
-// and `bf16` are storage types: two bytes, converted to float and back with round-to-nearest-even. Sums over
-// them are taken in float and rounded once (`Accumulate<T>`).
+// and `bf16` are storage types: two bytes, converted to float and back with round-to-nearest-even. Sums of
+// them are accumulated in float and rounded once (`Accumulate<T>`).
 //
 //   dispatch(dtype, [&]<class T>(std::type_identity<T>) { fill<T>(view); });
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <ostream>
+#include <iosfwd>
 #include <type_traits>
 #include <utility>
 
@@ -70,7 +70,7 @@ struct BFloat16 {
   }
 };
 
-// The table: DataType, C++ type, type that sums are taken in.
+// The table: DataType, C++ type, type in which sums are accumulated.
 #define WEFT_DATA_TYPES(ROW)           \
   ROW(f32, float, float)               \
   ROW(f64, double, double)             \
@@ -135,8 +135,6 @@ constexpr const char* name(DataType dtype) {
   return "unknown";
 }
 
-inline std::ostream& operator<<(std::ostream& out, DataType dtype) {
-  return out << name(dtype);
-}
+std::ostream& operator<<(std::ostream& out, DataType dtype);
 
 }  // namespace weft

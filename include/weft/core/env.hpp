@@ -1,10 +1,10 @@
 #pragma once
 // Every environment variable that weft reads, in one table, and the only way to read one.
 //
-// Code never calls getenv: it takes an `Environment`, a snapshot of the process's variables, so that a test
-// can hand in any other. `env::variables` is the table; docs/environment.md is printed from it (`weft-launch
-// env --document`) and a test compares the two. A value that does not parse is an Error that names variable,
-// value and what is allowed. A snapshot is immutable after it is filled and may be read from any thread.
+// Code does not call getenv: it takes an `Environment`, a snapshot of the process's variables, so that a test
+// can pass another. `env::variables` is the table; docs/environment.md is printed from it (`weft-launch env
+// --document`), and a test compares the two. A value that does not parse is an Error with the variable, the
+// value and what is allowed. A snapshot does not change after it is filled, and any thread may read it.
 //
 //   Environment environment = Environment::of_process();
 //   double seconds = environment.number(env::timeout);          // the table's default when it is not set

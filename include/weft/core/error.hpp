@@ -1,24 +1,24 @@
 #pragma once
 // The one exception type of weft.
 //
-// Every failure is thrown as a weft::Error that says what happened, on which rank, in which operation and its
-// number, with the values that were compared, and what to do about it. what() is a single line, fit to print
-// as it is. Destructors of weft never throw. An Error may be copied and rethrown on any thread.
+// Every failure is thrown as a weft::Error. It says what happened, with the values that were compared, on
+// which rank and in which operation, and what to do about it. what() is a single line, ready to print.
+// Destructors of weft do not throw. An Error may be copied and rethrown on any thread.
 //
 //   try { train(); }
 //   catch (const weft::Error& error) {
 //     std::cerr << error.what() << '\n';
-//     return weft::exit_code(error.kind());     // 42: do not retry, 75: try again, 70: a fault of weft or
-//     the system
+//     return weft::exit_code(error.kind());   // 42: do not retry; 75: try again; 70: weft or system failed
 //   }
 //
-// WRONG: catching Error in the middle of a step and going on with the same communicator. After a timeout, a
-// mismatch or a lost peer the ranks no longer agree on what comes next; make a new communicator.
+// WRONG: catching an Error in the middle of a step and using the same communicator again. After a timeout, a
+// mismatch or a lost peer the ranks no longer agree on the next operation: make a new communicator.
 
 #include <cstdint>
 #include <exception>
-#include <sstream>
 #include <string>
+
+#include "weft/core/text.hpp"
 
 namespace weft {
 
@@ -36,7 +36,7 @@ const char* name(ErrorKind kind) noexcept;
 /// Status a program ends with: 42 (usage, mismatch), 75 (timeout, peer_lost), 70 (system, internal).
 int exit_code(ErrorKind kind) noexcept;
 
-/// A place in the source. As std::source_location, which Clang before 15 does not have.
+/// A place in the source: std::source_location, which Clang before version 15 lacks.
 class SourceLocation {
  public:
   static constexpr SourceLocation current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
@@ -73,7 +73,7 @@ class Error : public std::exception {
   const std::string& advice() const noexcept { return advice_; }
   const SourceLocation& where() const noexcept { return where_; }
 
-  /// The same error with the parts of `context` that it did not know yet.
+  /// The same error, whose context gains the parts of `context` that it lacked.
   Error in(const ErrorContext& context) const;
 
  private:
@@ -86,14 +86,6 @@ class Error : public std::exception {
   SourceLocation where_;
   std::string line_;
 };
-
-/// Joins its arguments as text: text("rank ", 3, " of ", 8).
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
-}
 
 /// An Error of kind system from errno: "problem: No such file or directory".
 Error system_error(const std::string& problem, const std::string& advice = {},

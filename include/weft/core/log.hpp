@@ -1,13 +1,14 @@
 #pragma once
-// Where weft writes what it has to say while it runs.
+// The lines that weft logs while it runs.
 //
-// A library linked into somebody's trainer must not choose that trainer's logger: weft hands each line to a
-// `Sink`. The default sink prints to standard error what WEFT_LOG allows (warn and worse unless told
-// otherwise); a program with a logger of its own replaces it once, before the first World. Safe to call from
-// any thread.
+// A library must not choose the logger of the trainer that links it: weft passes each line to a `Sink`. The
+// default sink prints to standard error the levels that WEFT_LOG allows, which are warn and error by default.
+// A program with a logger of its own replaces the sink once, before it makes the first World. Any thread may
+// call these functions.
 //
-//   weft::log::set_sink([](weft::log::Level level, std::string_view line) { spdlog::log(to_spdlog(level),
-//   line); });
+//   weft::log::set_sink([](weft::log::Level level, std::string_view line) {
+//     spdlog::log(to_spdlog(level), line);
+//   });
 
 #include <cstdint>
 #include <functional>
@@ -23,8 +24,8 @@ using Sink = std::function<void(Level, std::string_view line)>;
 /// Replaces the sink; an empty one restores the default.
 void set_sink(Sink sink);
 
-/// Lines above this level are dropped before they reach any sink. @throws Error (usage) on an unknown word in
-/// WEFT_LOG
+/// Lines above this level are dropped before they reach a sink.
+/// @throws Error (usage) for an unknown word in WEFT_LOG
 Level level();
 void set_level(Level level);
 

@@ -1,19 +1,21 @@
 #pragma once
-// Memory that the processes of one node can reach in each other, without a copy and without a file that could
-// stay behind.
+// Memory that the processes of one node read and write in each other without a copy. No file stays behind.
 //
-// A heap is one memfd of this process: address space for `capacity` bytes is reserved at once. Pages of small
-// buffers exist when they are first touched (zeroed, on the toucher's NUMA node); buffers of 2 MiB and more
-// are put on huge pages, and so take their memory, when they are made (where the system has huge pages: Linux
-// 6.1 or newer, whatever its settings). All go back when freed. A peer maps the whole heap once with
-// `HeapMapping` and then addresses any allocation, past or future, by its offset. The kernel frees everything
-// with the last process, however it died. Allocation is thread-safe; blocks are aligned to 128 bytes.
+// A heap is one memfd of its process, with `capacity` bytes of address space. The pages of a small buffer are
+// taken when they are first touched, zeroed and on the NUMA node of the thread that touches them. A buffer of
+// 2 MiB or more is put on huge pages, and takes its memory, when it is allocated (Linux 6.1 or newer, with
+// any setting of huge pages). All pages go back to the system when a buffer is freed. A peer maps the whole
+// heap once and then reaches every allocation, past or future, at its offset. The kernel frees the heap with
+// the last process, however that ends. Allocation is thread-safe and first-fit; blocks are aligned to 128
+// bytes.
 //
 //   auto heap = NodeHeap::create(1 << 30);
 //   Buffer buffer = heap->allocate(DataType::f32, 1000);
-//   // peer:  HeapMapping mapping(heap_owner_pid, heap_owner_fd, 1 << 30);  mapping.at(offset)
+//   // in a peer, which was told the owner's process, heap->fd() and the offset:
+//   const SharedMapping mapping = MemoryFile::of_process(pid, fd, 1 << 30).map();
+//   std::byte* there = mapping.at(offset);
 //
-// Peers must run as the same user in the same pid namespace, for they open /proc/PID/fd/FD.
+// Peers run as the same user in the same pid namespace, because they open /proc/PID/fd/FD.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +28,7 @@
 
 namespace weft {
 
-/// A shared mapping of a file descriptor; unmapped by its destructor.
+/// A shared mapping of a file descriptor, which its destructor unmaps.
 class SharedMapping {
  public:
   SharedMapping() = default;
@@ -47,12 +49,12 @@ class SharedMapping {
   std::size_t bytes_ = 0;
 };
 
-/// An anonymous file in memory, closed by its destructor.
+/// An anonymous file in memory, which its destructor closes.
 class MemoryFile {
  public:
   /// @throws Error (system)
   MemoryFile(const char* name, std::size_t bytes);
-  /// Another process's. @throws Error (system) when that process is gone or may not be looked into
+  /// The file of another process. @throws Error (system) when that process has ended or may not be inspected
   static MemoryFile of_process(int pid, int fd, std::size_t bytes);
   MemoryFile(MemoryFile&& other) noexcept : fd_(other.fd_), bytes_(other.bytes_) { other.fd_ = -1; }
   MemoryFile& operator=(MemoryFile&&) = delete;
@@ -74,11 +76,11 @@ class NodeHeap : public std::enable_shared_from_this<NodeHeap> {
   /// @param capacity bytes of address space; 0: as much as the machine has memory
   static std::shared_ptr<NodeHeap> create(std::size_t capacity);
 
-  /// Zeroed. The Buffer keeps the heap alive. @throws Error (usage) when the heap is full, naming
-  /// WEFT_HEAP_BYTES
+  /// Zeroed memory; the Buffer keeps the heap alive. @throws Error (usage) when the heap is full, with the
+  /// advice to raise WEFT_HEAP_BYTES; (system) when the machine's or container's memory does not suffice
   Buffer allocate(DataType dtype, std::int64_t count);
 
-  /// Where `address` lies in the heap, if all `bytes` from it do.
+  /// The offset of `address`, if all `bytes` from there lie in the heap.
   std::optional<std::uint64_t> offset_of(const void* address, std::size_t bytes) const;
 
   std::byte* at(std::uint64_t offset) const { return mapping_.at(offset); }

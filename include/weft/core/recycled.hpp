@@ -1,19 +1,21 @@
 #pragma once
-// Memory for what comes and goes in every step: tasks, events, short lists. Blocks that are given back are
-// kept for the next of their size, by every thread a few and the rest for all, and never go back to the heap;
-// so a training that does the same step by step takes nothing from the heap once it is warm (docs/memory.md).
+// A thread-caching allocator for the small objects of a training step: tasks, events, short lists. A freed
+// block is kept for the next allocation of its size, in a list of the thread or in one for all threads, and
+// never goes back to the heap. A training whose steps are alike therefore takes nothing from the heap after
+// its first steps (docs/memory.md).
 //
-// Sizes are rounded up to whole cache lines, from 1 KiB on to powers of two; beyond 1 MiB it is the heap. Any
-// thread may give back what another took, also after the last of its statics. When blocks of a size run out,
-// as many are made as there are. How many are in use at once depends on which thread is how fast, so that a
-// later step may need more than all before; a RecycledCount makes as many ready as a step takes in all. Under
-// the address sanitizer all of it is the heap, so that it sees who uses what was given back.
+// Sizes are rounded up to whole cache lines, above 1 KiB to powers of two; beyond 1 MiB the heap is used. Any
+// thread may free what another allocated, also while static objects are destroyed. When the blocks of a size
+// run out, as many are made as exist. How many are in use at once depends on the threads' relative speed, so
+// that a later step may need more than all before it; RecycledCount therefore makes as many ready as a step
+// takes in total. Under the address sanitizer every block comes from the heap, so that it detects uses after
+// free.
 //
-//   class Copy final : public Task { ... };        // tasks are recycled anyway
+//   class Copy final : public Task { ... };        // tasks are recycled
 //   RecycledVector<Event> arrived;                 // a std::vector
 //   auto step = make_recycled<Step>(number);       // a std::shared_ptr
 //
-// WRONG: RecycledVector<float> gradients(n);       // not for data: what a size needed once is kept for good
+// WRONG: RecycledVector<float> gradients(n);       // not for data: its memory is kept for ever
 
 #include <array>
 #include <cstddef>
@@ -30,16 +32,16 @@ namespace weft {
 class Recycled {
  public:
   static constexpr std::size_t alignment = 64;
-  static constexpr std::size_t sizes = 26;  ///< that blocks have
+  static constexpr std::size_t sizes = 26;  ///< number of block sizes
 
   /// Aligned to `alignment`. @throws std::bad_alloc
   static void* take(std::size_t bytes);
-  /// @param bytes as they were taken
+  /// @param bytes as given to take()
   static void give_back(void* memory, std::size_t bytes) noexcept;
 
   static void* operator new(std::size_t bytes) { return take(bytes); }
   static void operator delete(void* memory, std::size_t bytes) noexcept { give_back(memory, bytes); }
-  // What asks for more than `alignment` is the heap's.
+  // Types with a greater alignment than `alignment` use the heap.
   static void* operator new(std::size_t bytes, std::align_val_t at) { return ::operator new(bytes, at); }
   static void operator delete(void* memory, std::size_t, std::align_val_t at) noexcept {
     ::operator delete(memory, at);
@@ -50,14 +52,14 @@ class Recycled {
   ~Recycled() = default;
 };
 
-/// Counts what all threads take. Of the first steps of a training, so that none after finds too little: even
-/// if in one of them nothing is given back before its end.
+/// Counts the blocks that all threads take, in the first steps of a training, and makes as many ready. No
+/// later step then lacks blocks, even if it gives none back before its end.
 class RecycledCount {
  public:
-  /// From now on.
+  /// Counts from now on.
   RecycledCount();
-  /// As many blocks of every size lie ready as were taken since, and some of every other. Memory that is not
-  /// used is not touched. @throws std::bad_alloc
+  /// Makes at least as many free blocks of every size as were taken since. Blocks that are never used are not
+  /// touched and take no memory. @throws std::bad_alloc
   void reserve() const;
 
  private:

@@ -2,16 +2,16 @@
 // An ordered queue of work on one device. Every operation of weft on memory takes a stream and runs in its
 // order.
 //
-// Three kinds. `Stream()` is inline on the host: work runs in the caller's thread, at the call if it can
-// finish there; what cannot (a collective whose peers have not arrived) stays posted and is progressed by
-// whoever next polls, waits or submits; it never blocks at the call. `Stream::queued()` has a thread of its
-// own, for overlap. `Stream(Device::cuda(0))` hands work to a CUDA stream (weft/interop/cuda.hpp): a task is
-// complete for the host once the device has it, and an event is done when the device has passed it. Streams
-// are handles: copies are the same queue. Any thread may use one; the order of work is the order of the
-// calls.
+// There are three kinds. `Stream()` is inline on the host: work runs in the caller's thread, at the call if
+// it can finish there. Work that cannot (a collective whose peers have not arrived) stays posted, and the
+// next thread that polls, waits or submits progresses it; the call does not block. `Stream::queued()` has a
+// thread of its own, for overlap. `Stream(Device::cuda(0))` hands work to a CUDA stream
+// (weft/interop/cuda.hpp): a task is complete for the host once the device has it, and an event is done when
+// the device has passed it. A Stream is a handle: copies are the same queue. Any thread may use one; the
+// order of work is the order of the calls.
 //
-// The first error is sticky: work after it does not run, and every later wait rethrows it. The destructor of
-// the last handle finishes the work; while an exception is unwinding it drops it instead.
+// The first error is sticky: later work does not run, and every later wait rethrows it. The destructor of the
+// last handle finishes the work, or drops it while an exception is unwinding.
 //
 //   Stream compute, wire = Stream::queued();
 //   compute.run([&] { backward(layer); });
@@ -20,8 +20,7 @@
 //   compute.wait(wire.record());                   // a join; the host does not block here
 //   compute.synchronize();                         // here it does
 //
-// WRONG: stream.run([&] { stream.synchronize(); });   // work that waits for its own stream; refused with an
-// Error
+// WRONG: stream.run([&] { stream.synchronize(); });   // throws Error: work waits for its own stream
 
 #include <memory>
 #include <utility>
@@ -33,8 +32,8 @@
 
 namespace weft {
 
-/// Work that a stream carries out by asking it to advance until it is complete. What it touches must outlive
-/// it. Its own memory is recycled.
+/// Work of a stream, which calls advance() until the task is complete. The memory that the task works on must
+/// outlive it; the task's own memory is recycled.
 class Task : public Recycled {
  public:
   virtual ~Task() = default;
@@ -42,16 +41,18 @@ class Task : public Recycled {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
-  /// One attempt, without blocking. True: complete. Throws: failed, and the stream with it.
+  /// One attempt, without blocking. True when the task is complete. An exception fails the task and its
+  /// stream.
   virtual bool advance() = 0;
-  /// Between attempts that have been in vain for a while: returns when there may be more to do, at the latest
-  /// after so long. Whoever can be told by others overrides it; the rest looks again soon.
+  /// Called between attempts when several have made no progress: returns when the next may make some, after
+  /// `at_most` at the latest. A task that a peer can wake overrides it; by default it sleeps
+  /// (Backoff::sleep).
   virtual void rest(std::chrono::microseconds at_most);
 };
 
 namespace detail {
 class StreamState;
-struct Behind;
+struct StreamAccess;
 
 template <class Function>
 class FunctionTask final : public Task {
@@ -89,17 +90,17 @@ class Stream {
   /// The point after everything submitted so far.
   Event record() const;
 
-  /// Progresses posted work of an inline stream, if there is any. True when nothing is left to do, and within
-  /// the stream's own work, before which nothing can be left.
+  /// Progresses posted work of an inline stream. True when no work is left; also inside a task of the stream
+  /// itself, since all work before that task is done.
   bool poll();
-  /// Blocks until everything submitted so far has run. @throws the stream's error; Error (timeout) at the
-  /// deadline
+  /// Blocks until everything submitted so far has run.
+  /// @throws the stream's error; Error (timeout) at the deadline
   void synchronize(Deadline deadline = Deadline::never());
 
   friend bool operator==(const Stream&, const Stream&) = default;
 
  private:
-  friend struct detail::Behind;
+  friend struct detail::StreamAccess;
   explicit Stream(std::shared_ptr<detail::StreamState> state);
 
   std::shared_ptr<detail::StreamState> state_;

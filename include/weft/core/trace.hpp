@@ -1,12 +1,11 @@
 #pragma once
-// What happened when: spans of time on named tracks, written as a file that ui.perfetto.dev and
-// chrome://tracing load.
+// Spans of time on named tracks, written as a file that ui.perfetto.dev and chrome://tracing load.
 //
-// A span is recorded after it ended, with two readings of the steady clock; recording takes a lock and no
-// allocation beyond the name's. Spans of one track must nest or follow each other (the viewers drop
-// overlapping ones), so every stream and communicator writes to a track of its own. Beyond `capacity` spans
-// the oldest are overwritten and the file says how many were. Any thread may record; write() may be called
-// while others do.
+// A span is recorded after it has ended, with two readings of the steady clock. Recording takes a lock, and
+// memory only for the names. Spans of one track must nest or follow each other (viewers drop those that
+// overlap), so every stream and communicator writes to a track of its own. When there are more than
+// `capacity` spans, the oldest are overwritten, and the file says how many. Any thread may record, also
+// during write().
 //
 //   Trace trace(rank);
 //   const auto begin = Trace::Clock::now();
@@ -31,26 +30,27 @@ class Trace {
 
   explicit Trace(int rank = 0, std::size_t capacity = 1 << 16);
 
-  /// A figure that belongs to a span; the viewers show it when the span is chosen.
+  /// A number that belongs to a span; viewers show it when the span is selected.
   struct Figure {
-    std::string_view name;  ///< lasts for ever
+    std::string_view name;  ///< a literal: the Trace does not copy it
     std::uint64_t value;
   };
   void span(std::string_view track, std::string_view name, Clock::time_point begin, Clock::time_point end,
             std::vector<Figure> figures = {});
 
-  /// Writes `json`, a value in that notation, beside the spans, for programs that read the file. The last one
-  /// under a name counts.
+  /// Adds a JSON value to the file's "otherData", for programs that read it. A later value of the same name
+  /// replaces an earlier one.
   void attach(const std::string& name, std::string json);
 
   std::size_t size() const;
-  /// Spans that were overwritten.
+  /// How many spans were overwritten.
   std::size_t lost() const;
   /// Trace Event Format (JSON). @throws Error (system) when the file cannot be written
   void write(const std::string& path) const;
   std::string json() const;
-  /// What json() consists of: `{... "traceEvents":[`, the events by commas, `]}`. For files of several ranks.
-  /// @param rank under whose name they stand @param offset added to every time
+  /// Parts of json(), for a file of several ranks: heading() is everything up to `"traceEvents":[`, events()
+  /// is the events separated by commas, and `]}` ends the file.
+  /// @param rank the process that viewers show the events under @param offset added to every time
   std::string heading() const;
   std::string events(int rank, Clock::duration offset) const;
 

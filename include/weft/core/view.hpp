@@ -1,15 +1,15 @@
 #pragma once
-// A typed span of memory that somebody else owns: pointer, count of elements, data type, device.
+// A typed span of memory that it does not own: pointer, count of elements, data type, device.
 //
-// Counts are elements, never bytes. Whoever hands a view to an operation keeps the memory alive, and leaves
-// it alone, until the operation's stream has passed it. `ConstView` is a View that is only read; a View
-// converts to it.
+// Counts are elements, never bytes. A caller that passes a view to an operation keeps the memory alive, and
+// does not touch it, until the operation's stream has passed it. `ConstView` is a View that is only read; a
+// View converts to it.
 //
 //   std::vector<float> gradients(n);
 //   comm.all_reduce(View(std::span(gradients)), ReduceOp::sum, stream);
 //   stream.synchronize();                         // only now may `gradients` be read or freed
 //
-// WRONG: View view = View(std::span(make_vector()));   // the vector is gone before the view is used
+// WRONG: View view = View(std::span(make_vector()));   // the vector is freed before the view is used
 
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +53,7 @@ class BasicView {
     return BasicView(bytes() + static_cast<std::size_t>(offset) * size_of(dtype_), count, dtype_, device_);
   }
 
-  /// The elements as T. @throws Error (usage) when T is not the view's data type or the memory is not the
-  /// host's
+  /// The elements as T. @throws Error (usage) when T is not the view's data type, or for memory of a device
   template <class T>
   std::span<T> as() const {
     if (data_type_of<T> != dtype_ || !device_.is_host()) {
@@ -87,7 +86,7 @@ class ConstView : public detail::BasicView<const void, const std::byte> {
  public:
   using BasicView::BasicView;
   ConstView(const BasicView& base) : BasicView(base) {}  // NOLINT
-  ConstView(const View& view)                            // NOLINT: whatever may be written may be read
+  ConstView(const View& view)                            // NOLINT: memory that may be written may be read
       : BasicView(view.data(), view.count(), view.dtype(), view.device()) {}
   template <class T, std::size_t Extent>
   explicit ConstView(std::span<T, Extent> elements)

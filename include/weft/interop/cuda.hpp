@@ -1,17 +1,18 @@
 #pragma once
-// CUDA's own streams beside weft's.
+// The CUDA stream of a weft stream, and weft streams over CUDA streams of other libraries.
 //
 // A weft stream of a CUDA device hands its work to one CUDA stream. `Stream::run` calls its function on the
-// host when everything before it has been handed over, and what the function launches on native_handle() runs
-// in the stream's order. A stream that LibTorch or another library made is adopted: weft then never destroys
-// it, and its owner keeps it alive as long as any copy of the weft stream.
+// host when everything before it has been handed over, and kernels that the function launches on
+// native_handle() run in the stream's order. adopt_stream() makes a weft stream of one that LibTorch or
+// another library made: weft does not destroy that, and its owner keeps it alive as long as any copy of the
+// weft stream.
 //
 //   Stream compute{Device::cuda(0)};
 //   compute.run([&] { my_kernel<<<grid, block, 0, native_handle(compute)>>>(data); });
 //   wire.wait(compute.record());
 //
-// Launching on native_handle() outside run() is as good once poll() says that nothing is left in the host's
-// queue.
+// Outside run(), launch on native_handle() only after poll() has returned true: then the host's queue is
+// empty.
 //
 // WRONG: launching there while work that waits for a host event is still queued: the launch overtakes it.
 

@@ -1,10 +1,10 @@
 #pragma once
 // weft inside a program that runs its own MPI. The only public header that includes <mpi.h>.
 //
-// The ranks of the World are those of `comm`, in its order. weft works on its own duplicate, so its messages
-// never meet the program's; it never finalizes an MPI that it did not initialise. Initialise MPI with
-// MPI_THREAD_SERIALIZED or more and make no MPI call while another thread is inside weft; with less, weft
-// refuses calls from other threads. Collective over `comm`.
+// The ranks of the World are those of `comm`, in its order. weft works on its own duplicate, so that its
+// messages never match the program's, and does not finalize an MPI that it did not initialise. Initialise MPI
+// with MPI_THREAD_SERIALIZED or more, and make no MPI call while another thread is inside weft; with less,
+// weft refuses calls from other threads. Collective over `comm`.
 //
 //   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 //   {
@@ -12,10 +12,10 @@
 //   }                      // weft's duplicate is freed here
 //   MPI_Finalize();
 //
-// WRONG: MPI_Finalize() while a World or a Communicator made from it is alive; their duplicates are then
+// WRONG: MPI_Finalize() while a World or a Communicator made from it is alive: their duplicates are then
 // lost.
 
-// Not MPI's deprecated C++ classes: they would need a library of their own.
+// Without MPI's deprecated C++ classes, which would need a library of their own.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif

@@ -1,10 +1,9 @@
-#include "core/cuda/driver.hpp"
-
 #include <cuda_runtime_api.h>
 
 #include <cstring>
 
 #include "core/cuda/kernels.hpp"
+#include "core/cuda/runtime.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -33,11 +32,11 @@ const char* advice_for(cudaError_t code) {
 
 void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // said once, here
+  cudaGetLastError();  // clears it: it is reported here, once
   refuse(code, what);
 }
 
-/// Destructors have nobody to tell; work that failed has been told of by the waits on it.
+/// For destructors, which must not throw. Work that failed was reported by the waits for it.
 void check_quietly(cudaError_t code, const char* what) noexcept {
   if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
   cudaGetLastError();
@@ -75,7 +74,7 @@ class Driver final : public Runtime {
   NativeStream make_stream(int device) override {
     const Current current(*this, device);
     cudaStream_t stream = nullptr;
-    // Non-blocking: the legacy default stream of other code in the process must not join all others.
+    // Non-blocking: it does not synchronize with the legacy default stream, which other code may use.
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cannot make a stream");
     return stream;
   }

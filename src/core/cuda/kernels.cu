@@ -52,7 +52,7 @@ __device__ T narrow(Sum value) {
   }
 }
 
-// IEEE arithmetic, whatever -use_fast_math says and never fused: the host twins must be met bit by bit.
+// IEEE arithmetic even under -use_fast_math, and never fused: the host functions must give the same bits.
 __device__ float quotient(float value, float by) {
   return __fdiv_rn(value, by);
 }
@@ -86,7 +86,8 @@ struct alignas(sizeof(T) * width) Vector {
   T at[width];
 };
 
-/// to[i] = function(from[i]), a vector a thread at a time. `vectors` of them; what is left, one by one.
+/// to[i] = function(from[i]). A thread takes a vector of at most 16 bytes at a time; elements after the last
+/// vector are taken one by one.
 template <class Sum, std::size_t width, class To, class From, class Function>
 __global__ void transform_kernel(To* to, const From* from, std::int64_t vectors, std::int64_t count,
                                  Function function) {
@@ -146,7 +147,8 @@ __global__ void add_kernel(T* to, const T* from, std::int64_t count) {
     to[i] = narrow<T>(widen<Sum>(to[i]) + widen<Sum>(from[i]));
 }
 
-/// A thread block a block of elements; the order of the host's twin, so no multiplication is fused.
+/// One thread block sums one block of elements, in the order of the host function, so no multiplication is
+/// fused.
 template <class T>
 __global__ void square_sums_kernel(double* sums, const T* data, std::int64_t count, std::int64_t block) {
   __shared__ double partial[threads_per_block];
@@ -187,7 +189,7 @@ __global__ void count_bad_kernel(unsigned long long* counts, const T* data, std:
   if (infinities > 0) atomicAdd(counts + 1, infinities);
 }
 
-// As many pieces as fit the 4 KiB of a kernel's arguments travel with one launch.
+// One launch takes as many pieces as fit into the 4 KiB of a kernel's arguments.
 constexpr int pieces_a_launch = 128;
 struct Pieces {
   const std::byte* from[pieces_a_launch];
@@ -195,7 +197,7 @@ struct Pieces {
   int count;
 };
 
-/// Block row y copies piece y, 16 bytes a thread where both ends are aligned, else byte by byte.
+/// Row y of thread blocks copies piece y: 16 bytes a thread where both ends are aligned, else byte by byte.
 __global__ void pack_kernel(std::byte* to, const Pieces pieces) {
   const int piece = static_cast<int>(blockIdx.y);
   const std::byte* from = pieces.from[piece];
@@ -246,7 +248,7 @@ cudaError_t square_sums(View sums, ConstView data, std::int64_t block, cudaStrea
   if (data.empty()) return cudaSuccess;
   return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_integral_v<T>) {
-      return cudaErrorInvalidValue;  // refused before, by core/elementwise
+      return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
     } else {
       using Type = typename On<T>::Type;
       const auto grid = static_cast<unsigned>(std::min(sums.count(), most_blocks));
@@ -261,7 +263,7 @@ cudaError_t count_bad(View counts, ConstView data, cudaStream_t stream) {
   if (data.empty()) return cudaSuccess;
   return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_integral_v<T>) {
-      return cudaErrorInvalidValue;  // refused before, by core/elementwise
+      return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
     } else {
       using Type = typename On<T>::Type;
       count_bad_kernel<<<blocks_for(data.count()), threads_per_block, 0, stream>>>(
@@ -276,7 +278,7 @@ cudaError_t cast(View to, ConstView from, cudaStream_t stream) {
   return dispatch(to.dtype(), [&]<class To>(std::type_identity<To>) {
     return dispatch(from.dtype(), [&]<class From>(std::type_identity<From>) {
       if constexpr (std::is_integral_v<To> || std::is_integral_v<From>) {
-        return cudaErrorInvalidValue;  // refused before, by core/elementwise
+        return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
       } else {
         constexpr bool both_wide = std::is_same_v<To, double> && std::is_same_v<From, double>;
         using Sum = std::conditional_t<both_wide, double, float>;

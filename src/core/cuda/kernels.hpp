@@ -1,6 +1,7 @@
 #pragma once
-// The kernels beside the host functions of core/elementwise.hpp, which are their twins: the same bits. All
-// run in the order of `stream`, on its device, which must be current; they return what the launch returned.
+// Launches of the element-wise kernels, which give the same bits as the host functions of
+// core/memory/elementwise.hpp. Each works in the order of `stream` on its device, which must be current, and
+// returns what the launch returned.
 
 #include <cuda_runtime_api.h>
 

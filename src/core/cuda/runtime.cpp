@@ -2,9 +2,6 @@
 
 #include "core/cuda/replaceable.hpp"
 #include "weft/core/error.hpp"
-#if WEFT_HAS_CUDA
-#include "core/cuda/driver.hpp"
-#endif
 
 namespace weft::detail::cuda {
 namespace {
@@ -13,8 +10,7 @@ std::shared_ptr<Runtime> make_default() {
 #if WEFT_HAS_CUDA
   return make_driver();
 #else
-  throw Error(ErrorKind::usage, "a CUDA device asked of a weft that was built without CUDA",
-              "build it where nvcc is (WEFT_CUDA=ON), or use the host");
+  refuse_without_cuda("a CUDA device");
 #endif
 }
 
@@ -24,6 +20,11 @@ Replaceable<Runtime>& one() {
 }
 
 }  // namespace
+
+void refuse_without_cuda(const char* what) {
+  throw Error(ErrorKind::usage, text(what, " asked of a weft that was built without CUDA"),
+              "build it where nvcc is (WEFT_CUDA=ON), or use the host");
+}
 
 std::shared_ptr<Runtime> runtime() {
   return one().in_force();

@@ -1,10 +1,10 @@
 #pragma once
-// What weft asks of CUDA, behind one interface: so that the logic of streams, events and buffers is compiled
-// and tested where no CUDA is, over a fake that says so.
+// What weft needs of CUDA, as one interface, so that the logic of streams, events and buffers is compiled and
+// tested without CUDA, over a fake (tests/support/fake_cuda.hpp).
 //
-// Calls take the device they are about and leave the thread's current device as it was. All but the
-// destructors' throw Error: (usage) for what the program asked for, (system) for what the driver refuses,
-// with its own words. Any thread may call.
+// A call names the device it works on and leaves the thread's current device as it was. Calls throw Error:
+// (usage) for a wrong argument, (system) with the driver's own words for what the driver refuses; those that
+// are noexcept log it. Any thread may call.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ class Runtime {
 
   /// @throws Error (system) without a driver, or with one older than the toolkit
   virtual int devices() = 0;
-  /// Name of the device that is the same in every process. @throws Error (usage) when there is none
+  /// The device's UUID, which is the same in every process. @throws Error (usage) when there is none
   virtual std::string identity(int device) = 0;
   virtual int current() = 0;
   virtual void make_current(int device) = 0;
@@ -39,7 +39,7 @@ class Runtime {
   virtual NativeStream make_stream(int device) = 0;
   virtual void destroy(NativeStream stream) noexcept = 0;
 
-  /// @param timed whether seconds_between() will be asked of it; dearer to record
+  /// @param timed seconds_between() will be asked of it; such an event costs more to record
   virtual NativeEvent make_event(int device, bool timed) = 0;
   virtual void destroy(NativeEvent event) noexcept = 0;
   virtual void record(NativeEvent event, NativeStream stream) = 0;
@@ -49,11 +49,11 @@ class Runtime {
   /// Later work of `stream` starts after `event`.
   virtual void wait(NativeStream stream, NativeEvent event) = 0;
 
-  /// Zeroed device memory; given back when nothing uses it.
+  /// Zeroed device memory; release() it when no stream uses it any more.
   virtual void* allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, void* memory) noexcept = 0;
-  /// Zeroed host memory that the device's kernels reach at the same address. What they wrote there is seen by
-  /// whoever has seen an event after them pass.
+  /// Zeroed host memory that the device's kernels reach at the same address. A host thread sees what a kernel
+  /// wrote there once passed() is true of an event that was recorded after the kernel.
   virtual void* allocate_on_host(int device, std::size_t bytes) = 0;
   virtual void release_on_host(int device, void* memory) noexcept = 0;
 
@@ -79,8 +79,7 @@ class Current {
   ~Current() {
     try {
       runtime_.make_current(before_);
-    } catch (
-        ...) {  // NOLINT(bugprone-empty-catch): the device that was current has gone; its next user hears
+    } catch (...) {  // NOLINT(bugprone-empty-catch): that device is lost, which its next call reports
     }
   }
   Current(const Current&) = delete;
@@ -91,10 +90,13 @@ class Current {
   int before_;
 };
 
-/// The one in force. @throws Error (usage) in a build without CUDA
+/// NVIDIA's runtime library as a Runtime (driver.cpp). Only in builds with CUDA.
+std::shared_ptr<Runtime> make_driver();
+
+/// The process's Runtime. @throws Error (usage) in a build without CUDA
 std::shared_ptr<Runtime> runtime();
 
-/// Puts another one in force, for tests; streams and buffers that exist keep theirs. Null: CUDA's own again.
+/// Replaces it, for tests; streams and buffers that exist keep the one they have. Null: CUDA's own again.
 void replace_runtime(std::shared_ptr<Runtime> other);
 
 }  // namespace weft::detail::cuda

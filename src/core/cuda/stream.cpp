@@ -9,7 +9,7 @@
 namespace weft::detail::cuda {
 namespace {
 
-constexpr std::size_t most_joins = 64;
+constexpr std::size_t most_dependencies = 64;
 
 }  // namespace
 
@@ -69,10 +69,10 @@ void Timeline::wait_for(const std::shared_ptr<Point>& point) {
   {
     const std::lock_guard lock(mutex_);
     touched_ = true;
-    joins_.push_back({place_ + 1, point});
-    if (joins_.size() > most_joins) oldest = joins_.front().place;
+    dependencies_.push_back({place_ + 1, point});
+    if (dependencies_.size() > most_dependencies) oldest = dependencies_.front().place;
   }
-  if (oldest) failure_before(*oldest);  // for what it forgets: nobody may ever ask for a point of this one
+  if (oldest) failure_before(*oldest);  // drops dependencies that passed, though no point may ever be asked
 }
 
 void Timeline::fail_after(std::uint64_t place, std::exception_ptr error) {
@@ -82,24 +82,25 @@ void Timeline::fail_after(std::uint64_t place, std::exception_ptr error) {
   error_ = std::move(error);
 }
 
-// What was waited for is looked at without the lock: its timeline may be looking at this one.
+// A dependency's point is asked without the lock, because that takes the lock of its timeline, which may be
+// asking a point of this one.
 std::exception_ptr Timeline::failure_before(std::uint64_t place) {
   for (;;) {
-    Join join;
+    Dependency dependency;
     {
       const std::lock_guard lock(mutex_);
       if (error_ && void_after_ < place) return error_;
-      if (joins_.empty() || joins_.front().place > place) return nullptr;
-      join = joins_.front();
+      if (dependencies_.empty() || dependencies_.front().place > place) return nullptr;
+      dependency = dependencies_.front();
     }
     try {
-      if (!join.point->passed()) return nullptr;
+      if (!dependency.point->passed()) return nullptr;
     } catch (...) {
-      fail_after(join.place - 1, std::current_exception());
+      fail_after(dependency.place - 1, std::current_exception());
       continue;
     }
     const std::lock_guard lock(mutex_);
-    if (!joins_.empty() && joins_.front().point == join.point) joins_.pop_front();
+    if (!dependencies_.empty() && dependencies_.front().point == dependency.point) dependencies_.pop_front();
   }
 }
 
@@ -118,7 +119,7 @@ bool Timeline::Point::passed() {
 
 namespace {
 
-/// On the device, where the event is one of a device; in the host's queue where it is the host's.
+/// Waits for an event of a device on the device, and for an event of the host in the host's queue.
 class Wait final : public Task {
  public:
   Wait(std::shared_ptr<Timeline> timeline, Event event)
@@ -128,7 +129,7 @@ class Wait final : public Task {
     const bool done = event_.done();
     if (auto error = event_.error()) std::rethrow_exception(error);
     if (done) return true;
-    const auto point = std::dynamic_pointer_cast<Timeline::Point>(Behind::of(event_)->point());
+    const auto point = std::dynamic_pointer_cast<Timeline::Point>(StreamAccess::completion(event_)->point());
     if (point) timeline_->wait_for(point);
     return point != nullptr;
   }
@@ -146,7 +147,7 @@ void CudaStream::close() noexcept {
     const auto last = timeline_->mark();
     for (Backoff backoff; !last->reached(); backoff.pause()) {
     }
-  } catch (...) {  // NOLINT(bugprone-empty-catch): whoever waited for this work has heard of it
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the waits for this work reported it
   }
 }
 
@@ -160,7 +161,7 @@ void CudaStream::conclude(Completion& completion) {
 
 std::shared_ptr<Completion> CudaStream::record() {
   auto last = StreamState::record();
-  // Still in the host's queue, or failed there.
+  // The last task is still in the host's queue, or failed there.
   if (last && ((last->pending() && !last->point()) || last->error())) return last;
   timeline_->touch();  // others may have launched on the native stream
   auto completion = make_recycled<Completion>(weak_from_this());
@@ -184,7 +185,7 @@ std::shared_ptr<StreamState> make_stream(int device, NativeStream native) {
 }
 
 Timeline& timeline_of(const Stream& stream) {
-  const auto* state = dynamic_cast<const CudaStream*>(Behind::of(stream).get());
+  const auto* state = dynamic_cast<const CudaStream*>(StreamAccess::state(stream).get());
   if (state == nullptr) {
     throw Error(ErrorKind::usage, "a host stream where a stream of a CUDA device is needed",
                 "make it with Stream(Device::cuda(index))");
@@ -205,7 +206,7 @@ Stream adopt_stream(CUstream_st* native, Device device) {
     throw Error(ErrorKind::usage, "a CUDA stream adopted as a stream of the host",
                 "name the device it belongs to");
   }
-  return detail::Behind::stream(detail::cuda::make_stream(device.index(), native));
+  return detail::StreamAccess::stream(detail::cuda::make_stream(device.index(), native));
 }
 
 }  // namespace weft

@@ -1,26 +1,26 @@
 #pragma once
-// A CUDA stream behind Stream, and its points behind Event.
+// A Stream over a CUDA stream, with Events that are CUDA events.
 //
-// It is an inline stream of the host whose tasks hand work to the device: a task is finished once the device
-// has it. An event recorded there is a CUDA event; another CUDA stream waits for it on the device, and the
-// host only where it is told to. Work that must wait for the host (an event of a host stream) stays in the
-// host's queue.
+// CudaStream is an inline host stream whose tasks hand work to the device: a task is finished when the device
+// has the work. Another CUDA stream waits for an event of it on the device; the host waits only where the
+// program says so. Work that must wait for the host (an event of a host stream) stays in the host's queue.
 //
-// The device knows nothing of errors that weft finds (a collective that was given up ends like any other), so
-// a timeline remembers from where on its work is void, and what it waited for on other timelines.
+// The device does not know of errors that weft finds: a collective that was aborted ends like any other. A
+// Timeline therefore keeps the place after which its work is void, and the points of other timelines that it
+// waited for, whose failures it takes over.
 
 #include <mutex>
 #include <vector>
 
 #include "core/cuda/runtime.hpp"
-#include "core/stream_state.hpp"
+#include "core/streams/host_stream.hpp"
 
 namespace weft::detail::cuda {
 
-/// One CUDA stream and the places that were marked in it.
+/// One CUDA stream and the places that were recorded in it, numbered in order.
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
-  /// @param native null: makes one and destroys it
+  /// @param native null: the timeline makes a CUDA stream and destroys it
   Timeline(std::shared_ptr<Runtime> runtime, int device, NativeStream native);
   ~Timeline();
   Timeline(const Timeline&) = delete;
@@ -35,7 +35,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     Point(std::shared_ptr<Timeline> timeline, NativeEvent event, std::uint64_t place);
     ~Point() override;
     bool passed() override;
-    /// Whether the device is past it, failed or not. @throws Error (system) as the driver does
+    /// Whether the device is past it, whether or not the work failed. @throws Error (system) for a driver
+    /// error
     bool reached() const { return timeline_->runtime_->passed(event_); }
 
     Timeline& timeline() const { return *timeline_; }
@@ -48,21 +49,24 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     std::uint64_t place_;
   };
 
-  /// The place after everything handed over so far. The same one again when nothing was handed over between.
+  /// A point after everything handed over so far; the latest one again if nothing was handed over since.
   std::shared_ptr<Point> mark();
-  /// Tells that work was handed over.
+  /// Called when work was handed over: the next mark() records a new event.
   void touch();
-  /// What comes now runs on the device after `point`, and fails with it.
+  /// Work handed over from now on runs on the device after `point`, and fails with it.
   void wait_for(const std::shared_ptr<Point>& point);
-  /// What was handed over after `place` is void.
+  /// Makes all work after `place` fail with `error`.
   void fail_after(std::uint64_t place, std::exception_ptr error);
 
  private:
   NativeEvent take_event();
   void give_back(NativeEvent event) noexcept;
+  /// The error that voids work up to `place`, if there is one. Looks at the dependencies and forgets those
+  /// that passed.
   std::exception_ptr failure_before(std::uint64_t place);
 
-  struct Join {
+  /// From `place` on, work comes after a point of another timeline.
+  struct Dependency {
     std::uint64_t place;
     std::shared_ptr<Point> point;
   };
@@ -76,8 +80,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::weak_ptr<Point> latest_;
   bool touched_ = true;
   std::uint64_t place_ = 0;
-  RecycledDeque<Join> joins_;  // by place; those that were passed without an error are gone
-  std::uint64_t void_after_ = 0;
+  RecycledDeque<Dependency> dependencies_;  // by place; those that passed without an error are dropped
+  std::uint64_t void_after_ = 0;            // where there is an error_
   std::exception_ptr error_;
 };
 
@@ -88,7 +92,7 @@ class CudaStream final : public InlineStream {
 
   void close() noexcept override;
   Device device() const override { return Device::cuda(timeline_->device()); }
-  bool is_inline() const override { return false; }  // its work goes on by itself
+  bool is_inline() const override { return false; }  // the device works without a host thread
   std::shared_ptr<Completion> record() override;
   std::unique_ptr<Task> wait_for(Event event) override;
   Timeline& timeline() const { return *timeline_; }
@@ -100,10 +104,10 @@ class CudaStream final : public InlineStream {
   std::shared_ptr<Timeline> timeline_;
 };
 
-/// @param native null: a new one
+/// A pointer for handles to share. @param native null: a new CUDA stream
 std::shared_ptr<StreamState> make_stream(int device, NativeStream native);
 
-/// Of a stream of a CUDA device. @throws Error (usage) for a host stream
+/// The timeline of a stream of a CUDA device. @throws Error (usage) for a host stream
 Timeline& timeline_of(const Stream& stream);
 
 }  // namespace weft::detail::cuda

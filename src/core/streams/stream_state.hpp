@@ -1,0 +1,145 @@
+#pragma once
+// The state that handles of Stream share, and the outcome of each task, which handles of Event share.
+//
+// A stream is a queue of entries: a task and its Completion. One thread at a time advances the front entry;
+// an entry that finishes sets its completion and leaves the queue. Kinds of streams differ in which thread
+// that is (host_stream.hpp, cuda/stream.hpp). The first exception of a task is kept: later entries fail with
+// it and do not run.
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "weft/core/backoff.hpp"
+#include "weft/core/recycled.hpp"
+#include "weft/core/stream.hpp"
+
+namespace weft::detail {
+
+/// A point in the work of a device, which runs on without the host.
+class DevicePoint {
+ public:
+  virtual ~DevicePoint() = default;
+  /// Whether the device is past it; any thread may ask. @throws the error of the work before it
+  virtual bool passed() = 0;
+};
+
+/// The outcome of one task. The thread that ran the task writes it. Where the task only handed work to a
+/// device, the first thread that finds the device done writes it. Any thread reads it.
+class Completion {
+ public:
+  explicit Completion(std::weak_ptr<StreamState> driver) : driver_(std::move(driver)) {}
+
+  void succeed() { status_.store(succeeded, std::memory_order_release); }
+  void fail(std::exception_ptr error) {
+    error_ = std::move(error);
+    status_.store(failed, std::memory_order_release);
+  }
+  /// The device has the work; it is complete when the device has passed `point`.
+  void hand_over(std::shared_ptr<DevicePoint> point) {
+    point_ = std::move(point);
+    status_.store(handed_over, std::memory_order_release);
+  }
+  bool pending();
+  /// The point that the device passes when the work is done; null before the work is handed over, and for
+  /// host work.
+  std::shared_ptr<DevicePoint> point() const {
+    return status_.load(std::memory_order_acquire) == waiting ? nullptr : point_;
+  }
+  std::exception_ptr error() const {
+    return status_.load(std::memory_order_acquire) == failed ? error_ : nullptr;
+  }
+  /// Progresses the stream of this task in the calling thread, if streams of its kind work in such threads.
+  void drive() const;
+  /// Sleeps until that stream may make progress, for `at_most` at the longest.
+  void rest(std::chrono::microseconds at_most) const;
+  /// Whether the caller runs inside the stream that has to complete this, so that waiting would deadlock.
+  bool awaited_by_its_own_stream() const;
+
+ private:
+  enum Status { waiting, handed_over, succeeded, failed };
+
+  std::atomic<Status> status_{waiting};
+  std::exception_ptr error_;
+  std::shared_ptr<DevicePoint> point_;
+  std::mutex query_mutex_;  // one thread at a time asks the device
+  std::weak_ptr<StreamState> driver_;
+};
+
+/// Handles own it through handle(), so that the last handle finishes the work even while a thread that
+/// progresses an event still holds the state itself.
+class StreamState : public std::enable_shared_from_this<StreamState> {
+ public:
+  virtual ~StreamState() = default;
+
+  /// A pointer for handles to share: the last one to go calls close() in its own thread.
+  static std::shared_ptr<StreamState> handle(std::shared_ptr<StreamState> state);
+  /// Runs the work that is left; while an exception is unwinding, drops it. Nothing is submitted any more.
+  /// When the last handle goes inside a task of this stream, close() returns at once and the queue finishes
+  /// afterwards.
+  virtual void close() noexcept = 0;
+
+  std::shared_ptr<Completion> submit(std::unique_ptr<Task> task);
+  /// The completion of everything submitted so far; null when nothing was submitted.
+  virtual std::shared_ptr<Completion> record();
+  /// A task that makes this stream wait for `event`.
+  virtual std::unique_ptr<Task> wait_for(Event event);
+  virtual Device device() const { return {}; }
+  /// Advances the queue in the caller's thread, if streams of this kind work in such threads. Never blocks.
+  virtual void progress() = 0;
+  /// Sleeps, in a thread that waits for this stream and has seen no progress for a while.
+  virtual void rest(std::chrono::microseconds at_most) { Backoff::sleep(at_most); }
+  virtual bool is_inline() const = 0;
+  virtual bool runs_in_this_thread() = 0;
+  bool idle();
+  /// Whether a task may run inside submit(): the stream is inline, its queue is empty, and it has no error.
+  bool takes_work_at_once() const {
+    return waiting_.load(std::memory_order_acquire) == 0 && is_inline() &&
+           !failed_.load(std::memory_order_acquire);
+  }
+
+ protected:
+  struct Entry {
+    std::unique_ptr<Task> task;
+    std::shared_ptr<Completion> completion;
+  };
+
+  /// Called after an entry was appended, without mutex_.
+  virtual void appended() = 0;
+  /// Runs one attempt of the entry. True when it has finished or failed.
+  bool advance(Entry& entry);
+  /// Called before each attempt of a task.
+  virtual void begin() {}
+  /// Called when a task has finished on the host.
+  virtual void conclude(Completion& completion) { completion.succeed(); }
+  /// Empties the queue and returns its entries. The caller holds mutex_.
+  RecycledDeque<Entry> take_all();
+  /// Fails the entries without running them. The caller does not hold mutex_.
+  static void drop(RecycledDeque<Entry> entries) noexcept;
+  /// The caller holds mutex_.
+  void pop_front() {
+    queue_.pop_front();
+    waiting_.fetch_sub(1, std::memory_order_release);
+  }
+
+  std::mutex mutex_;
+  RecycledDeque<Entry> queue_;
+  std::shared_ptr<Completion> last_;
+
+ private:
+  std::atomic<std::size_t> waiting_{0};  // queue_.size(), readable without the lock
+  std::atomic<bool> failed_{false};
+  std::exception_ptr sticky_;
+  std::mutex sticky_mutex_;
+};
+
+/// The state of a stream or an event, for other parts of weft.
+struct StreamAccess {
+  static const std::shared_ptr<StreamState>& state(const Stream& stream) { return stream.state_; }
+  static const std::shared_ptr<Completion>& completion(const Event& event) { return event.completion_; }
+  static Stream stream(std::shared_ptr<StreamState> state) { return Stream(std::move(state)); }
+};
+
+}  // namespace weft::detail
