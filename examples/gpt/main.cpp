@@ -6,9 +6,9 @@
 #include <iostream>
 #include <optional>
 
-#include "blas_advice.hpp"
 #include "common/command_line.hpp"
-#include "pipeline_trainer.hpp"
+#include "gpt/math/blas_advice.hpp"
+#include "gpt/pipeline/pipeline_trainer.hpp"
 
 namespace {
 
@@ -62,14 +62,15 @@ examples::ModelSpec chosen(const Options& options) {
   return spec;
 }
 
-/// The mean of everybody's.
+/// The mean over all ranks.
 double mean(Communicator& comm, double mine) {
   Stream stream;
   comm.all_reduce(View(std::span(&mine, 1)), ReduceOp::sum, stream).wait();
   return mine / comm.size();
 }
 
-/// Trains, and says how far it is: on 16 batches of the model's size, of which each share takes a part.
+/// Trains, and prints the held-out loss ten times: over 16 batches of the model's size, divided among the
+/// ranks.
 template <class AnyTrainer>
 void train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, std::int64_t steps,
            int batch) {
@@ -115,7 +116,7 @@ int run(const std::vector<std::string>& arguments) {
                                             .devices = options.pipeline_devices,
                                             .steps = options.steps,
                                             .seed = options.seed};
-  // Before anybody waits for anybody.
+  // Wrong arguments are refused here, before any rank waits for another.
   if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, world.size(), pipelined);
   Communicator comm = connect(world);
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";

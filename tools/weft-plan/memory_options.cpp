@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "common/command_line.hpp"
-#include "given.hpp"
+#include "input.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {

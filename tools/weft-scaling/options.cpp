@@ -68,7 +68,7 @@ po::options_description description(Options& options, std::string& strategies) {
   return result;
 }
 
-/// "1,2,4": rising, so that the first is what the others are compared with.
+/// "1,2,4": ascending; the others are compared with the first.
 std::vector<int> rank_counts(const std::string& list) {
   std::vector<int> counts;
   for (const std::string& part : tool::split(list)) {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "model.hpp"
+#include "gpt/model/model.hpp"
 
 namespace weft::examples {
 
