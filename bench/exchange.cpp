@@ -50,7 +50,7 @@ class Contestant {
     seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     sent_ = comm_.wire_bytes() - sent;
   }
-  /// Of the last rank to have its means, step by step.
+  /// Seconds until the last rank has its means, for each step.
   std::vector<double> slowest() {
     Stream stream;
     comm_.all_reduce(View(std::span(seconds_)), ReduceOp::max, stream).wait();

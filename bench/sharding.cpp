@@ -42,7 +42,7 @@ class Contestant {
     seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     sent_ = sent() - before;
   }
-  /// Of the last rank to be done, step by step.
+  /// Seconds until the last rank is done, for each step.
   std::vector<double> slowest() {
     Stream stream;
     comm_.all_reduce(View(std::span(seconds_)), ReduceOp::max, stream).wait();

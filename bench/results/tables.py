@@ -186,7 +186,7 @@ def block(folder):
         machine = machines.get(measurement["machine"], measurement["machine"])
         parts += [f"{measurement['title']} ({commands(measurement)} on {machine}; {measurement['date']}):", aligned(measurement),
                   *measurement.get("notes", [])]
-    return START + "\n" + "\n\n".join(parts) + "\n" + END
+    return START + "\n\n" + "\n\n".join(parts) + "\n\n" + END
 
 
 def with_block(path, text, new):

@@ -131,7 +131,7 @@ std::string run_help() {
          "to end after\n"
          "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
          "SIGTERM kills.\n"
-         "`env` shows which launcher this process would believe, and starts nothing.\n\n"
+         "`env` prints which launcher is detected in this environment, and starts nothing.\n\n"
       << run_description()
       << "\nExample:\n"
          "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n\n"

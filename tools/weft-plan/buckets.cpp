@@ -34,9 +34,9 @@ po::options_description description() {
   po::options_description result("Options", 110);
   result.add_options()  //
       ("latency-us", po::value<double>()->value_name("US"),
-       "what a bucket costs however small, instead of what was measured")  //
+       "cost of a bucket of any size, instead of the measured one")  //
       ("gbytes-per-second", po::value<double>()->value_name("RATE"),
-       "gradient bytes that are reduced in a second, instead of what was measured")  //
+       "gradient bytes that are reduced in a second, instead of the measured rate")  //
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
        "explain buckets of this size instead of the planned ones")  //
       ("json", po::value<std::string>()->value_name("FILE"),
@@ -89,10 +89,11 @@ std::string help() {
   out << "weft-plan buckets TRACE [options]\n"
          "weft-plan memory [options]                weft-plan memory --help says more\n"
          "weft-plan schedule [options]              weft-plan schedule --help says more\n\n"
-         "Explains the buckets that gradients travel in: when each is ready, leaves and arrives, what that\n"
-         "exposes, and what buckets of fixed sizes would. TRACE is what weft-scaling --trace wrote of a run "
-         "in\n"
-         "which buckets were planned: without --bucket-bytes, and with a thread for communication.\n\n"
+         "Explains the gradient buckets of a training: when each is ready, leaves and arrives, what that "
+         "exposes,\n"
+         "and what buckets of fixed sizes would expose. TRACE is the file of weft-scaling --trace, from a "
+         "run with\n"
+         "planned buckets: without --bucket-bytes, and with a thread for communication.\n\n"
       << description()
       << "\nExamples:\n"
          "  WEFT_PROGRESS=thread mpirun -n 2 weft-scaling --trace run.json && weft-plan buckets run.json\n"

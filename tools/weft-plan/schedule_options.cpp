@@ -126,29 +126,30 @@ po::options_description description() {
   for (const auto& one : pipeline::named_schedules()) names += ", " + std::string(one.name);
   po::options_description result("Options", 110);
   const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  result.add_options()                                                                                    //
-      ("name", word("NAME"), ("which schedule (auto, the best that is found): " + names).c_str())         //
-      ("schedule", word("FILE"), "instead: one from FILE, weft's text or PyTorch's CSV; it is verified")  //
+  result.add_options()                                                                           //
+      ("name", word("NAME"), ("the schedule (auto, the best that is found): " + names).c_str())  //
+      ("schedule", word("FILE"),
+       "instead: a schedule from FILE (weft's text or PyTorch's CSV), which is verified")  //
       ("objective", word("NAME"),
-       "makespan: a step ends in something that all wait for; span: steps may follow each other device by "
-       "device "
-       "(makespan)")                                                                           //
-      ("stages", word("P"), "devices of the pipeline (8)")                                     //
-      ("microbatches", word("M"), "of a step (32)")                                            //
-      ("chunks", word("V"), "stages on each device; auto may use fewer (1)")                   //
-      ("forward", word("F"), "of a whole device and one microbatch, in any unit of time (1)")  //
-      ("backward-input", word("B"), "gradient of the input, the same (1)")                     //
-      ("backward-weight", word("W"), "gradient of the weights, the same (1)")                  //
-      ("comm", word("C"), "from a stage's end until the next can begin (0)")                   //
-      ("memory", word("CAP"), "of a device, in activations of a microbatch on it (no limit)")  //
+       "makespan: a step ends for all devices together; span: each device may begin the next step by itself "
+       "(makespan)")                                                                                  //
+      ("stages", word("P"), "devices of the pipeline (8)")                                            //
+      ("microbatches", word("M"), "microbatches of a step (32)")                                      //
+      ("chunks", word("V"), "stages on each device; auto may use fewer (1)")                          //
+      ("forward", word("F"), "forward of one microbatch on a whole device, in any unit of time (1)")  //
+      ("backward-input", word("B"), "gradient of the input, in the same unit (1)")                    //
+      ("backward-weight", word("W"), "gradient of the weights, in the same unit (1)")                 //
+      ("comm", word("C"), "transfer from a stage to the next, in the same unit (0)")                  //
+      ("memory", word("CAP"), "memory of a device, in activations of one microbatch (no limit)")      //
       ("release", word("R"),
-       "share of an activation that is freed when B ends, 0 to 1; the rest at W's end (0)")               //
-      ("profile", word("FILE"), "instead: seconds and bytes of every stage, as docs/pipeline.md has it")  //
-      ("width", word("N"), "of the drawing, in characters (160)")                                         //
-      ("text", word("FILE"), "write the schedule to FILE, - for standard output")                         //
-      ("csv", word("FILE"), "the same as PyTorch's CSV (compute_only)")                                   //
-      ("json", word("FILE"), "write the figures to FILE, - for standard output")                          //
-      ("svg", word("FILE"), "draw the schedule over time, for a browser")                                 //
+       "share of an activation that is freed when B ends, 0 to 1; the rest at W's end (0)")  //
+      ("profile", word("FILE"),
+       "instead: seconds and bytes of every stage, in the format of docs/pipeline.md")  //
+      ("width", word("N"), "width of the drawing in characters (160)")                  //
+      ("text", word("FILE"), "write the schedule to FILE, - for standard output")       //
+      ("csv", word("FILE"), "the same as PyTorch's CSV (compute_only)")                 //
+      ("json", word("FILE"), "write the figures to FILE, - for standard output")        //
+      ("svg", word("FILE"), "draw the schedule over time, for a browser")               //
       ("trace", word("FILE"),
        "write the predicted times for ui.perfetto.dev; a unit is 1 ms there, without a profile")  //
       ("compare", word("FILE"),

@@ -37,7 +37,7 @@ class Contestant {
   /// Every rank evaluates its share of the same held-out sequences.
   double held_out_loss(std::int64_t batches = batches_between) { return training_->held_out_loss(batches); }
   double mean_training_loss() { return training_->training_loss(); }
-  /// Of what was trained so far.
+  /// The result of the training so far.
   Run result(double last_loss);
 
   std::int64_t steps_done() const { return training_->steps_done(); }

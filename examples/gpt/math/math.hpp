@@ -93,8 +93,8 @@ class Math {
   /// sum += x
   virtual void add(const Real* x, Real* sum, std::int64_t count) = 0;
 
-  /// Of `matrices` context x context matrices. Row t sees columns 0..t only; the rest become 0, so that full
-  /// products may be taken over them.
+  /// A softmax over each row of `matrices` context x context matrices. Row t sees columns 0..t only; the rest
+  /// become 0, so that full products may be taken over them.
   virtual void causal_softmax(Real* scores, int context, int matrices) = 0;
   /// Gradient of the probabilities -> gradient of the scores, in place.
   virtual void causal_softmax_backward(const Real* probabilities, Real* gradient, int context,

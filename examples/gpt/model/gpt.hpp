@@ -46,7 +46,7 @@ class Gpt final : public Model<Real> {
   Real* features_;  // [rows, width] after the final norm
   Real* dfeatures_;
   Real* logits_;       // [rows, vocabulary]; their gradient after forward
-  int sequences_ = 0;  // of the batch at hand
+  int sequences_ = 0;  // in the current batch
   Buffer tokens_;      // its bytes: what is seen, and below what is to be predicted
   Buffer targets_;
   std::vector<std::uint8_t> bytes_;

@@ -38,7 +38,7 @@ class Mlp final : public Model<Real> {
   std::vector<Real*> activations_;  // input of each linear layer, then the output of the last
   Real* upstream_;
   Real* downstream_;
-  int rows_ = 0;   // of the batch at hand
+  int rows_ = 0;   // in the current batch
   Buffer inputs_;  // its bytes, and what they predict
   Buffer targets_;
   std::vector<std::uint8_t> bytes_;

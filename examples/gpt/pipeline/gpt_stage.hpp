@@ -27,8 +27,8 @@ namespace weft::examples {
 
 struct GptStageOptions {
   int begin = 0, end = 0;  ///< units, the last excluded
-  int microbatches = 1;    ///< of a step
-  int sequences = 1;       ///< of a microbatch
+  int microbatches = 1;    ///< per step
+  int sequences = 1;       ///< per microbatch
   int held = 1;            ///< microbatches between forward (or recomputation) and last backward, at most
   bool splits = true;      ///< backward_input and backward_weight are called far apart
   bool recomputes = false;
@@ -113,7 +113,7 @@ class GptStage : public pipeline::Stage {
   Buffer sums_;
   Real* scratch_;           // a parameter's gradient of one microbatch
   Real* stream_ = nullptr;  // [rows, width], where a forward has no output
-  Flows flows_;             // of backwards that are not split, and what split ones share
+  Flows flows_;             // for backwards that are not split, and the shared part of split ones
   std::vector<Slot> slots_;
   std::int64_t slot_bytes_ = 0;
   std::vector<int> free_;

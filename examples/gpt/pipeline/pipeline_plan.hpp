@@ -33,7 +33,7 @@ struct PipelineTask {
   int microbatches = 1;
   std::vector<pipeline::StageCosts> units{};  ///< of one microbatch
   pipeline::Hop hop{};
-  pipeline::Objective objective = pipeline::Objective::makespan;  ///< of what is found
+  pipeline::Objective objective = pipeline::Objective::makespan;  ///< for the search of "auto"
   std::optional<int>
       chunks{};  ///< stages of a device; default: as few as the schedule can do with, or the best
 };

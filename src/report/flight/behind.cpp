@@ -106,22 +106,6 @@ std::optional<Behind> behind_on(const CommunicatorTimelines& timelines, bool fai
 
 constexpr std::int64_t second = 1'000'000'000;
 
-std::string progress_text(const FlightRecord& record) {
-  std::string result;
-  for (const FlightProgress& one : record.progress) {
-    result += text(result.empty() ? "" : "; ", "step ", one.step, " of ", one.track);
-    if (one.waits_for_count == 0) continue;
-    result += " waits for";
-    for (const std::string& name : one.waits_for)
-      result += text(&name == &one.waits_for.front() ? " " : ", ", name);
-    const auto more = one.waits_for_count - static_cast<std::int64_t>(one.waits_for.size());
-    if (more > 0)
-      result += text(one.waits_for.empty() ? " " : " and ", more,
-                     more == 1 ? " more parameter" : " more parameters");
-  }
-  return result;
-}
-
 /// The first operation that `member` has not ended on each other lane, groups included.
 std::string unfinished(const CommunicatorTimelines& timelines, const RankTimeline& member) {
   std::string result;

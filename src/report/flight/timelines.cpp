@@ -63,6 +63,22 @@ std::string brief(Lane lane, const FlightOperation& operation) {
                     operation.number);
 }
 
+std::string progress_text(const FlightRecord& record) {
+  std::string result;
+  for (const FlightProgress& one : record.progress) {
+    result += text(result.empty() ? "" : "; ", "step ", one.step, " of ", one.track);
+    if (one.waits_for_count == 0) continue;
+    result += " waits for";
+    for (const std::string& name : one.waits_for)
+      result += text(&name == &one.waits_for.front() ? " " : ", ", name);
+    const auto more = one.waits_for_count - static_cast<std::int64_t>(one.waits_for.size());
+    if (more > 0)
+      result += text(one.waits_for.empty() ? " " : " and ", more,
+                     more == 1 ? " more parameter" : " more parameters");
+  }
+  return result;
+}
+
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string result = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < ranks.size();) {

@@ -59,6 +59,8 @@ inline constexpr std::size_t most_lines = 8;
 
 /// "all_reduce #12", or on the group lane "send/receive group #3".
 std::string brief(Lane lane, const FlightOperation& operation);
+/// "step 3 of training waits for a, b and 2 more parameters"; empty if the record has no progress.
+std::string progress_text(const FlightRecord& record);
 /// "rank 3", "ranks 0-2, 5" @param ranks ascending
 std::string ranks_text(const std::vector<int>& ranks);
 std::string seconds_text(std::int64_t ns);

@@ -1,5 +1,5 @@
 #pragma once
-// A gradient sink for tests: packed memory full of NaN, so that an element nobody wrote shows, and the order
+// A gradient sink for tests: packed memory full of NaN, so that an unwritten element shows, and the order
 // of ready().
 
 #include <limits>

@@ -69,7 +69,7 @@ struct Twins {
     }
   }
 
-  /// Of the stages, and what the whole model makes of the microbatches one by one.
+  /// Loss and gradients of the stages, and of the whole model that runs the microbatches one by one.
   void expect_the_same() {
     double loss = 0;
     std::vector<float> sums(values.size());

@@ -56,7 +56,7 @@ const FlightCommunicator& named(const FlightRecord& record, const std::string& n
   return *found;
 }
 
-/// Nobody waits at a barrier for a rank that is through, however it came to that.
+/// No rank waits at a barrier for a rank that has ended, for whatever reason.
 struct Leaves {
   std::barrier<>& met;
   explicit Leaves(std::barrier<>& at) : met(at) {}
@@ -278,7 +278,7 @@ TEST_F(RecordedFlights, OfDevicesTellWhatTheyHaveNotDone) {
   EXPECT_TRUE(examine(after).empty());
 }
 
-// NCCL's watchdog finds it, and nobody waits for the operation.
+// NCCL's watchdog finds it, and no rank waits for the operation.
 TEST_F(RecordedFlights, OfADeviceThatWaitsInVainAreWrittenAtItsDeadline) {
   test::WithFakeCuda cuda;
   test::FakeNcclRanks nccl;
@@ -286,8 +286,7 @@ TEST_F(RecordedFlights, OfADeviceThatWaitsInVainAreWrittenAtItsDeadline) {
   std::barrier<> met(2);
   detail::on_threads(2, [&](int rank) {
     const Leaves leaves(met);
-    auto comm =
-        test::connect_with_fakes(nccl, store, rank, 2, 2s, nullptr, {.recorder = recorder(rank, 2)});
+    auto comm = test::connect_with_fakes(nccl, store, rank, 2, 2s, nullptr, {.recorder = recorder(rank, 2)});
     Stream stream(comm.device());
     Buffer data = comm.allocate(DataType::f32, 100);
     if (rank == 0) {

@@ -36,7 +36,8 @@ Operations then(Operations lane, FlightOperation last) {
 TEST(Flight, RanksThatAreWellHaveNoFindingButAPlace) {
   auto records = world({operations({8, 9}), operations({8, 9}), operations({8, 9})});
   EXPECT_TRUE(examine(records).empty());
-  EXPECT_EQ(progress_summary(records), "3 ranks, step 17; 'world' (host) at all_reduce #2, done on ranks 0-2");
+  EXPECT_EQ(progress_summary(records),
+            "3 ranks, step 17; 'world' (host) at all_reduce #2, done on ranks 0-2");
   EXPECT_EQ(exit_status(examine(records)), 0);
   for (FlightRecord& one : records) one.communicators[0].lanes[0].back().state = State::begun;
   records[1].progress[0].step = 18;
@@ -235,13 +236,13 @@ TEST(Raised, GoesBeforeADivergenceOnlyWhenItWasEarlier) {
   records[0].communicators[0].lanes[0][1].issued_ns = 0;
   fails(records[1], ErrorKind::system, 1'900'000'000, "no card");
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-raised-first", "rank-diverged"}));
-  // Nothing shows that it was earlier than what nobody has timed.
+  // Nothing shows that it was earlier than a divergence without a time.
   for (FlightRecord& one : records) one.communicators[0].lanes[0][1].issued_ns = 0;
   fails(records[1], ErrorKind::system, 1, "no card");
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-diverged", "rank-raised-first"}));
 }
 
-TEST(Raised, OfSeveralDivergencesThoseThatNobodyTimedComeLast) {
+TEST(Raised, DivergencesWithoutATimeComeLast) {
   const auto lane = [](std::int64_t count, std::int64_t issued_ns) {
     auto own = operations({count});
     own[0].issued_ns = issued_ns;
@@ -369,14 +370,14 @@ TEST(Behind, WhoMadeNoCommunicatorYetIsBehindOnIt) {
   EXPECT_TRUE(says(findings[0], "rank 1 has no such communicator")) << words(findings[0]);
 }
 
-TEST(Behind, AMomentIsLessSureThanMinutesWhileNobodyFailed) {
+TEST(Behind, AMomentIsLessSureThanMinutesIfNoRankFailed) {
   auto records = world({then(operations({8}), operation(2, 8, State::begun)), operations({8})});
   const double long_ago = examine(records).at(0).confidence;
   records[0].communicators[0].lanes[0][1].issued_ns = 100 * second - second / 1000;
   EXPECT_LT(examine(records).at(0).confidence, long_ago);
 }
 
-TEST(Behind, TimesThatNobodyKnowsAreNotToldAndLowerTheConfidence) {
+TEST(Behind, UnknownTimesAreLeftOutAndLowerTheConfidence) {
   auto records = world({then(operations({8}), operation(2, 8, State::begun)), operations({8})});
   const double timed = examine(records).at(0).confidence;
   records[0].communicators[0].lanes[0][1].issued_ns = 0;
