@@ -1,6 +1,6 @@
 // Codecs beside a copy of the same memory: bytes_per_second counts every byte read or written, f32 on one
-// side and code on the other. A call codes 4 Mi elements of log-normal gradients, as fits no cache but the
-// last, or 64 Ki, which fit the second.
+// side and the code on the other. A call encodes 4 Mi elements of log-normal gradients, which fit only the
+// last-level cache, or 64 Ki, which fit the second.
 
 #include <benchmark/benchmark.h>
 
@@ -56,7 +56,7 @@ void add(benchmark::State& state, const char* name) {
   code(state, name, false, Into::add);
 }
 
-/// As a hook does: tile by tile the error is added, and what is lost is kept.
+/// As a hook does: tile by tile, adds the residual, encodes, and keeps the new residual.
 void feedback(benchmark::State& state, const char* name, KeptAs kept) {
   constexpr std::int64_t tile = 4096;
   const auto codec = codec_named(name);

@@ -1,12 +1,12 @@
-// What compression costs one core: the gradients of ResNet-18 through PowerSGD beside a copy of the same
+// The cost of compression on one core: the gradients of ResNet-18 through PowerSGD beside a copy of the same
 // memory, in turn.
 //
 //   bench_compression [ROUNDS]                default: 40
 //
-// One rank, so that nothing travels: what is timed is the arithmetic and its passes over memory. A pass reads
-// or writes the gradients once; a copy is two. Counted, the two-sided form reads gradient and residual three
-// times, and writes both once: 3 x 6 + 6 bytes an element, six passes of four; the alternating form, four and
-// a half.
+// One rank, so that nothing is sent: the time is that of the arithmetic and its passes over memory. A pass
+// reads or writes the gradients once; a copy is two. Counted, the two-sided form reads gradient and residual
+// three times, and writes both once: 3 x 6 + 6 bytes an element, six passes of four; the alternating form,
+// four and a half.
 
 #include <algorithm>
 #include <cstdio>

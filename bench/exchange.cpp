@@ -1,6 +1,6 @@
-// What an exchange takes under each code: the gradients of ResNet-18, all ready at once, until every rank has
-// the means. Codes take turns, round after round, so that a machine that changes its speed changes it for
-// all.
+// The time of an exchange under each codec: the gradients of ResNet-18, all ready at once, until every rank
+// has the means. Codecs take turns, round after round, so that a change of the machine's speed affects all of
+// them.
 //
 //   launchers/cluster.sh up 4 1gbit; launchers/cluster.sh run -np 4 build/release/bin/bench_exchange [ROUNDS]
 //   default: 5 rounds, ddp,ddp+bf16,... see `names`
@@ -50,7 +50,7 @@ class Contestant {
     seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     sent_ = comm_.wire_bytes() - sent;
   }
-  /// Of the last rank to have its means, step by step.
+  /// Seconds until the last rank has its means, for each step.
   std::vector<double> slowest() {
     Stream stream;
     comm_.all_reduce(View(std::span(seconds_)), ReduceOp::max, stream).wait();

@@ -1,10 +1,10 @@
-// Steps of stage 3 beside what they should take: gpt-ref trained with parameters gathered ahead within
-// several budgets, and the same computations replayed against a link as fast as this one was measured to be,
-// alone and just before (src/zero/step_simulation.hpp). What a rank computed between weft's calls is recorded
-// in the very steps that are measured, so cores that ranks share weigh on both.
+// Steps of stage 3 beside a simulation: gpt-ref trained with parameters gathered ahead within several
+// budgets, and the same computations replayed against a link with the speed that was measured alone just
+// before (src/zero/step_simulation.hpp). The computation between weft's calls is recorded in the measured
+// steps themselves, so the sharing of cores affects both.
 //
-//   launchers/cluster.sh up 4 1gbit; launchers/cluster.sh run -np 4 build/release/bin/bench_gathering [STEPS
-//   [MODEL]]
+//   launchers/cluster.sh up 4 1gbit
+//   launchers/cluster.sh run -np 4 build/release/bin/bench_gathering [STEPS [MODEL]]
 
 #include <algorithm>
 #include <chrono>
@@ -15,9 +15,9 @@
 #include <optional>
 #include <vector>
 
+#include "gpt/data/text.hpp"
+#include "gpt/trainer/reference.hpp"
 #include "program.hpp"
-#include "reference.hpp"
-#include "text.hpp"
 #include "weft/weft.hpp"
 #include "zero/step_simulation.hpp"
 
@@ -33,7 +33,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Writes down what is computed between the calls that it is told of.
+/// Records the computation between the calls that are reported to it.
 class Recorder {
  public:
   void begin_step() {
@@ -164,7 +164,7 @@ class Training final : public examples::ParameterSource, public examples::Gradie
   std::vector<StepTape> tapes_;
 };
 
-/// The median of nine, of the last rank.
+/// The median of nine samples of the last rank.
 template <class Transfer>
 double alone(Communicator comm, Transfer transfer) {
   Stream wire = comm.progress_stream();
@@ -202,7 +202,7 @@ detail::WireSeconds measure(const Communicator& comm, const BucketPlan& plan) {
   return wire;
 }
 
-/// Of all ranks: the calls are the same, the seconds are not.
+/// The recordings of all ranks. The calls are the same on every rank, the seconds differ.
 std::vector<std::vector<StepTape>> exchanged(Communicator comm, const std::vector<StepTape>& own) {
   std::vector<double> seconds;
   for (const StepTape& tape : own) {

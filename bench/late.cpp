@@ -1,5 +1,5 @@
-// What waiting for a late rank of the same node costs: how long after it came the others go on, and how much
-// of their cores they used meanwhile.
+// The cost of waiting for a late rank of the same node: how long after its arrival the others continue, and
+// how much processor time they used meanwhile.
 //
 //   mpirun -n 2 bench_late [MILLISECONDS [REPEATS]]        default: 20 ms late, 100 times
 //

@@ -1,6 +1,6 @@
 #pragma once
-// The parameters of well-known models, in the order of registration, and how long backward works on each: for
-// planners, which need nothing else of a model.
+// The parameters of well-known models, in the order of registration, and the time of backward for each: all
+// that a planner needs.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// What a step of AdamW costs one core: bf16 gradients to bf16 parameters, in one pass, beside the same memory
-// read and written without arithmetic, and beside DeepSpeed's four passes, in turn.
+// The cost of a step of AdamW on one core: bf16 gradients to bf16 parameters, in one pass, beside the same
+// memory read and written without arithmetic, and beside DeepSpeed's four passes, in turn.
 //
 //   bench_optimizer [--peer LIBRARY] [--millions N] [--rounds K]      default: 64 Mi parameters, 15 rounds
 //
@@ -34,7 +34,7 @@ struct Arguments {
   int rounds = 15;
 };
 
-/// Arrays of one optimizer; a page is touched before it is timed.
+/// The arrays of one optimizer; every page is touched before the timing.
 struct Arrays {
   explicit Arrays(std::int64_t count) {
     for (Buffer* halves : {&gradient, &parameters, &low}) *halves = Buffer::on_host(DataType::bf16, count);
@@ -61,7 +61,7 @@ detail::StepSlice slice_of(Arrays& arrays, detail::Master kept) {
           .kept = kept};
 }
 
-// 64 bytes: whatever the machine's vectors are, memory is read by lines.
+// 64 bytes: memory is read by cache lines, whatever the width of the vectors.
 typedef std::uint32_t Line __attribute__((vector_size(64), may_alias));
 
 /// Reads and writes what a step does, in its order, and changes nothing. @param zero not known to the

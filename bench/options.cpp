@@ -1,11 +1,11 @@
-// What the reducer's options cost: the gradients of mlp-8x1024 written and averaged, under each option in
+// The cost of the reducer's options: the gradients of mlp-8x1024 written and averaged, under each option in
 // turn.
 //
 //   mpirun -n 2 bench_options [ROUNDS]        default: 40 rounds of 5 steps each
 //
-// A step writes every gradient (as cheaply as memory allows, so that shares are the largest there can be),
-// marks it, and waits for the means. "recorded" is how long one entry of the flight record takes, and what
-// that is of a step.
+// A step writes every gradient (as cheaply as memory allows, so the shares are upper bounds),
+// marks it, and waits for the means. "recorded" is the time of one entry of the flight record, and its
+// share of a step.
 
 #include <algorithm>
 #include <chrono>
@@ -63,7 +63,7 @@ struct Contestant {
   }
 };
 
-/// Of one operation that does not end within its call: entry and three marks.
+/// The record of one operation that does not end within its call: an entry and three marks.
 double seconds_of_a_record() {
   detail::OperationLog log("bench", {0}, 0);
   constexpr int times = 1'000'000;

@@ -1,11 +1,11 @@
-// What communication between nodes costs the computation beside it: matrix products on every rank, alone and
-// during all_reduces on the communicator's progress stream.
+// How much communication between nodes slows computation at the same time: matrix products on every rank,
+// alone and during all_reduces on the communicator's progress stream.
 //
 //   mpirun -n 2 bench_overlap [MIB [REPEATS]]        default: 64 MiB, 3 times
 //
-// All ranks are taken to share one machine, as launchers/cluster.sh's hosts do: the processor seconds of a
-// transfer are those of the whole machine, kernel included, while nothing else runs. What products lose
-// beyond that is waiting that was not given away.
+// It assumes that all ranks share one machine, like the hosts of launchers/cluster.sh: the processor seconds
+// of a transfer are those of the whole machine, kernel included, while nothing else runs. The rest of the
+// slowdown is waiting that kept a core busy.
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include <numeric>
 #include <vector>
 
-#include "blas.hpp"
+#include "gpt/math/blas.hpp"
 #include "program.hpp"
 #include "weft/weft.hpp"
 

@@ -1,14 +1,14 @@
-// How long an executed schedule takes beside what simulate() says: stages that sleep, and stages that
+// The time of an executed schedule beside the prediction of simulate(): stages that sleep, and stages that
 // compute.
 //
 //   mpirun -n 4 bench_pipeline sleep [MILLISECONDS [ROUNDS]]       default: 10 ms, 7 rounds
 //   mpirun -n 2 bench_pipeline compute [MILLISECONDS [ROUNDS]]
 //
 // One device a rank, 4 microbatches a device, stages that differ by up to 40 %; a value has the size of
-// gpt-ref's activations. Sleeping stages leave the cores to others, so that many run on few; what they cost
-// is what was asked for. Computing stages multiply matrices for about so long; what they cost is the median
-// of the very step that is compared, for the machine is shared. A hop's latency is that of such a message
-// between neighbours who wait for it. Ranks of one node share a clock: the makespan is from the first begin
+// gpt-ref's activations. Sleeping stages leave the cores free, so that many run on few cores; their cost is
+// the requested one. Computing stages multiply matrices for about that long; their cost is the median of the
+// compared step itself, because the machine is shared. The latency of a hop is that of such a message between
+// neighbours that wait for it. Ranks of one node share a clock: the makespan is from the first begin
 // of a computation to the last end, over all ranks.
 
 #include <sys/prctl.h>
@@ -41,7 +41,7 @@ struct Work {
   std::vector<StageCosts> asked;  ///< by stage
 };
 
-/// About so long, of this core's own pace.
+/// Computes for about that long at the speed of this core.
 class Multiplying {
  public:
   void run(Nanoseconds time) {
@@ -57,7 +57,7 @@ class Multiplying {
         for (int j = 0; j < side; ++j) c_[i * side + j] += a * b_[k * side + j];
       }
     }
-    asm volatile("" : : "r"(c_.data()) : "memory");  // nobody reads it
+    asm volatile("" : : "r"(c_.data()) : "memory");  // keeps the product from being optimized away
   }
   double measured_pace() {
     const auto begin = Clock::now();
@@ -101,7 +101,7 @@ std::int64_t over_ranks(Communicator comm, std::int64_t value, ReduceOp op) {
   return value;
 }
 
-/// Asked for: stages that differ by up to 40 %.
+/// The requested costs: stages that differ by up to 40 %.
 Problem problem_of(int devices, int chunks, Nanoseconds unit, Nanoseconds hop) {
   Problem problem;
   problem.devices = devices;
@@ -158,7 +158,7 @@ Nanoseconds makespan(const Communicator& comm, const StageExecutor& executor) {
   return over_ranks(comm, end, ReduceOp::max) - over_ranks(comm, begin, ReduceOp::min);
 }
 
-/// What each stage took in the last step: medians, known to all.
+/// The median time of each stage in the last step; the same on all ranks.
 void put_measured(const Communicator& comm, const StageExecutor& executor, Problem& problem) {
   const auto& row = executor.schedule().rows[static_cast<std::size_t>(comm.rank())];
   for (int s = 0; s < problem.stages(); ++s) {

@@ -1,4 +1,5 @@
-// What planned buckets expose beside fixed sizes, by the planner's own model, on the shapes of known models.
+// The exposed time of planned buckets beside fixed sizes, by the planner's own model, for the tensors of
+// known models.
 //
 //   bench_planner        no arguments; no ranks: it is arithmetic
 //

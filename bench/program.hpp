@@ -1,5 +1,5 @@
 #pragma once
-// What every bench does with an error: a line that names the program, and the exit status of its kind.
+// Error handling of every bench: one line that names the program, and the exit status of the kind of error.
 
 #include <cstdio>
 #include <string_view>

@@ -1,5 +1,5 @@
-// What the reducer costs backward: mark_ready of every tensor of a step, without the reduction itself (one
-// rank, whose gradients are their own mean).
+// The cost of the reducer in backward: mark_ready of every tensor of a step, without the reduction itself
+// (one rank, whose gradients are their own mean).
 
 #include <benchmark/benchmark.h>
 

@@ -1,6 +1,6 @@
 // The reduction kernel beside a copy of the same memory: bytes_per_second counts every byte read or written.
-// `all_reduce_fresh`: two ranks as threads that have just written their buffers, as backward has; what small
-// ones gain over large ones is what the cache gives.
+// `all_reduce_fresh`: two ranks as threads that have just written their buffers, as backward does; small
+// buffers are faster by the effect of the cache.
 
 #include <benchmark/benchmark.h>
 #include <sched.h>

@@ -1,9 +1,11 @@
 #pragma once
-// Pieces of work timed in turn, round after round, so that a machine that changes its speed changes it for
-// all.
+// Pieces of work timed in turn, round after round, so that a change of the machine's speed affects all
+// of them.
 //
-//   std::vector<Case> cases{{"moved alone", [&](int) { move(); }}, {"step", [&](int round) { step(round);
-//   }}}; in_turn(cases, 15); print_rates(cases, parameters * 1e-6, "M parameters/s");
+//   std::vector<Case> cases{{"moved alone", [&](int) { move(); }},
+//                           {"step", [&](int round) { step(round); }}};
+//   in_turn(cases, 15);
+//   print_rates(cases, parameters * 1e-6, "M parameters/s");
 
 #include <sched.h>
 
@@ -16,7 +18,7 @@
 
 namespace weft::bench {
 
-/// The other cores stay free for whoever shares the machine, and caches stay warm.
+/// Runs on one core, so that the others stay free and caches stay warm.
 inline void stay_on_one_core() {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -30,7 +32,7 @@ inline double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Sorts them.
+/// Sorts the values.
 inline double median(std::vector<double>& values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
@@ -42,7 +44,7 @@ struct Case {
   std::vector<double> seconds{};
 };
 
-/// Round 0 only warms; `rounds` count.
+/// Round 0 is a warm-up; `rounds` more are measured.
 inline void in_turn(std::vector<Case>& cases, int rounds) {
   for (int round = 0; round <= rounds; ++round) {
     for (Case& one : cases) {
@@ -52,7 +54,8 @@ inline void in_turn(std::vector<Case>& cases, int rounds) {
   }
 }
 
-/// A line each: median, least and greatest rate. @param amount that one round works on, of `unit` a second
+/// A line for each case: median, least and greatest rate. @param amount that one round works on, of `unit` a
+/// second
 inline void print_rates(std::vector<Case>& cases, double amount, const char* unit) {
   std::size_t longest = 0;
   for (const Case& one : cases) longest = std::max(longest, one.name.size());

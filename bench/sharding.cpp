@@ -1,8 +1,8 @@
-// What a step's communication takes under each stage of ZeRO: ResNet-18's gradients, all ready at once, until
-// every rank has its new parameters (in stage 3: until it has used all twice). Beside them what peers do in
-// stages 1 and 2: gradients reduced to all ranks, parameters gathered, with the same buckets, each as soon as
-// it can be. Contestants take turns, round after round, so that a machine that changes its speed changes it
-// for all.
+// The time of a step's communication under each stage of ZeRO: ResNet-18's gradients, all ready at once,
+// until every rank has its new parameters (in stage 3: until it has used all twice). Beside them the method
+// of peers in stages 1 and 2: gradients reduced to all ranks, parameters gathered, with the same buckets,
+// each as soon as it can be. Contestants take turns, round after round, so that a change of the machine's
+// speed affects all of them.
 //
 //   launchers/cluster.sh up 4 1gbit; launchers/cluster.sh run -np 4 build/release/bin/bench_sharding [ROUNDS]
 
@@ -42,7 +42,7 @@ class Contestant {
     seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     sent_ = sent() - before;
   }
-  /// Of the last rank to be done, step by step.
+  /// Seconds until the last rank is done, for each step.
   std::vector<double> slowest() {
     Stream stream;
     comm_.all_reduce(View(std::span(seconds_)), ReduceOp::max, stream).wait();
@@ -62,7 +62,7 @@ class Contestant {
   std::uint64_t sent_ = 0;
 };
 
-/// Everybody gets all means and updates a part, which everybody then gets.
+/// Every rank gets all means, updates its part, and then gathers the parts of the others.
 class Peers final : public Contestant {
  public:
   Peers(const Communicator& comm, const ParamLayout& layout)

@@ -1,10 +1,9 @@
-// What a step of AdamW costs whose masters and moments lie in a file: bf16 gradients to bf16 parameters, on
+// The cost of a step of AdamW with masters and moments in a file: bf16 gradients to bf16 parameters, on
 // one thread, beside the same file read and written through the same ring without an update, and beside the
-// step of state in memory, in turn.
+// step with state in memory, in turn.
 //
-//   bench_state_file --directory DIR [--millions N] [--tile-mib M] [--rounds K]    default: 64 Mi parameters
-//   in
-//                                                                 tiles of 4 MiB of gradients, 7 rounds
+//   bench_state_file --directory DIR [--millions N] [--tile-mib M] [--rounds K]
+//   default: 64 Mi parameters in tiles of 4 MiB of gradients, 7 rounds
 
 #include <algorithm>
 #include <cstdio>
@@ -52,7 +51,7 @@ Arguments parse(int argc, char** argv) {
   return result;
 }
 
-/// Steps of all elements, which wait for nothing else.
+/// Updates all elements; there is nothing else to wait for.
 struct Stepped {
   Stepped(const detail::StateKind& kind, const Arguments& arguments, double file_share)
       : parameters(Buffer::on_host(kind.dtype, arguments.count)),

@@ -1,4 +1,4 @@
-// What a schedule costs to find: drawn up, verified, its bound found and checked, on one core.
+// The cost of finding a schedule: synthesized, verified, its bound computed and checked, on one core.
 //
 //   bench_synthesis [ROUNDS]                  default: 5
 //

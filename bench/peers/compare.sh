@@ -103,7 +103,7 @@ clean() {
 
 on_signals() { trap 'exit 130' INT; trap 'exit 143' TERM HUP; }
 
-# Half a cluster belongs to nobody: signals go unheard until it is there, and ours.
+# A cluster that is half made would have no owner: signals are ignored until it is complete and ours.
 make_hosts() {
   trap '' INT TERM HUP
   "$root/launchers/cluster.sh" up "${hosts%%:*}" "${hosts#*:}" >&2 || exit $?

@@ -1,6 +1,6 @@
-// The smallest whole program: averages one number over all ranks of whatever launched it.
-//   cmake -B build -DCMAKE_PREFIX_PATH=/where/weft/is/installed && cmake --build build && mpirun -n 4
-//   build/consumer
+// The smallest whole program: averages one number over all ranks, under any launcher.
+//   cmake -B build -DCMAKE_PREFIX_PATH=/where/weft/is/installed && cmake --build build
+//   mpirun -n 4 build/consumer
 
 #include <iostream>
 #include <weft/weft.hpp>

@@ -6,9 +6,9 @@
 #include <iostream>
 #include <optional>
 
-#include "blas_advice.hpp"
 #include "common/command_line.hpp"
-#include "pipeline_trainer.hpp"
+#include "gpt/math/blas_advice.hpp"
+#include "gpt/pipeline/pipeline_trainer.hpp"
 
 namespace {
 
@@ -28,23 +28,23 @@ struct Options {
 
 po::options_description description(Options& options) {
   po::options_description result("Options");
-  result.add_options()                                                                             //
-      ("text", po::value(&options.text)->value_name("PATH"), "file or folder to learn, as bytes")  //
-      ("model", po::value(&options.model)->value_name("NAME"), "gpt-ref, mlp-8x1024 or gpt-tiny")  //
+  result.add_options()                                                                                //
+      ("text", po::value(&options.text)->value_name("PATH"), "file or folder to train on, as bytes")  //
+      ("model", po::value(&options.model)->value_name("NAME"), "gpt-ref, mlp-8x1024 or gpt-tiny")     //
       ("optimizer", po::value(&options.optimizer)->value_name("NAME"),
        "adamw (with the model's settings) or sgd")                                                          //
       ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
       ("final-fraction", po::value<double>()->value_name("SHARE"),
-       "share of the peak that its cosine ends at (the model's own)")  //
+       "share of the peak at the end of the cosine (the model's own)")  //
       ("warmup", po::value<std::int64_t>()->value_name("N"),
        "steps over which the rate rises (the model's own)")                                          //
       ("beta1", po::value<double>()->value_name("SHARE"), "AdamW's first moment (the model's own)")  //
       ("pipeline", po::value(&options.pipeline)->value_name("NAME"),
-       "cut the model into stages, and work them off by this schedule: 1f1b, zb-h1, zb-v, ..., or auto")  //
+       "cut the model into stages and execute them by this schedule: 1f1b, zb-h1, zb-v, ..., or auto")  //
       ("pipeline-devices", po::value(&options.pipeline_devices)->value_name("N"),
-       "ranks that a model is cut over (all); the others have the same stages and other data")  //
-      ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")             //
-      ("seed", po::value(&options.seed)->value_name("N"), "of parameters and batches (1)")      //
+       "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
+      ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")                        //
+      ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)")            //
       ("help,h", "this text");
   return result;
 }
@@ -62,14 +62,15 @@ examples::ModelSpec chosen(const Options& options) {
   return spec;
 }
 
-/// The mean of everybody's.
+/// The mean over all ranks.
 double mean(Communicator& comm, double mine) {
   Stream stream;
   comm.all_reduce(View(std::span(&mine, 1)), ReduceOp::sum, stream).wait();
   return mine / comm.size();
 }
 
-/// Trains, and says how far it is: on 16 batches of the model's size, of which each share takes a part.
+/// Trains, and prints the held-out loss ten times: over 16 batches of the model's size, divided among the
+/// ranks.
 template <class AnyTrainer>
 void train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, std::int64_t steps,
            int batch) {
@@ -115,7 +116,7 @@ int run(const std::vector<std::string>& arguments) {
                                             .devices = options.pipeline_devices,
                                             .steps = options.steps,
                                             .seed = options.seed};
-  // Before anybody waits for anybody.
+  // Wrong arguments are refused here, before any rank waits for another.
   if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, world.size(), pipelined);
   Communicator comm = connect(world);
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";

@@ -1,6 +1,5 @@
 #pragma once
-// What a report comes to: findings, each with what shows it and what mends it. Plain values, most important
-// first.
+// The result of a report: findings, each with its evidence and its fix, most important first. Plain values.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +25,7 @@ constexpr std::string_view name(Severity severity) {
 
 struct Evidence {
   std::string file;
-  int line = 0;  ///< in the file, from 1; 0 where that does not apply
+  int line = 0;  ///< line of the file, from 1; 0 where that does not apply
   std::string text;
 };
 
@@ -39,7 +38,7 @@ struct Finding {
   std::string fix{};
 };
 
-/// What a program ends with: 0 nothing wrong, 1 warnings only, 2 something critical.
+/// The exit status of a program: 0 nothing wrong, 1 warnings only, 2 something critical.
 inline int exit_status(const std::vector<Finding>& findings) {
   Severity worst = Severity::notice;
   for (const Finding& finding : findings) worst = std::max(worst, finding.severity);

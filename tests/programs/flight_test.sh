@@ -19,7 +19,7 @@ cp "$work/training" "$work/out"
 : > "$work/err"
 [ $status -eq 0 ] && grep -q "rank 1 right none" "$work/training" || fail "a training that is asked for its record goes on: $status"
 "$report" flight "$work/flight" > "$work/out" 2> "$work/err"
-[ $? -le 1 ] || fail "records of a signal accuse nobody"
+[ $? -le 1 ] || fail "records of a signal do not accuse a rank of a failure"
 check "its operations" 0 '"kind":"all_reduce"' cat "$work/flight/rank-0.json"
 check "how far the reducer was" 0 '"track":"gradients","step":' cat "$work/flight/rank-1.json"
 

@@ -60,7 +60,7 @@ check "no finding for machines" 0 '^\{"findings":\[\],"ranks":\[\{"rank":0,"host
 
 flight slow 0 2 signal "" "$one" "$two"
 flight slow 1 2 signal "" "$one"
-check "a rank that is behind, nobody failed" 1 "^warning: rank 1 is behind on 'world' \(host\): rank 0 waits in all_reduce #2, for up to 98.000 s \[rank-behind, " \
+check "a rank that is behind, none failed" 1 "^warning: rank 1 is behind on 'world' \(host\): rank 0 waits in all_reduce #2, for up to 98.000 s \[rank-behind, " \
   "$report" flight "$work/slow"
 lines "what it does" 1 "^    rank-1.json: rank 1's last operation is all_reduce #1 of 8 f32 \(sum, root 0\), done; step 16 of gradients waits for block.3.bias and 1 more parameter$"
 lines "what mends it" 1 "^    fix: see what rank 1 does instead"

@@ -15,10 +15,10 @@ check help 0 "mpirun -n 2 weft-scaling" "$scaling" --help
 refused "unknown option" "unrecognised option '--modle'" "$scaling" --modle gpt-ref
 refused "unknown model" "gpt-ref, mlp-8x1024" "$scaling" --model gpt-5
 refused "unknown strategy" "'zero9'.*allowed are nocomm, ddp, zero1, zero2, zero3" "$scaling" --strategies nocomm,zero9
-refused "a code that nobody knows" "'ddp\+powersdg:4'.*did you mean powersgd:4" "$scaling" --strategies ddp+powersdg:4
+refused "an unknown codec" "'ddp\+powersdg:4'.*did you mean powersgd:4" "$scaling" --strategies ddp+powersdg:4
 refused "a rank of nothing" "PowerSGD of rank 0" "$scaling" --strategies ddp+powersgd:0
 refused "a code that starts after the end" "--start-step 6 is not a number from 0 to below --steps 6" "$scaling" "${small[@]}" --start-step 6
-refused "a schedule that nobody knows" "'pipeline:zb-h3'.*did you mean zb-h1" "$scaling" --strategies pipeline:zb-h3
+refused "an unknown schedule" "'pipeline:zb-h3'.*did you mean zb-h1" "$scaling" --strategies pipeline:zb-h3
 refused "a pipeline with a code" "'pipeline:1f1b\+bf16'; a pipeline goes with \+zero1, \+zero2 and \+zero3" "$scaling" --strategies pipeline:1f1b+bf16
 refused "a pipeline under no stage" "'zero7'" "$scaling" --strategies pipeline:1f1b+zero7
 refused "a pipeline of no devices" "--pipeline-devices 0 is not a number of 1 or more" "$scaling" --pipeline-devices 0
@@ -37,13 +37,13 @@ refused "a variable that names no device" "WEFT_DEVICE=gpu is none of host, cuda
 refused "a transport that is none" "--require rdma is none of gdr, ib, nvlink, shm" "$scaling" --require rdma
 refused "a sweep of no numbers" "--sweep 1,x is not a rising list" "$scaling" --sweep 1,x
 refused "a sweep that falls" "--sweep 2,1 is not a rising list" "$scaling" --sweep 2,1
-refused "a sweep over ranks that nobody provides" "--sweep 2 of the 1 rank\(s\) .*weft-launch -n 2" "$scaling" --sweep 1,2 "${small[@]}"
+refused "a sweep over more ranks than there are" "--sweep 2 of the 1 rank\(s\) .*weft-launch -n 2" "$scaling" --sweep 1,2 "${small[@]}"
 refused "a word that is no option" "positional" "$scaling" gpt-ref
 refused "missing text" "$work/missing" "$scaling" --text "$work/missing"
 refused "empty text" "empty.txt" "$scaling" --text "$work/empty.txt"
 refused "empty folder" "nothing" "$scaling" --text "$work/nothing"
 refused "text shorter than a sequence" "short.txt" "$scaling" --text "$work/short.txt" --model gpt-tiny
-refused "ranks that nobody provides" "--ranks 3, but the launcher .* provides 1; start it with mpirun -n 3" "$scaling" --ranks 3 "${small[@]}"
+refused "more ranks than there are" "--ranks 3, but the launcher .* provides 1; start it with mpirun -n 3" "$scaling" --ranks 3 "${small[@]}"
 refused "rank outside the size" "RANK=2" env RANK=2 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29511 "$scaling" "${small[@]}"
 refused "missing MASTER_ADDR" "MASTER_ADDR" env RANK=0 WORLD_SIZE=2 MASTER_PORT=29511 "$scaling" "${small[@]}"
 check "a peer that never arrives" 75 "rank 1 of 2 did not arrive within 1" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29512 WEFT_CONNECT_TIMEOUT=1 "$scaling" "${small[@]}"
@@ -94,7 +94,7 @@ files=("$launch" -n 2 "$scaling" "${small[@]}" --strategies "$strategy" --json "
 if "${files[@]}" 2>&1 | grep "io_uring"; then echo "skipped: $strategy"; else same "$strategy" "${files[@]}"; fi
 unset strategy
 check "state in a folder that is none" 70 "offload: cannot make a file in /no/such" "$scaling" "${small[@]}" --strategies zero2+offload:/no/such
-# Pipelines: what was learnt is what data-parallel ranks learn; what cannot be is said before anybody waits.
+# Pipelines: the loss is that of data-parallel ranks; wrong input is refused before any rank waits.
 # The first strategy of the figures is ddp. Of the others all have the same loss, and nearly that.
 learnt() {
   grep -oE '"last":[0-9.E+-]+' "$work/run.json" | cut -d: -f2 >"$work/learnt"

@@ -1,6 +1,6 @@
 #pragma once
-// What every program of weft does alike: parse its options, print one line on an error, end with the
-// contract's status.
+// Common to all programs of weft: parse options, print one line on an error, and return the documented exit
+// status.
 
 #include <boost/program_options.hpp>
 #include <functional>
@@ -14,7 +14,7 @@ namespace weft::tool {
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body);
 
-/// Long options are never guessed from a beginning, and words that are no options are refused.
+/// Abbreviated options are not accepted, and words that are not options are refused.
 /// @throws Error (usage) naming the option, its value and `help`, the command that lists what there is
 boost::program_options::variables_map parse(const std::vector<std::string>& arguments,
                                             const boost::program_options::options_description& description,
@@ -23,7 +23,7 @@ boost::program_options::variables_map parse(const std::vector<std::string>& argu
 /// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
 void write(const std::string& path, const std::string& content);
 
-/// "a,b" as its parts.
+/// Splits "a,b" into its parts.
 std::vector<std::string> split(const std::string& list);
 
 }  // namespace weft::tool

@@ -38,7 +38,7 @@ class Bound final : public Contestant {
 
  private:
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  /// In a peer's memory; parts of an operation in place lie where that peer's lie.
+  /// An address in a peer's memory. In-place parts are at the peer's offset.
   std::byte* input(Case which, int rank) {
     which.rank = rank;
     return peer(rank).first + which.in_offset();
@@ -153,7 +153,7 @@ std::unique_ptr<Contestant> make_bound(const Communicator& comm, const World& wo
   for (const std::string& one : world.rendezvous()->all_gather(note, "measure the bound", deadline))
     peers.push_back(peer_from(one));
   world.rendezvous()->all_gather("", "measure the bound: memory is mapped", deadline);
-  // Own memory by its own address: a second one would be translated twice.
+  // Own memory is used by its own address: a second mapping would need a second translation.
   Peer& own = peers[static_cast<std::size_t>(world.rank())];
   own.first = memory.first.view().bytes();
   own.second = memory.second.view().bytes();

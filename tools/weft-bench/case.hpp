@@ -1,5 +1,6 @@
 #pragma once
-// One row of a benchmark: which operation, on how much data; and nccl-tests' arithmetic about it.
+// One row of a benchmark: which operation, on how much data; and its bandwidth by the arithmetic of
+// nccl-tests.
 
 #include <array>
 #include <cstdint>
@@ -37,7 +38,8 @@ constexpr bool has_root(Op op) {
 constexpr bool has_parts(Op op) {
   return op == Op::reduce_scatter || op == Op::all_gather || op == Op::all_to_all;
 }
-/// broadcast is only in place; data that everybody sends while it receives cannot be.
+/// broadcast is only in place; an operation in which every rank sends and receives at once cannot be in
+/// place.
 constexpr bool exists(Op op, bool in_place) {
   return in_place ? op != Op::all_to_all && op != Op::send_receive : op != Op::broadcast;
 }
@@ -58,16 +60,16 @@ struct Case {
   std::int64_t out_count() const {
     return op == Op::all_gather || op == Op::all_to_all ? count * ranks : count;
   }
-  /// Of the larger buffer: nccl-tests' size.
+  /// Bytes of the larger buffer, which nccl-tests calls the size.
   std::size_t bytes() const {
     return static_cast<std::size_t>(has_parts(op) ? count * ranks : count) * size_of(dtype);
   }
-  /// Where in its buffer this rank's smaller part lies when the operation is in place.
+  /// The offset of this rank's smaller part in its buffer if the operation is in place.
   std::size_t in_offset() const { return in_place && op == Op::all_gather ? part_offset() : 0; }
   std::size_t out_offset() const { return in_place && op == Op::reduce_scatter ? part_offset() : 0; }
   bool writes_here() const { return op != Op::reduce || rank == root; }
 
-  /// Bus bandwidth as a multiple of bytes / time: what the slowest wire carries, whatever the algorithm.
+  /// Bus bandwidth as a multiple of bytes / time: the rate of the slowest link, independent of the algorithm.
   double bus_factor() const;
 
  private:
@@ -83,7 +85,7 @@ struct Sizes {
 };
 std::vector<Case> cases(const Sizes& sizes, Case like);
 
-/// nccl-tests' words: "float", "half"; and from them or weft's. @throws Error (usage)
+/// The names of nccl-tests ("float", "half"), and a type from these names or weft's. @throws Error (usage)
 const char* nccl_name(DataType dtype);
 DataType dtype_named(const std::string& word);
 ReduceOp redop_named(const std::string& word);

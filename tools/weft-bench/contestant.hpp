@@ -1,5 +1,5 @@
 #pragma once
-// Who carries an operation out: weft, and what it is compared with.
+// The implementations of an operation: weft, and those that it is compared with.
 
 #include <memory>
 #include <string>
@@ -25,11 +25,11 @@ class Contestant {
  public:
   virtual ~Contestant() = default;
   virtual std::string name() const = 0;
-  /// Whether it has a way to do it.
+  /// Whether it implements the operation.
   virtual bool carries(const Case&) const { return true; }
-  /// Carries the operation out so often, one after the other.
+  /// Runs the operation so many times, one after the other.
   virtual void run(const Case& which, int times) = 0;
-  /// Where its output is after run().
+  /// The address of the output after run().
   virtual const std::byte* result(const Case& which) { return memory_.output(which); }
   Memory& memory() { return memory_; }
 
@@ -41,20 +41,20 @@ class Contestant {
 };
 
 /// @param bytes of the largest case; `second` buffer only where `out_of_place`
-/// @param arena memory that the node's ranks reach; else private memory
+/// @param arena memory that all ranks of the node can map; else private memory
 std::unique_ptr<Contestant> make_weft(const Communicator& comm, std::size_t bytes, bool out_of_place,
                                       bool arena);
 
-/// weft on a communicator that was made to use one algorithm between nodes.
+/// weft on a communicator that uses only one algorithm between nodes.
 std::unique_ptr<Contestant> make_algorithm(const Communicator& comm, Algorithm algorithm, std::size_t bytes,
                                            bool out_of_place, bool arena);
 
-/// Open MPI's own collectives on private memory: what a program that calls MPI gets. 16-bit types travel with
-/// a user-defined operation, for MPI has none. @throws Error (usage) without MPI
+/// Open MPI's own collectives on private memory, as a program that calls MPI gets them. 16-bit types use a
+/// user-defined operation, because MPI has none. @throws Error (usage) without MPI
 std::unique_ptr<Contestant> make_mpi(std::size_t bytes, bool out_of_place);
 
 /// The same memory traffic as weft's operations in shared memory, by the same kernels, with one bare spin
-/// barrier after each operation and nothing else: no arguments checked, nobody told, nobody missed.
+/// barrier after each operation and nothing else: no checks, no flight record, no deadlines.
 /// @throws Error (usage) between nodes
 std::unique_ptr<Contestant> make_bound(const Communicator& comm, const World& world, std::size_t bytes,
                                        bool out_of_place);

@@ -1,5 +1,5 @@
 #pragma once
-// Contestants take turns on one case, so that a machine that changes its speed changes it for all.
+// Contestants take turns on one case, so that a change of the machine's speed affects all of them.
 
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace weft::bench {
 
 struct Timing {
-  double median_seconds = 0;  ///< of one operation, of the slowest rank
+  double median_seconds = 0;  ///< of one operation, on the slowest rank
   double p99_seconds = 0;
 };
 
@@ -21,8 +21,8 @@ struct Against {
 struct Result {
   Case which;
   Timing time;
-  std::int64_t wrong = 0;          ///< elements, of all ranks
-  std::int64_t network_bytes = 0;  ///< payload between nodes, of all ranks, by the ledger
+  std::int64_t wrong = 0;          ///< elements, over all ranks
+  std::int64_t network_bytes = 0;  ///< payload between nodes, over all ranks, by weft's count
   std::vector<Against> against;
 
   double algorithm_bandwidth() const {
@@ -36,8 +36,8 @@ struct Effort {
   int warmup = 5;
 };
 
-/// Collective. The first contestant is weft; who has no way to do it is left out. @throws Error (internal)
-/// when another one gives wrong results
+/// Collective. The first contestant is weft; one that does not implement the operation is left out.
+/// @throws Error (internal) if another one gives wrong results
 Result measure(Communicator& comm, const Case& which,
                const std::vector<std::unique_ptr<Contestant>>& contestants, const Effort& effort);
 

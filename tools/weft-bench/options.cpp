@@ -28,19 +28,20 @@ po::options_description description() {
       ("datatype,d", po::value<std::string>()->value_name("NAME"),
        "element type (float), weft's or nccl-tests' name, or all")  //
       ("op,o", po::value<std::string>()->value_name("NAME"),
-       "of reductions: sum, prod, max, min, avg (sum), or all")                         //
-      ("root,r", po::value<int>()->value_name("RANK"), "of broadcast and reduce (0)")   //
-      ("in-place", "only rows in place")                                                //
-      ("private", "buffers that only their own process reaches, instead of the arena")  //
+       "reduction: sum, prod, max, min, avg (sum), or all")                                 //
+      ("root,r", po::value<int>()->value_name("RANK"), "root of broadcast and reduce (0)")  //
+      ("in-place", "measure in place only")                                                 //
+      ("private", "private buffers of each process, instead of the arena")                  //
       ("against", po::value<std::string>()->value_name("LIST"),
        "measure these too, taking turns: mpi (Open MPI's own collectives), bound (the same memory traffic "
        "with no protocol)")  //
       ("expect", po::value<double>()->value_name("RATIO"),
-       "end with 1 when weft is slower than RATIO times what it is measured against")  //
+       "exit with 1 if the other's time is less than RATIO times weft's")  //
       ("tune", po::value<std::string>()->value_name("FILE"),
-       "measure every algorithm there is between nodes, and write the table that chooses by size; for "
-       "WEFT_ALGORITHMS; write --tune=FILE under mpirun, which takes the word --tune for its own")  //
-      ("explain", "measure nothing: say how each row would be carried out, and why so")             //
+       "measure every algorithm between nodes, and write the table for WEFT_ALGORITHMS, which chooses by "
+       "size; "
+       "under mpirun write --tune=FILE, because --tune alone is an option of mpirun")    //
+      ("explain", "print which algorithm each row would use, and why; measure nothing")  //
       ("format", po::value<std::string>()->value_name("NAME"),
        "nccl (as nccl-tests prints), osu (as OSU's benchmarks) or csv")  //
       ("json", po::value<std::string>()->value_name("FILE"),
@@ -210,9 +211,9 @@ std::string help() {
          "  mpirun -n 2 weft-bench all_reduce -b 16K --in-place --against mpi --expect 3\n"
          "  mpirun -n 4 --map-by ppr:1:node weft-bench all -e 16M -f 4 --tune=algorithms.txt\n"
          "  WEFT_ORDER=any mpirun -n 4 --map-by ppr:1:node weft-bench all_reduce --explain\n\n"
-         "Exit status: 0 done, 1 wrong results or less than --expect, 42 wrong usage, 75 a rank was lost or "
-         "did not "
-         "come, 70 a fault of the system.\n";
+         "Exit status: 0 done, 1 wrong results or slower than --expect, 42 wrong usage, 75 a rank was lost "
+         "or\n"
+         "did not start, 70 a fault of the system.\n";
   return std::move(out).str();
 }
 

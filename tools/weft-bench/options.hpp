@@ -28,9 +28,9 @@ struct Options {
   bool help = false;
 
   bool compares_with(const std::string& name) const;
-  /// What each table of rows is about: collective, type and operation.
+  /// One case for each table of rows: its collective, type and operation.
   std::vector<Case> tables(int rank, int ranks) const;
-  /// Of any case.
+  /// The largest of all cases.
   std::size_t largest_bytes(int ranks) const;
 };
 

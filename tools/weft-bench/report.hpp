@@ -1,6 +1,6 @@
 #pragma once
-// What is printed: nccl-tests' and OSU's layouts to the letter, so that their parsers work; CSV and JSON with
-// all figures.
+// Output: exactly the layouts of nccl-tests and OSU, so that their parsers work; CSV and JSON with all
+// figures.
 
 #include <iosfwd>
 
@@ -9,7 +9,7 @@
 
 namespace weft::bench {
 
-/// Both places of one case; what was not measured is missing.
+/// The out-of-place and in-place results of a case; either may be missing.
 struct Row {
   Case which;
   std::optional<Result> out_of_place;
@@ -23,7 +23,7 @@ class Report {
       : out_(out), options_(options), backend_(std::move(backend)), places_(std::move(places)) {}
 
   void begin();
-  /// Before the rows of one collective, type and operation.
+  /// Printed before the rows of one collective, type and operation.
   void heading(const Case& which);
   void row(const Row& row);
   void end(std::int64_t wrong, double mean_bus_bandwidth);
@@ -38,9 +38,9 @@ class Report {
   std::vector<std::string> places_;
 };
 
-/// @param network_bytes what each rank has handed to the network between nodes, of all of this run
+/// @param network_bytes bytes that each rank sent between nodes in the whole run
 std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes);
-/// nccl-tests' columns: as many digits as fit.
+/// A number as nccl-tests prints it: as many digits as fit the column.
 std::string fitted(double value, int width);
 
 }  // namespace weft::bench

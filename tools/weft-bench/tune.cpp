@@ -9,7 +9,7 @@ namespace weft::bench {
 namespace {
 
 constexpr std::array orders{ReductionOrder::rank, ReductionOrder::any};
-// What is less faster than this may be so by chance.
+// A smaller gain may be chance.
 constexpr double swing = 1.03;
 
 struct Timed {
@@ -77,7 +77,7 @@ AlgorithmTable tuned(const std::vector<Result>& results) {
     }
     if (of_op.empty()) continue;
     for (const ReductionOrder order : orders) {
-      // Without a sum there is no order, and any is served by the rows of rank.
+      // Without a sum the order does not matter, and the rows for rank order serve any order.
       if (order == ReductionOrder::any && !reduces(static_cast<Op>(op))) continue;
       for (const AlgorithmTable::Row& row : rows_of(of_op, order)) table.add(row);
     }

@@ -1,5 +1,5 @@
 #pragma once
-// The table of algorithms that a measurement speaks for.
+// The table of algorithms that follows from a measurement.
 
 #include <iosfwd>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace weft::bench {
 
-/// Null: nothing is chosen for it.
+/// The collective whose algorithm is chosen; null if there is no choice.
 std::optional<Collective> collective_of(Op op);
-/// All that carry it out and may be chosen.
+/// All algorithms that implement it and may be chosen.
 std::vector<Algorithm> algorithms_for(Collective kind);
 
-/// Of results whose `against` names algorithms: for each collective and order, from the smallest size up, the
-/// fastest, where it beats the one before it by more than measurements swing. Rows are for the results'
-/// number of ranks, and the first is from 0 bytes on.
+/// Takes results whose `against` names algorithms. For each collective and order, from the smallest size up,
+/// it chooses the fastest algorithm if that beats the previous choice by more than the noise of measurements.
+/// Rows hold for the number of ranks of the results; the first row starts at 0 bytes.
 AlgorithmTable tuned(const std::vector<Result>& results);
 
 /// "all_reduce 65536: small 210.1, pairwise 180.0 us; rank pairwise, any ring"

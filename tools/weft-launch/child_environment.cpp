@@ -9,8 +9,8 @@
 namespace weft::launch {
 
 bool names_a_rank(std::string_view variable) {
-  // Families of which weft reads only some: an MPI that a rank starts for itself must not find the rest
-  // either. A user's own OMPI_MCA_* settings stay.
+  // weft reads only some variables of these families, but an MPI that a rank initializes itself must not find
+  // the others either. OMPI_MCA_* settings of the user stay.
   static constexpr std::array<std::string_view, 15> families{"PMIX_",
                                                              "PMI_",
                                                              "PRTE_",

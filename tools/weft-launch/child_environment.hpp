@@ -1,6 +1,6 @@
 #pragma once
-// What a rank finds in its environment: weft's own variables, RANK and its kin for programs that read those,
-// and nothing of a launcher further out.
+// The environment of a rank: weft's own variables, RANK and related ones for programs that read those, and
+// none of an outer launcher.
 
 #include <string>
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace weft::launch {
 
-/// Whether an inherited variable says who this process is and would contradict what weft-launch says.
+/// Whether an inherited variable names a rank and could contradict weft-launch.
 bool names_a_rank(std::string_view variable);
 
-/// NAME=VALUE lines: `inherited` without what names a rank, and this rank's own.
+/// NAME=VALUE lines: `inherited` without variables that name a rank, and those of this rank.
 std::vector<std::string> child_environment(const std::vector<std::string>& inherited, int rank, int size,
                                            const std::string& rendezvous);
 

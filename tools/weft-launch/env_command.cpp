@@ -23,7 +23,7 @@ std::string size_of_claim(const LaunchClaim& claim) {
 void print_table(const std::vector<LaunchClaim>& claims, std::ostream& out) {
   out << std::left << std::setw(22) << "launcher" << std::setw(8) << "rank" << std::setw(8) << "size"
       << std::setw(8) << "local"
-      << "meeting at\n";
+      << "rendezvous\n";
   for (const LaunchClaim& claim : claims) {
     const std::string local =
         claim.local_rank ? number(claim.local_rank) + "/" + number(claim.local_size) : "-";

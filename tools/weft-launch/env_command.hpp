@@ -1,5 +1,6 @@
 #pragma once
-// `weft-launch env`: who this process would be, and who says so.
+// `weft-launch env`: the rank, size and node that weft would detect in this environment, and from which
+// variables.
 
 #include <iosfwd>
 
@@ -8,7 +9,7 @@
 
 namespace weft::launch {
 
-/// @throws Error (usage) when the claims do not hold, after printing those that could be read
+/// @throws Error (usage) if the variables contradict each other, after printing those that could be read
 void print_environment(const EnvOptions& options, const Environment& environment, std::ostream& out);
 
 }  // namespace weft::launch

@@ -56,7 +56,7 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-/// As a shell looks for it.
+/// Searches PATH as a shell does.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (is_program(name)) return name;
@@ -131,7 +131,7 @@ std::string run_help() {
          "to end after\n"
          "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
          "SIGTERM kills.\n"
-         "`env` shows which launcher this process would believe, and starts nothing.\n\n"
+         "`env` prints which launcher is detected in this environment, and starts nothing.\n\n"
       << run_description()
       << "\nExample:\n"
          "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n\n"

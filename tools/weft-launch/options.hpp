@@ -21,7 +21,7 @@ struct EnvOptions {
   bool help = false;
 };
 
-/// Everything from the first word that is no option of ours belongs to the program, whatever it looks like.
+/// All words from the first one that is not an option of weft-launch belong to the program.
 /// @throws Error (usage) naming the argument
 RunOptions parse_run(const std::vector<std::string>& arguments);
 EnvOptions parse_env(const std::vector<std::string>& arguments);

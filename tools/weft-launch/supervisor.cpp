@@ -19,8 +19,8 @@
 namespace weft::launch {
 namespace {
 
-constexpr std::chrono::seconds to_notice{5};  // that a rank has failed
-constexpr std::chrono::seconds to_end{5};     // after SIGTERM
+constexpr std::chrono::seconds to_notice{5};  // time for the other ranks to notice a failure
+constexpr std::chrono::seconds to_end{5};     // time to end after SIGTERM
 
 std::vector<char*> pointers(std::vector<std::string>& lines) {
   std::vector<char*> all;
@@ -37,7 +37,7 @@ void say(const std::string& line) {
 void become(char* const* arguments, char* const* environment, bool keeps_input, pid_t launcher,
             const sigset_t& mask) {
   if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
-  if (getppid() != launcher) _exit(1);  // it was killed before the line above
+  if (getppid() != launcher) _exit(1);  // the launcher was killed before the line above
   if (!keeps_input) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
@@ -50,7 +50,7 @@ void become(char* const* arguments, char* const* environment, bool keeps_input, 
 
 Supervisor::Supervisor(RunOptions options, std::vector<std::string> inherited)
     : options_(std::move(options)), inherited_(std::move(inherited)) {
-  std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, the kernel would reap the ranks unseen
+  std::signal(SIGCHLD, SIG_DFL);  // if a parent left it ignored, the kernel would reap the ranks itself
   sigemptyset(&watched_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&watched_, signal);
   if (sigprocmask(SIG_BLOCK, &watched_, &before_) != 0) throw system_error("cannot block signals");
@@ -79,7 +79,7 @@ int Supervisor::run() {
       say(text(running_ranks(), " still running after ",
                std::chrono::duration<double>(*options_.timeout).count(), " s (--timeout)"));
       fail(exit_code(ErrorKind::timeout));
-      next_ = Deadline::in({});  // all of them have noticed nothing for the whole job
+      next_ = Deadline::in({});  // no time to notice a failure: the whole job took too long
     }
     advance();
     const auto wait = std::min({next_.left(), stage_ == Stage::running ? job.left() : next_.left(),
@@ -148,7 +148,7 @@ void Supervisor::reap() {
         info.si_pid != process.pid) {
       continue;
     }
-    // While the rank is not reaped its group's number is not given to anybody else.
+    // The number of the rank's process group is not reused before the rank is reaped.
     kill(-process.pid, SIGKILL);
     waitpid(process.pid, nullptr, 0);
     process.running = false;
@@ -159,7 +159,7 @@ void Supervisor::reap() {
 
 void Supervisor::ended(int rank, int code, int status) {
   if (code == CLD_EXITED && status == 0) return;
-  // Those that weft-launch itself ended are no news.
+  // Ranks that weft-launch itself ended are not reported.
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;
   const pid_t pid = ranks_[static_cast<std::size_t>(rank)].pid;
   say(text("rank ", rank, " (pid ", pid, ") ",

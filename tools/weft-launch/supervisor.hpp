@@ -1,9 +1,9 @@
 #pragma once
-// Starts the ranks of a job on this machine, watches them, and leaves nothing behind.
+// Starts the ranks of a job on this machine, watches them, and leaves no process behind.
 //
-// One thread; it must be the process's only one, because ranks are forked from it. Each rank has a process
-// group of its own, so that what a rank started ends with it, and dies with weft-launch should that be
-// killed.
+// It runs in one thread, which must be the only one of the process, because ranks are forked from it. Each
+// rank has a process group of its own, so that processes started by a rank end with it; and it dies with
+// weft-launch if that is killed.
 //
 //   Supervisor supervisor(options, inherited_environment);
 //   return supervisor.run();                // status of the first rank that failed, 0 when none did
@@ -31,7 +31,7 @@ class Supervisor {
   int run();
 
  private:
-  /// How far the end of a job that has failed has come.
+  /// The stages of ending a failed job.
   enum class Stage { running, noticing, asked, killed };
 
   struct Rank {

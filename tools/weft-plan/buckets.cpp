@@ -1,14 +1,149 @@
+// Explains the buckets that gradients are sent in, from a trace of weft-scaling: when each is ready, leaves
+// and arrives, what that exposes, and what buckets of fixed sizes would expose.
+
 #include "buckets.hpp"
 
 #include <array>
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstdio>
-#include <ostream>
+#include <iostream>
+#include <sstream>
 
+#include "common/command_line.hpp"
+#include "input.hpp"
 #include "weft/core/error.hpp"
+#include "weft/gradient/bucket_planner.hpp"
 
 namespace weft::plan {
 namespace {
+
+namespace json = boost::json;
+namespace po = boost::program_options;
+
+struct Options {
+  std::string file;
+  std::optional<double> latency_seconds;   // instead of the measured one
+  std::optional<double> bytes_per_second;  // instead of the measured one
+  std::optional<std::size_t> bucket_bytes;
+  std::optional<std::string> json;
+  bool help = false;
+};
+
+po::options_description description() {
+  po::options_description result("Options", 110);
+  result.add_options()  //
+      ("latency-us", po::value<double>()->value_name("US"),
+       "cost of a bucket of any size, instead of the measured one")  //
+      ("gbytes-per-second", po::value<double>()->value_name("RATE"),
+       "gradient bytes that are reduced in a second, instead of the measured rate")  //
+      ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
+       "explain buckets of this size instead of the planned ones")  //
+      ("json", po::value<std::string>()->value_name("FILE"),
+       "write the figures to FILE, - for standard output")  //
+      ("help,h", "this text");
+  return result;
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options options;
+  std::vector<std::string> rest = arguments;
+  const bool has_word = !rest.empty() && !rest.front().starts_with('-');
+  const std::string command = has_word ? rest.front() : "";
+  if (has_word) rest.erase(rest.begin());
+  if (!rest.empty() && !rest.front().starts_with('-')) {
+    options.file = rest.front();
+    rest.erase(rest.begin());
+  }
+  const po::variables_map values = tool::parse(rest, description(), "weft-plan --help");
+  options.help = values.count("help") != 0;
+  if (options.help) return options;
+  if (command != "buckets") {
+    throw Error(ErrorKind::usage,
+                command.empty() ? "nothing to plan is named" : text("'", command, "' is nothing to plan"),
+                "allowed are buckets, memory and schedule: weft-plan buckets TRACE, weft-plan memory, "
+                "weft-plan schedule");
+  }
+  if (options.file.empty()) {
+    throw Error(ErrorKind::usage, "no trace is named",
+                "weft-scaling --trace FILE writes one: weft-plan buckets FILE");
+  }
+  const auto number = [&](const char* name, double least) -> std::optional<double> {
+    if (values.count(name) == 0) return std::nullopt;
+    const double value = values[name].as<double>();
+    if (!std::isfinite(value) || value < least)
+      throw Error(ErrorKind::usage, text("--", name, " ", value, " is not a number of ", least, " or more"));
+    return value;
+  };
+  if (const auto latency = number("latency-us", 0)) options.latency_seconds = *latency * 1e-6;
+  if (const auto rate = number("gbytes-per-second", 1e-6)) options.bytes_per_second = *rate * 1e9;
+  if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
+  if (options.bucket_bytes == 0)
+    throw Error(ErrorKind::usage, "--bucket-bytes 0 is not a number of 1 or more");
+  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  return options;
+}
+
+std::string help() {
+  std::ostringstream out;
+  out << "weft-plan buckets TRACE [options]\n"
+         "weft-plan memory [options]                weft-plan memory --help says more\n"
+         "weft-plan schedule [options]              weft-plan schedule --help says more\n\n"
+         "Explains the gradient buckets of a training: when each is ready, leaves and arrives, what that "
+         "exposes,\n"
+         "and what buckets of fixed sizes would expose. TRACE is the file of weft-scaling --trace, from a "
+         "run with\n"
+         "planned buckets: without --bucket-bytes, and with a thread for communication.\n\n"
+      << description()
+      << "\nExamples:\n"
+         "  WEFT_PROGRESS=thread mpirun -n 2 weft-scaling --trace run.json && weft-plan buckets run.json\n"
+         "  weft-plan buckets run.json --gbytes-per-second 12 --latency-us 20      on another network\n\n"
+         "Exit status: 0 done, 42 wrong usage or input, 70 a fault of the system.\n";
+  return std::move(out).str();
+}
+
+/// The profile of a backward pass, from a trace.
+struct Profile {
+  ParamLayout layout;
+  BackwardProfile backward;
+};
+
+DataType dtype_from(const std::string& word) {
+  for (const DataType dtype : {DataType::f32, DataType::f64, DataType::f16, DataType::bf16}) {
+    if (word == name(dtype)) return dtype;
+  }
+  throw Error(ErrorKind::usage, text("gradients of type '", word, "'"));
+}
+
+Profile from(const json::value& buckets) {
+  std::vector<ParamSpec> specs;
+  BackwardProfile backward{{},
+                           {buckets.at("link").at("latency_seconds").to_number<double>(),
+                            buckets.at("link").at("bytes_per_second").to_number<double>()}};
+  for (const json::value& one : buckets.at("parameters").as_array()) {
+    specs.push_back({std::string(one.at("name").as_string()), one.at("count").to_number<std::int64_t>()});
+    backward.ready_seconds.push_back(one.at("ready_seconds").to_number<double>());
+  }
+  const auto dtype = dtype_from(std::string(buckets.at("dtype").as_string()));
+  return {ParamLayout(dtype, std::move(specs)), std::move(backward)};
+}
+
+Profile read_profile(const std::string& path) {
+  const json::value trace = read_json(path);
+  const json::object* other = nullptr;
+  if (const auto* object = trace.if_object(); object != nullptr && object->contains("otherData"))
+    other = object->at("otherData").if_object();
+  if (other == nullptr || !other->contains("buckets")) {
+    throw Error(ErrorKind::usage, text("'", path, "' tells nothing of buckets"),
+                "they are planned where no size is given and a thread carries communication "
+                "(WEFT_PROGRESS=thread), after five steps");
+  }
+  try {
+    return from(other->at("buckets"));
+  } catch (const std::exception& broken) {
+    throw Error(ErrorKind::usage, text("'", path, "': buckets make no sense: ", broken.what()));
+  }
+}
 
 constexpr std::array<std::size_t, 4> fixed_mib{1, 5, 25, 100};
 
@@ -28,8 +163,7 @@ double exposed(const Options& options, const Profile& profile, std::size_t bucke
       .exposed_seconds;
 }
 
-}  // namespace
-
+/// Prints the plan and what it exposes, beside buckets of fixed sizes.
 void explain_buckets(const Options& options, const Profile& profile, std::ostream& out) {
   const LinkModel link = link_of(options, profile);
   const BucketPlan plan = plan_of(options, profile);
@@ -48,7 +182,6 @@ void explain_buckets(const Options& options, const Profile& profile, std::ostrea
 }
 
 std::string buckets_json(const Options& options, const Profile& profile) {
-  namespace json = boost::json;
   const LinkModel link = link_of(options, profile);
   const BucketPlan plan = plan_of(options, profile);
   const Forecast seen = forecast(plan, profile.backward.ready_seconds, link);
@@ -74,6 +207,20 @@ std::string buckets_json(const Options& options, const Profile& profile) {
              {"buckets", std::move(buckets)},
              {"fixed", std::move(fixed)}}) +
          "\n";
+}
+
+}  // namespace
+
+int run_buckets(const std::vector<std::string>& arguments) {
+  const Options options = parse(arguments);
+  if (options.help) {
+    std::cout << help();
+    return 0;
+  }
+  const Profile profile = read_profile(options.file);
+  explain_buckets(options, profile, options.json == "-" ? std::cerr : std::cout);
+  if (options.json) tool::write(*options.json, buckets_json(options, profile));
+  return 0;
 }
 
 }  // namespace weft::plan

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <iosfwd>
-
-#include "options.hpp"
-#include "profile.hpp"
+#include <string>
+#include <vector>
 
 namespace weft::plan {
 
-/// The plan and what it exposes, beside fixed sizes.
-void explain_buckets(const Options& options, const Profile& profile, std::ostream& out);
-std::string buckets_json(const Options& options, const Profile& profile);
+/// `weft-plan buckets`, and `weft-plan --help`. @param arguments all of the command line
+int run_buckets(const std::vector<std::string>& arguments);
 
 }  // namespace weft::plan

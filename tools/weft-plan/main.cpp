@@ -12,15 +12,7 @@ int run(const std::vector<std::string>& arguments) {
     return weft::plan::run_memory({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "schedule")
     return weft::plan::run_schedule({arguments.begin() + 1, arguments.end()});
-  const weft::plan::Options options = weft::plan::parse(arguments);
-  if (options.help) {
-    std::cout << weft::plan::help();
-    return 0;
-  }
-  const weft::plan::Profile profile = weft::plan::read_profile(options.file);
-  weft::plan::explain_buckets(options, profile, options.json == "-" ? std::cerr : std::cout);
-  if (options.json) weft::tool::write(*options.json, weft::plan::buckets_json(options, profile));
-  return 0;
+  return weft::plan::run_buckets(arguments);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// The memory of a model on each rank under every ZeRO stage: from its layout, or by a closed form over sizes.
+
 #include "memory.hpp"
 
 #include <algorithm>
@@ -10,12 +12,89 @@
 #include <span>
 
 #include "common/command_line.hpp"
+#include "gpt/trainer/reference.hpp"
+#include "memory_options.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
 namespace {
 
+/// The model whose memory is planned: a layout with its groups, or sizes alone.
+struct SizedModel {
+  std::string name;
+  std::optional<ParamLayout> layout{};  // without one there is only the closed form
+  std::vector<ParamId> groups{};
+  zero::ModelSize size{};
+};
+
+SizedModel laid_out(std::string name, ParamLayout layout, std::vector<ParamId> groups) {
+  const zero::ModelSize size = zero::ModelSize::of(layout, groups);
+  return {std::move(name), std::move(layout), std::move(groups), size};
+}
+
+SizedModel reference(const MemoryCommand& command) {
+  const auto model = examples::make_model<float>(command.model);
+  std::vector<ParamId> groups;
+  for (const int first : model->groups()) groups.push_back(ParamId{first});
+  return laid_out(command.model, ParamLayout::of(model->parameters(), command.dtype), std::move(groups));
+}
+
+// Radford et al. 2019; the head is the embedding.
+SizedModel gpt(const MemoryCommand& command) {
+  const std::int64_t width = command.width;
+  std::vector<ParamSpec> specs{{"embedding.tokens", command.vocabulary * width},
+                               {"embedding.positions", command.context * width}};
+  std::vector<ParamId> groups{ParamId{0}};
+  const auto group = [&] { groups.push_back(ParamId{static_cast<std::int32_t>(specs.size())}); };
+  for (int layer = 0; layer < command.layers; ++layer) {
+    group();
+    const auto add = [&](const char* name, std::int64_t inputs, std::int64_t outputs) {
+      specs.push_back({text("layer", layer, '.', name, ".weight"), inputs * outputs});
+      specs.push_back({text("layer", layer, '.', name, ".bias"), outputs});
+    };
+    add("norm1", 1, width);
+    add("qkv", width, 3 * width);
+    add("projection", width, width);
+    add("norm2", 1, width);
+    add("up", width, 4 * width);
+    add("down", 4 * width, width);
+  }
+  group();
+  specs.push_back({"norm.weight", width});
+  specs.push_back({"norm.bias", width});
+  return laid_out(text("a GPT of ", command.layers, " layers of width ", width),
+                  ParamLayout(command.dtype, std::move(specs)), std::move(groups));
+}
+
+// A third of a layer is its largest matrix, as in a GPT: 4 of 12 squares of the width.
+SizedModel sizes(const MemoryCommand& command) {
+  const std::int64_t all = *command.parameters;
+  const std::int64_t group = (all + command.layers - 1) / command.layers;
+  return {.name = text("a model of ", command.layers, " equal layers"),
+          .size = {.parameters = all,
+                   .dtype = command.dtype,
+                   .largest_parameter = (group + 2) / 3,
+                   .largest_group = group,
+                   .groups = command.layers}};
+}
+
+/// @throws Error (usage) for an unknown model
+SizedModel sized_model(const MemoryCommand& command) {
+  if (command.parameters) return sizes(command);
+  return command.width > 0 ? gpt(command) : reference(command);
+}
+
 using zero::Place;
+
+/// One ZeRO stage on one number of ranks.
+struct MemoryCase {
+  zero::MemoryOptions options{};
+  zero::MemoryPlan plan{};      // of the layout, if there is one; else the closed form
+  zero::MemoryPlan estimate{};  // the closed form
+  bool fits = false;
+  std::int64_t largest = 0;             // parameters, by the closed form
+  std::optional<int> least_ranks = {};  // the same
+};
 
 std::string printed(const char* format, double value) {
   std::array<char, 64> words{};
@@ -27,7 +106,7 @@ std::string mebibytes(std::int64_t bytes) {
   return bytes == 0 ? "-" : printed("%.2f", static_cast<double>(bytes) * 0x1p-20);
 }
 
-/// Of parameters: 1.23 G.
+/// A number of parameters: 1.23 G.
 std::string rounded(std::int64_t count) {
   const auto value = static_cast<double>(count);
   if (value >= 1e12) return printed("%.2f T", value * 1e-12);
@@ -100,7 +179,7 @@ void what_fits(const MemoryCommand& command, std::span<const MemoryCase> cases, 
   }
 }
 
-/// A table of all stages is of what each can do.
+/// In a table of all stages, an option that a stage does not have is left out there.
 zero::MemoryOptions options_of(const MemoryCommand& command, int number) {
   zero::MemoryOptions options = command.options;
   options.stage = number;
@@ -114,8 +193,8 @@ zero::MemoryOptions options_of(const MemoryCommand& command, int number) {
   return options;
 }
 
-}  // namespace
-
+/// Each stage for every number of ranks, in the order of the command. @throws Error (usage) if there is no
+/// plan
 std::vector<MemoryCase> memory_cases(const MemoryCommand& command, const SizedModel& model) {
   std::vector<MemoryCase> cases;
   for (const int ranks : command.ranks) {
@@ -164,6 +243,8 @@ std::string memory_json(const std::vector<MemoryCase>& cases) {
   }
   return json::serialize(json::object{{"plans", std::move(plans)}}) + "\n";
 }
+
+}  // namespace
 
 int run_memory(const std::vector<std::string>& arguments) {
   const MemoryCommand command = parse_memory(arguments);

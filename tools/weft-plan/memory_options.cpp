@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "common/command_line.hpp"
-#include "given.hpp"
+#include "input.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
@@ -16,28 +16,31 @@ namespace po = boost::program_options;
 po::options_description description() {
   po::options_description result("Options", 110);
   const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  result.add_options()                                                                //
-      ("model", word("NAME"), "a reference model (gpt-ref), as weft-scaling has it")  //
+  result.add_options()                                                        //
+      ("model", word("NAME"), "a reference model of weft-scaling (gpt-ref)")  //
       ("layers", word("N"),
        "instead: a GPT of so many layers, with --width; or layers of equal size of --parameters (32)")  //
-      ("width", word("N"), "of that GPT")                                                               //
-      ("vocabulary", word("N"), "of that GPT (50257)")                                                  //
-      ("context", word("N"), "of that GPT (1024)")                                                      //
+      ("width", word("N"), "width of that GPT")                                                         //
+      ("vocabulary", word("N"), "vocabulary of that GPT (50257)")                                       //
+      ("context", word("N"), "context of that GPT (1024)")                                              //
       ("parameters", word("P"), "instead: the closed form of so many parameters; 1.5G are 1500000000")  //
       ("stage", word("N[,N...]"), "stages of ZeRO (0,1,2,3)")                                           //
-      ("ranks", word("N[,N...]"), "ranks (8)")                                                          //
-      ("dtype", word("TYPE"), "of parameters and gradients: f32, bf16 or f16 (f32)")                    //
-      ("master", word("KIND"), "of 16-bit parameters: f32, or with bf16 split (f32)")                   //
+      ("ranks", word("N[,N...]"), "numbers of ranks (8)")                                               //
+      ("dtype", word("TYPE"), "type of parameters and gradients: f32, bf16 or f16 (f32)")               //
+      ("master", word("KIND"), "master copy of 16-bit parameters: f32, or with bf16 split (f32)")       //
       ("optimizer", word("NAME"), "adamw, adam, sgd or sgd-momentum (adamw)")                           //
-      ("bucket-bytes", word("BYTES"), "that gradients travel in (1M); 64K is 65536")                    //
-      ("window-bytes", word("BYTES"), "stages 2 and 3: of gradients under way (an eighth of all)")      //
-      ("prefetch-bytes", word("BYTES"), "stage 3: of groups gathered ahead (the largest group)")        //
-      ("offload", word("SHARE"), "of the optimizer's state, 0 to 1, that lies on the host (0)")         //
-      ("offload-file", word("SHARE"), "of that, 0 to 1, whose masters and moments lie in a file (0)")   //
-      ("offload-parameters", "stage 3: a rank's shard of parameters lies on the host")                  //
-      ("offload-gradients", "stages 2 and 3: so does its shard of gradients")                           //
-      ("device-bytes", word("BYTES"), "that are there for it on each rank (80G)")                       //
-      ("json", word("FILE"), "write the figures to FILE, - for standard output")                        //
+      ("bucket-bytes", word("BYTES"), "size of a gradient bucket (1M); 64K is 65536")                   //
+      ("window-bytes", word("BYTES"),
+       "stages 2 and 3: memory for gradients that are being reduced (an eighth of all)")  //
+      ("prefetch-bytes", word("BYTES"),
+       "stage 3: memory for groups that are gathered ahead (the largest group)")            //
+      ("offload", word("SHARE"), "share of the optimizer's state on the host, 0 to 1 (0)")  //
+      ("offload-file", word("SHARE"),
+       "share of that, 0 to 1, whose masters and moments are in a file (0)")               //
+      ("offload-parameters", "stage 3: a rank's shard of parameters is on the host")       //
+      ("offload-gradients", "stages 2 and 3: a rank's shard of gradients is on the host")  //
+      ("device-bytes", word("BYTES"), "memory of the device of each rank (80G)")           //
+      ("json", word("FILE"), "write the figures to FILE, - for standard output")           //
       ("help,h", "this text");
   return result;
 }
@@ -159,12 +162,9 @@ MemoryCommand parse_memory(const std::vector<std::string>& arguments) {
 std::string memory_help() {
   std::ostringstream out;
   out << "weft-plan memory [options]\n\n"
-         "What parameters, gradients and optimizer take on each rank under the stages of ZeRO, where it "
-         "lies, "
-         "and\n"
-         "what fits on a device: to the byte what training then holds, and a closed form of it "
-         "(docs/memory.md).\n"
-         "Activations are not counted.\n\n"
+         "The memory of parameters, gradients and optimizer state on each rank under each stage of ZeRO, on\n"
+         "device, host and in files, and what fits on a device. Exact to the byte, and by a closed form\n"
+         "(docs/memory.md). Activations are not counted.\n\n"
       << description()
       << "\nExamples:\n"
          "  weft-plan memory --layers 32 --width 4096 --dtype bf16 --ranks 8,64 --device-bytes 80G\n"

@@ -7,11 +7,10 @@
 #include <iostream>
 
 #include "common/command_line.hpp"
-#include "json_file.hpp"
+#include "input.hpp"
 #include "schedule_options.hpp"
 #include "schedule_page.hpp"
 #include "schedule_trace.hpp"
-#include "told.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/csv.hpp"
 #include "weft/pipeline/drawing.hpp"
@@ -34,24 +33,24 @@ Schedule read_schedule(const std::string& path) {
   return result;
 }
 
-Told told(const ScheduleCommand& command) {
-  Told result{.schedule = {},
-              .problem = command.problem,
-              .floor = {},
-              .predicted = {},
-              .objective = command.objective};
+ScheduleResult evaluated(const ScheduleCommand& command) {
+  ScheduleResult result{.schedule = {},
+                        .problem = command.problem,
+                        .certificate = {},
+                        .predicted = {},
+                        .objective = command.objective};
   if (!command.file && command.name == "auto") {
     Synthesis found = synthesize(command.problem, {.objective = command.objective});
     result.schedule = std::move(found.schedule);
     result.problem = std::move(found.problem);
-    result.floor = found.certificate;
+    result.certificate = found.certificate;
     if (!holds(found.certificate, found.floor_problem, found.floor_placement))
       throw Error(ErrorKind::internal, "the bound of a synthesized schedule does not hold");
   } else {
     result.schedule = command.file ? read_schedule(*command.file) : make_named(command.name, command.problem);
     if (command.file) result.problem = problem_for(command, result.schedule);
     expect_valid(result.problem, result.schedule.device_of);
-    result.floor = lower_bound(result.problem, result.schedule.device_of, command.objective);
+    result.certificate = lower_bound(result.problem, result.schedule.device_of, command.objective);
   }
   return result;
 }
@@ -62,26 +61,27 @@ std::string number(double value, const char* format = "%.4g") {
   return words.data();
 }
 
-void explain(const ScheduleCommand& command, const Told& told, std::ostream& out) {
+void explain(const ScheduleCommand& command, const ScheduleResult& result, std::ostream& out) {
   const auto time = [&](Nanoseconds value) {
     return number(static_cast<double>(value) / command.unit.nanoseconds, "%.6g") + command.unit.time;
   };
-  const Prediction& predicted = told.predicted;
-  out << grid(told.schedule, predicted,
+  const Prediction& predicted = result.predicted;
+  out << grid(result.schedule, predicted,
               {.width = command.width,
                .unit = command.unit.nanoseconds,
                .unit_name = command.unit.time.c_str()})
       << '\n'
-      << told.schedule.name << ": " << told.schedule.devices() << " devices, " << told.schedule.stages()
-      << " stages, " << told.schedule.microbatches << " microbatches\n"
+      << result.schedule.name << ": " << result.schedule.devices() << " devices, " << result.schedule.stages()
+      << " stages, " << result.schedule.microbatches << " microbatches\n"
       << "makespan " << time(predicted.makespan) << ", bubble " << number(predicted.bubble_makespan(), "%.4f")
       << "; span " << time(predicted.span) << ", bubble " << number(predicted.bubble_span(), "%.4f") << '\n'
       << "no schedule with this placement"
       << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
-      << " is shorter than " << time(told.floor.bound) << " by " << name(told.objective) << " ("
-      << (told.floor.argument == Argument::load ? "load" : "stream") << " of device " << told.floor.device
-      << "): this one is "
-      << (told.gap() == 0 ? "proved shortest" : "within " + number(100 * told.gap(), "%.2f") + " %") << '\n'
+      << " is shorter than " << time(result.certificate.bound) << " by " << name(result.objective) << " ("
+      << (result.certificate.argument == Argument::load ? "load" : "stream") << " of device "
+      << result.certificate.device << "): this one is "
+      << (result.gap() == 0 ? "proved shortest" : "within " + number(100 * result.gap(), "%.2f") + " %")
+      << '\n'
       << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "
       << command.unit.memory << '\n';
   for (std::size_t d = 0; d < predicted.devices.size(); ++d) {
@@ -97,29 +97,29 @@ void explain(const ScheduleCommand& command, const Told& told, std::ostream& out
   }
 }
 
-std::string to_json(const ScheduleCommand& command, const Told& told) {
+std::string to_json(const ScheduleCommand& command, const ScheduleResult& result) {
   boost::json::array memory;
-  for (const DevicePrediction& one : told.predicted.devices)
+  for (const DevicePrediction& one : result.predicted.devices)
     memory.push_back(static_cast<double>(one.peak_memory) / command.unit.bytes);
   const auto time = [&](Nanoseconds value) { return static_cast<double>(value) / command.unit.nanoseconds; };
-  return boost::json::serialize(boost::json::object{{"schedule", told.schedule.name},
-                                                    {"objective", name(told.objective)},
-                                                    {"makespan", time(told.predicted.makespan)},
-                                                    {"span", time(told.predicted.span)},
-                                                    {"bubble_makespan", told.predicted.bubble_makespan()},
-                                                    {"bubble_span", told.predicted.bubble_span()},
+  return boost::json::serialize(boost::json::object{{"schedule", result.schedule.name},
+                                                    {"objective", name(result.objective)},
+                                                    {"makespan", time(result.predicted.makespan)},
+                                                    {"span", time(result.predicted.span)},
+                                                    {"bubble_makespan", result.predicted.bubble_makespan()},
+                                                    {"bubble_span", result.predicted.bubble_span()},
                                                     {"peak_memory", std::move(memory)},
-                                                    {"lower_bound", time(told.floor.bound)},
-                                                    {"gap", told.gap()}}) +
+                                                    {"lower_bound", time(result.certificate.bound)},
+                                                    {"gap", result.gap()}}) +
          "\n";
 }
 
-std::string drawn(const ScheduleCommand& command, const Told& told) {
-  return svg(told.schedule, told.predicted,
+std::string drawn(const ScheduleCommand& command, const ScheduleResult& result) {
+  return svg(result.schedule, result.predicted,
              {.unit = command.unit.nanoseconds,
               .unit_name = command.unit.time,
-              .bound = told.floor.bound,
-              .objective = told.objective});
+              .bound = result.certificate.bound,
+              .objective = result.objective});
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ int run_schedule(const std::vector<std::string>& arguments) {
     std::cout << schedule_help();
     return 0;
   }
-  Told all = told(command);
+  ScheduleResult all = evaluated(command);
   const auto files = {&command.json, &command.text,  &command.csv,
                       &command.svg,  &command.trace, &command.compare};
   const bool quiet = std::ranges::any_of(files, [](const auto* file) { return *file == "-"; });

@@ -1,5 +1,5 @@
 #pragma once
-// weft-plan schedule: a pipeline given by its costs, or by a file of them.
+// Options of weft-plan schedule: a pipeline given by its costs, or by a file of costs.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace weft::plan {
 
-/// A problem in the units of whoever asks: times and sizes are multiples of these.
+/// The units of the user: times and sizes are multiples of these.
 struct MeasuredIn {
   double nanoseconds = 1;
   double bytes = 1;
@@ -23,7 +23,7 @@ struct ScheduleCommand {
   std::optional<std::string> file;  ///< instead of a name: a schedule, as text or PyTorch's CSV
   pipeline::Objective objective = pipeline::Objective::makespan;
   pipeline::Problem problem;
-  pipeline::StageCosts device;  ///< of a whole device, where no profile is given
+  pipeline::StageCosts device;  ///< costs of a whole device, if no profile is given
   pipeline::Hop hop;
   std::optional<pipeline::Bytes> memory;
   bool has_profile = false;
@@ -36,7 +36,7 @@ struct ScheduleCommand {
 /// @throws Error (usage) naming the argument, its value and what is allowed
 ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments);
 std::string schedule_help();
-/// The same costs for a schedule that brings its own devices, chunks and microbatches.
+/// The same costs for a schedule that has its own devices, chunks and microbatches.
 pipeline::Problem problem_for(const ScheduleCommand& command, const pipeline::Schedule& schedule);
 
 }  // namespace weft::plan

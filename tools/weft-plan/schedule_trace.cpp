@@ -47,7 +47,7 @@ class TraceText {
     }
   }
 
-  /// Of one kind and device by begin.
+  /// The spans of one kind and device, sorted by begin.
   void span(std::size_t device, const Action& action, Nanoseconds begin, Nanoseconds end) {
     boost::json::object figures{{"stage", action.stage}};
     if (action.microbatch >= 0) figures["microbatch"] = action.microbatch;
@@ -94,7 +94,8 @@ class TraceText {
   }
 
   const double microsecond_;
-  std::vector<std::array<std::vector<Nanoseconds>, kinds.size()>> free_;  // of each thread, from when on
+  std::vector<std::array<std::vector<Nanoseconds>, kinds.size()>>
+      free_;  // for each thread, the time from which it is free
   std::string events_;
 };
 

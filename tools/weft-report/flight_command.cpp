@@ -75,7 +75,7 @@ json::object rank_json(const FlightRecord& record) {
                     {"kind", kind_of(lane, one)},
                     {"state", std::string(name(one.state))}});
   });
-  // Of several tracks the one that is furthest.
+  // With several tracks, the one with the highest step.
   const auto furthest = std::ranges::max_element(record.progress, {}, &FlightProgress::step);
   return {{"rank", record.rank},
           {"host", record.host},
@@ -103,7 +103,7 @@ int flight_command(const std::vector<std::string>& arguments) {
   const std::vector<Finding> findings = examine(records);
   std::ostream& out = options.json == "-" ? std::cerr : std::cout;
   print(findings, out);
-  if (findings.empty()) out << "nothing wrong: " << one_line(whereabouts(records)) << "\n\n";
+  if (findings.empty()) out << "nothing wrong: " << one_line(progress_summary(records)) << "\n\n";
   print_ranks(records, out);
   if (options.json) tool::write(*options.json, to_json(findings, records));
   return exit_status(findings);

@@ -65,8 +65,8 @@ std::string flight_help() {
 std::string help() {
   return std::string(
              "weft-report WHAT ...\n\n"
-             "Says what is wrong with a job, what shows it, and what mends it.\n\n"
-             "  flight DIR   which rank made the others wait or fail, from the records that they left\n\n"
+             "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
+             "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n\n"
              "Example:\n"
              "  weft-report flight dumps        weft-report flight --help tells more\n\n") +
          exit_statuses;

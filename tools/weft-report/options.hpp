@@ -16,7 +16,7 @@ struct FlightOptions {
 /// allowed
 FlightOptions parse_flight_options(const std::vector<std::string>& arguments);
 std::string flight_help();
-/// What there is to report on.
+/// The help text, which lists the kinds of report.
 std::string help();
 
 }  // namespace weft::report

@@ -8,7 +8,7 @@
 namespace weft::scaling {
 namespace {
 
-/// When the last rank had each bucket, after the last rank's beginning.
+/// When the last rank had each bucket, after the last rank began.
 std::vector<double> ready_times(const std::vector<StepSeen>& ranks) {
   double begin = -std::numeric_limits<double>::infinity();
   std::vector<double> ready(ranks.front().buckets.size(), begin);
@@ -20,7 +20,7 @@ std::vector<double> ready_times(const std::vector<StepSeen>& ranks) {
   return ready;
 }
 
-/// What a rank computes between its waits, what is on its wire, and its waits.
+/// The spans of a rank: computing between its waits, on the wire, and waiting.
 void add_spans(std::vector<StepSpan>& spans, int rank, const StepHistory& history, double origin) {
   const StepSeen& own = history.last[static_cast<std::size_t>(rank)];
   const auto add = [&](const char* track, std::string name, double begin, double end) {
@@ -65,7 +65,7 @@ void AccountedSteps::add(const StepHistory& history, const BucketPlan& plan) {
 
 StepParts AccountedSteps::median(Communicator comm, std::int64_t skipped) const {
   StepParts parts;
-  // A change of buckets leaves steps out, so the number tells which step it was.
+  // A change of the buckets skips steps, so the number identifies the step.
   std::vector<StepAccount> counted = steps_;
   std::erase_if(counted,
                 [&](const StepAccount& one) { return static_cast<std::int64_t>(one.step) <= skipped; });

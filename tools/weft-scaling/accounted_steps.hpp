@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of a strategy's steps went, from the reducer's accounts.
+// Where the time of a strategy's steps goes, from the accounts of the reducer.
 
 #include <cstdint>
 #include <optional>
@@ -14,33 +14,33 @@ struct StepSpan {
   int rank;
   std::string track;  ///< "compute", "wire" or "waiting"
   std::string name;
-  double begin;  ///< seconds from when the first rank began the step
+  double begin;  ///< seconds after the first rank began the step
   double end;
 };
 
-/// Seconds a step: medians over steps, means over ranks. Zero where nothing was accounted for.
+/// Seconds of a step: medians over steps, means over ranks. Zero if there was no account.
 struct StepParts {
   double overlap = 0;
   double link_busy = 0;
-  double slowest = 0;  ///< of the exposed time, waiting for buckets that another rank had not brought
-  std::optional<int> slowest_rank;  ///< whom most of it, of all ranks' steps, was for
-  std::vector<double> ready;        ///< by bucket: when the last rank had it, after the last rank's beginning
+  double slowest = 0;  ///< part of the exposed time: waiting for buckets that another rank had not sent
+  std::optional<int> slowest_rank;  ///< the rank for which most of it was, over all ranks' steps
+  std::vector<double> ready;        ///< by bucket: when the last rank had it, after the last rank began
   std::vector<double> bytes;        ///< by bucket
-  std::vector<StepSpan> timeline;   ///< of the last step, all ranks
+  std::vector<StepSpan> timeline;   ///< the last step, on all ranks
 
-  /// What no step can be shorter than: its buckets leave when they are ready, at `bytes_per_second`.
+  /// A lower bound of the step: its buckets leave when they are ready, at `bytes_per_second`.
   double bound(double compute_seconds, double bytes_per_second) const;
 };
 
 class AccountedSteps {
  public:
   void add(const StepHistory& history, const BucketPlan& plan);
-  /// Collective. @param skipped steps at the beginning that do not count
+  /// Collective. @param skipped steps at the beginning that are not measured
   StepParts median(Communicator comm, std::int64_t skipped) const;
 
  private:
   std::vector<StepAccount> steps_;
-  std::vector<std::vector<double>> ready_;  // by history that was added with the plan in force, and bucket
+  std::vector<std::vector<double>> ready_;  // by added history with the current plan, and by bucket
   std::vector<double> bytes_;
   StepHistory last_;
 };

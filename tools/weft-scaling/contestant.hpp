@@ -1,5 +1,5 @@
 #pragma once
-// One strategy in training, and what it measures of itself. Everything but the plain getters is collective.
+// One strategy in training, with its measurements. Everything but the plain getters is collective.
 
 #include <chrono>
 #include <string>
@@ -11,25 +11,25 @@
 namespace weft::scaling {
 
 double seconds_since(std::chrono::steady_clock::time_point begin);
-/// Between the values where the share falls between two.
+/// A quantile; interpolates between two values.
 double quantile(std::vector<double> values, double share);
 double mean(const std::vector<double>& values);
-/// Every rank's number, by rank. Collective.
+/// The number of every rank, by rank. Collective.
 std::vector<double> gather(Communicator comm, double mine);
-/// Number by number. Collective.
+/// The mean over the ranks of each number. Collective.
 std::vector<double> mean_of_ranks(Communicator comm, std::vector<double> mine);
-/// This rank's own communicator, on the same device. Collective.
+/// A communicator of this rank alone, on the same device. Collective.
 Communicator alone(Communicator comm);
 
-/// Batches of every rank that a loss is measured with: few while training goes on, and at its end, where runs
-/// are compared, as many as the licences' held-out tenth has on 2 ranks.
+/// Batches of each rank in a measurement of the loss: few during training; at its end, where runs are
+/// compared, as many as the held-out tenth of the licences has on 2 ranks.
 constexpr std::int64_t batches_between = 4;
 constexpr std::int64_t batches_at_end = 32;
 
 class Contestant {
  public:
-  /// @param spec may have another batch than the model of that name
-  /// @param trace of what the compute stream works on; may be null
+  /// @param spec may have a different batch than the model of that name
+  /// @param trace records what the compute stream works on; may be null
   Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
              const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace);
 
@@ -37,7 +37,7 @@ class Contestant {
   /// Every rank evaluates its share of the same held-out sequences.
   double held_out_loss(std::int64_t batches = batches_between) { return training_->held_out_loss(batches); }
   double mean_training_loss() { return training_->training_loss(); }
-  /// Of what was trained so far.
+  /// The result of the training so far.
   Run result(double last_loss);
 
   std::int64_t steps_done() const { return training_->steps_done(); }

@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Every way down into the file, so that what is wrong is named by its path: runs[1].step_seconds.median.
+/// Access to the file by path, so that an error names it: runs[1].step_seconds.median.
 class Place {
  public:
   Place(const std::string& file, const json::value& value, std::string path)
@@ -89,7 +89,8 @@ report::Samples samples_of(const Place& run) {
   return result;
 }
 
-/// "host" of "host (shared memory)": where ranks compute. How their data travels may be what is compared.
+/// "host" of "host (shared memory)": where ranks compute. The transport may differ: it may be what is
+/// compared.
 std::string device_of(const std::string& backend) {
   return backend.substr(0, backend.find(' '));
 }

@@ -1,12 +1,12 @@
 #pragma once
-// What an earlier run measured, read before this one trains, so that a wrong file costs no time.
+// The results of an earlier run. They are read before this run trains, so that a wrong file costs no time.
 
 #include <string>
 #include <vector>
 
 #include "measure.hpp"
 #include "report.hpp"
-#include "report/page/comparison.hpp"
+#include "report/scaling/comparison.hpp"
 
 namespace weft::scaling {
 
@@ -17,7 +17,7 @@ struct EarlierRun {
   std::vector<report::Samples> strategies;
 };
 
-/// @throws Error (usage) naming the file and what is wrong with it
+/// @throws Error (usage) naming the file and the problem
 EarlierRun read_earlier(const std::string& file);
 
 /// Whether the two runs may be compared. @throws Error (usage) naming both values where they differ: model,

@@ -1,9 +1,9 @@
 #include <iomanip>
 #include <iostream>
 
-#include "blas_advice.hpp"
 #include "common/command_line.hpp"
 #include "earlier.hpp"
+#include "gpt/math/blas_advice.hpp"
 #include "measure.hpp"
 #include "page.hpp"
 #include "report.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using namespace weft;
 
-/// Collective: refuses on every rank alike, before anybody waits for anybody.
+/// Collective: all ranks refuse wrong input together, before any rank waits for another.
 void check_ranks(const scaling::Options& options, const World& world) {
   if (!options.ranks || *options.ranks == world.size()) return;
   throw Error(ErrorKind::usage,
@@ -40,7 +40,7 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << scaling::help();
     return 0;
   }
-  // Before anybody waits for anybody: wrong input is refused by every rank alike.
+  // All ranks refuse wrong input together, before any rank waits for another.
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
   std::optional<scaling::EarlierRun> earlier;

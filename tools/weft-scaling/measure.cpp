@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "contestant.hpp"
-#include "trainer.hpp"
+#include "gpt/trainer/trainer.hpp"
 
 namespace weft::scaling {
 namespace {

@@ -25,26 +25,26 @@ po::options_description description(Options& options, std::string& strategies) {
        "file or folder to train on (/usr/share/common-licenses); the last tenth is held out")              //
       ("model", po::value(&options.model)->value_name("NAME"), ("workload (gpt-ref): " + models).c_str())  //
       ("strategies", po::value(&strategies)->value_name("LIST"),
-       ("what to run, by commas (nocomm,ddp): " + allowed_strategies()).c_str())  //
+       ("strategies, separated by commas (nocomm,ddp): " + allowed_strategies()).c_str())  //
       ("start-step", po::value<std::int64_t>()->value_name("N"),
-       "when codes that keep what they lose begin (5, or a quarter of the steps); before it gradients are "
-       "reduced as they are")                                                                        //
+       "first step of codecs with error feedback (5, or a quarter of the steps); before it gradients are "
+       "reduced uncompressed")                                                                       //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")  //
       ("seed", po::value(&options.seed)->value_name("N"),
-       "of the parameters and the order of the text (1)")                                                   //
+       "seed of the parameters and of the order of the text (1)")                                           //
       ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
       ("final-fraction", po::value<double>()->value_name("SHARE"),
-       "share of the peak that its cosine ends at (the model's own; 0 where losses are compared)")  //
+       "share of the peak at the end of the cosine (the model's own; use 0 to compare losses)")  //
       ("warmup", po::value<std::int64_t>()->value_name("N"),
        "steps over which the rate rises (the model's own)")                                          //
       ("beta1", po::value<double>()->value_name("SHARE"), "AdamW's first moment (the model's own)")  //
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
-       "gradients that travel together; else they are planned from what the first steps show where a thread "
-       "carries communication, and 1 MiB where the compute thread does")  //
+       "size of a gradient bucket (planned from the first steps if a thread carries communication, else 1 "
+       "MiB)")  //
       ("pipeline-devices", po::value<int>()->value_name("N"),
-       "ranks that a pipeline:NAME is cut over (all); the others have the same stages and other data")  //
+       "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
       ("chunks", po::value<int>()->value_name("N"),
-       "stages of each device of a pipeline (what the schedule is made for)")  //
+       "stages of each device of a pipeline (as the schedule needs)")  //
       ("microbatch", po::value(&options.microbatch)->value_name("N"),
        "sequences of a pipeline's microbatch (1)")                                                          //
       ("ranks", po::value<int>()->value_name("N"), "refuse to start unless the launcher provides N ranks")  //
@@ -53,22 +53,22 @@ po::options_description description(Options& options, std::string& strategies) {
       ("device", po::value<std::string>()->value_name("NAME"),
        "where ranks compute: host, or cuda for a CUDA device each (WEFT_DEVICE, else host)")  //
       ("require", po::value<std::string>()->value_name("NAME"),
-       "end with 1 unless data travels over this: gdr, ib (between nodes), nvlink (within), shm")  //
+       "exit with 1 unless data is sent over this: gdr, ib (between nodes), nvlink (within), shm")  //
       ("json", po::value<std::string>()->value_name("FILE"),
        "write the figures to FILE, - for standard output")  //
       ("trace", po::value<std::string>()->value_name("FILE"),
        "write what all ranks compute and send, on one clock, to FILE, for ui.perfetto.dev")  //
       ("wire-rate", po::value<double>()->value_name("GB/S"),
-       "what weft-bench all_reduce reaches (its algbw): print beside a step what none can be shorter than")  //
+       "rate of weft-bench all_reduce (its algbw): also print a lower bound of the step")  //
       ("report", po::value<std::string>()->value_name("FILE"),
        "draw the figures as one HTML page without scripts, to FILE")  //
       ("compare", po::value<std::string>()->value_name("FILE"),
-       "say of each strategy whether its step became faster since an earlier run, whose --json wrote FILE")  //
+       "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE")  //
       ("help,h", "this text");
   return result;
 }
 
-/// "1,2,4": rising, so that the first is what the others are compared with.
+/// "1,2,4": ascending; the others are compared with the first.
 std::vector<int> rank_counts(const std::string& list) {
   std::vector<int> counts;
   for (const std::string& part : tool::split(list)) {
@@ -170,10 +170,11 @@ std::string help() {
   std::string strategies;
   std::ostringstream out;
   out << "weft-scaling [options]\n\n"
-         "Trains a model on every rank the launcher provides, under each strategy, and prints how fast and "
-         "how well it\n"
-         "went. Strategies take turns of a few steps, so that a machine that changes its speed changes it "
-         "for all.\n\n"
+         "Trains a model on every rank the launcher provides, under each strategy, and prints speed, "
+         "exposed\n"
+         "time, bytes and loss. Strategies take turns of a few steps, so that a change of the machine's "
+         "speed\n"
+         "affects all of them.\n\n"
       << description(options, strategies)
       << "\nExamples:\n"
          "  mpirun -n 2 weft-scaling --strategies nocomm,ddp --json figures.json\n"
@@ -184,9 +185,9 @@ std::string help() {
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"
-         "Exit status: 0 done, 1 data did not travel as required, 42 wrong usage or input, 75 a rank was "
-         "lost or did not come, 70 a fault of "
-         "the system.\n";
+         "Exit status: 0 done, 1 another transport than required, 42 wrong usage or input, 75 a rank was "
+         "lost\n"
+         "or did not start, 70 a fault of the system.\n";
   return std::move(out).str();
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reference.hpp"
+#include "gpt/trainer/reference.hpp"
 #include "transport.hpp"
 
 namespace weft::scaling {
@@ -16,17 +16,17 @@ struct Options {
   std::string model = "gpt-ref";
   std::vector<std::string> strategies{"nocomm", "ddp"};
   std::int64_t steps = 40;
-  std::optional<std::int64_t> start_step;  ///< of codes that keep what they lose
+  std::optional<std::int64_t> start_step;  ///< first step of codecs with error feedback
   std::uint64_t seed = 1;
-  examples::RecipeChanges recipe;           ///< of the model's own
+  examples::RecipeChanges recipe;           ///< changes of the model's recipe
   std::optional<std::size_t> bucket_bytes;  ///< default: the reducer's
   std::optional<int> ranks;                 ///< must be what the launcher provides
-  std::optional<int> pipeline_devices;      ///< of a pipeline; default: all ranks
-  std::optional<int> chunks;                ///< stages of a device; default: what the schedule is made for
-  int microbatch = 1;                       ///< sequences of one
+  std::optional<int> pipeline_devices;      ///< devices of a pipeline; default: all ranks
+  std::optional<int> chunks;                ///< stages of a device; default: as the schedule needs
+  int microbatch = 1;                       ///< sequences of a microbatch
   std::vector<int> sweep;                   ///< rank counts, rising; empty: strategies instead
   std::optional<std::string> device;        ///< host or cuda; default: WEFT_DEVICE
-  Requirement require = Requirement::none;  ///< of the transport
+  Requirement require = Requirement::none;  ///< which transport must run
   std::optional<std::string> json;          ///< file, or - for standard output
   std::optional<std::string> trace;         ///< file for all ranks' timelines
   std::optional<double> wire_rate;          ///< GB/s of gradients, for the bound of a step
@@ -38,7 +38,7 @@ struct Options {
 /// @throws Error (usage) naming the argument, its value and what is allowed
 Options parse(const std::vector<std::string>& arguments);
 std::string help();
-/// The model, with the recipe asked for.
+/// The model with the recipe of the options.
 examples::ModelSpec spec_of(const Options& options);
 
 }  // namespace weft::scaling

@@ -15,7 +15,8 @@
 namespace weft::scaling {
 namespace {
 
-/// The error number of opening the file for writing, 0 when it opens. Leaves a file as it was, or absent.
+/// The error number of opening the file for writing, 0 if it opens. An existing file stays as it is; a new
+/// one is removed.
 int refusal(const std::string& file) {
   std::error_code unknown;
   const bool was_there = std::filesystem::exists(file, unknown);
@@ -42,7 +43,7 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return result;
 }
 
-/// Every pair would fill the page: how many of each kind.
+/// The number of connections of each kind; a list of all pairs would fill the page.
 std::string summary(const std::vector<Connection>& connections) {
   std::map<std::string, int> kinds;
   for (const Connection& one : connections)
@@ -108,7 +109,7 @@ report::ScalingPage page_of(const Options& options, const std::vector<std::strin
   if (comparison) page.facts.push_back({"compared with", comparison->earlier});
   for (const Run& run : runs) {
     page.strategies.push_back(strategy_of(run));
-    if (!page.timeline.empty()) continue;  // of the first strategy that communicates
+    if (!page.timeline.empty()) continue;  // the timeline of the first strategy that communicates
     for (const StepSpan& span : run.parts.timeline)
       page.timeline.push_back({span.rank, span.track, span.name, span.begin, span.end});
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The figures of weft-scaling, for people and for machines.
+// Prints the figures of weft-scaling, as a table and as JSON.
 
 #include <ostream>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace weft::scaling {
 
-/// What figures of different runs must have in common, to be compared.
+/// The setting of a run. Figures are comparable only if it is the same.
 struct Setting {
   std::string model;
   std::string backend;  ///< "host (shared memory)"
@@ -19,13 +19,13 @@ struct Setting {
 
 void print_table(std::ostream& out, const std::vector<Run>& runs);
 
-/// Where a strategy's steps went, a line or two; empty where nothing was accounted for.
+/// Where the steps of a strategy went, in a line or two; empty if there was no account.
 std::string parts_text(const Run& run);
 
-/// What was chosen, and why, or executed; empty where nothing is.
+/// The choice of `auto` with its reason, or the executed schedule; else empty.
 std::string choice_text(const Run& run);
 
-/// Of a sweep: a row of the table as soon as it is measured, and its heading.
+/// The table of a sweep: its heading, and a row as soon as it is measured.
 std::string sweep_heading();
 std::string sweep_row(const SweepRun& one);
 

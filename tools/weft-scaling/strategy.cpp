@@ -13,9 +13,9 @@ namespace {
 constexpr const char* chosen = "auto";
 
 struct Strategy {
-  std::optional<std::string> schedule{};  // of a pipeline
+  std::optional<std::string> schedule{};  // the schedule of a pipeline
   int stage = 0;
-  std::optional<std::string> code{};  // as hook_named() takes it; none where gradients travel as they are
+  std::optional<std::string> code{};  // a name for hook_named(); none if gradients are sent as they are
   zero::Offload offload{};
 };
 

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::int64_t turn_steps = 5;
 
-/// What rank 0 measured, to all: numbers travel as numbers, and the rest follows from the arguments.
+/// Broadcasts the measurements of rank 0. Only numbers are sent; the rest follows from the arguments.
 SweepRun share(Communicator comm, SweepRun mine) {
   std::vector<double> numbers{mine.run.median_seconds,      mine.run.p99_seconds,
                               mine.run.tokens_per_second,   mine.run.exposed_seconds,
                               mine.run.wire_bytes_per_step, static_cast<double>(mine.run.peak_bytes_per_rank),
                               mine.run.first_loss,          mine.run.last_loss};
-  mine.run.samples.clear();  // ranks that took no part have none
+  mine.run.samples.clear();  // ranks that did not take part have none
   Stream stream;
   comm.broadcast(View(std::span(numbers)), 0, stream).wait();
   mine.run.median_seconds = numbers[0];
@@ -39,7 +39,7 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
   std::optional<Contestant> one;
   if (part) one.emplace("ddp", *part, spec, options, text, nullptr);
   if (one) one->first_loss = one->held_out_loss();
-  // The others sleep at barriers, each far sooner over than a deadline, and nobody is to be told of it.
+  // The other ranks sleep at barriers. Each ends long before a deadline, and none is to be reported as slow.
   comm.slow_after(std::chrono::hours(1));
   for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
     if (one) one->train(std::min(turn_steps, options.steps - done));

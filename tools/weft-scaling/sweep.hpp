@@ -1,6 +1,6 @@
 #pragma once
-// The same training on ever more of the ranks: weak scaling (every rank keeps its batch) and strong scaling
-// (all ranks share the batch of one).
+// The same training on a growing number of ranks: weak scaling (every rank keeps its batch) and strong
+// scaling (all ranks share the batch of one).
 
 #include "measure.hpp"
 
@@ -14,11 +14,11 @@ struct SweepRun {
   double efficiency = 1;
 };
 
-/// What would be refused. @throws Error (usage): more ranks than there are, or a batch that they cannot share
+/// @throws Error (usage) if there are fewer ranks, or a batch cannot be divided by them
 void check_sweep(const Options& options, int ranks);
 
-/// Collective over `comm`: ranks that are not asked sleep. The same result on every rank. @param say
-/// progress, on rank 0
+/// Collective over `comm`; ranks that do not take part sleep. The same result on every rank. @param say gets
+/// the progress, on rank 0
 std::vector<SweepRun> sweep(Communicator comm, const Options& options, const examples::Text& text,
                             const std::function<void(const SweepRun&)>& say);
 

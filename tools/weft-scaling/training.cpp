@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "contestant.hpp"
-#include "pipeline_trainer.hpp"
+#include "gpt/pipeline/pipeline_trainer.hpp"
 #include "strategy.hpp"
 
 namespace weft::scaling {
@@ -70,7 +70,8 @@ class PipelineTraining final : public Training {
   void step() override { trainer_.step(); }
   std::int64_t steps_done() const override { return trainer_.steps_done(); }
   double training_loss() override { return trainer_.training_loss(); }
-  // The ranks of a pipeline evaluate their batches together: all of them the same sequences as without one.
+  // The ranks of a pipeline evaluate their batches together: in total the same sequences as without a
+  // pipeline.
   double held_out_loss(std::int64_t batches) override {
     const examples::Share share = trainer_.share();
     const std::int64_t each = trainer_.sequences();

@@ -1,6 +1,6 @@
 #pragma once
-// A trainer as weft-scaling drives it, whatever it does with the model: keeps it in one piece, or cuts it
-// into stages.
+// The interface by which weft-scaling drives a trainer: of the whole model, or of a model that is cut into
+// stages.
 //
 //   const auto training = make_training("pipeline:zb-h1+zero2", comm, spec, options, text, trace);
 //   training->step();
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "accounted_steps.hpp"
+#include "gpt/data/text.hpp"
 #include "options.hpp"
-#include "text.hpp"
 
 namespace weft::scaling {
 
@@ -24,20 +24,20 @@ class Training {
 
   virtual void step() = 0;
   virtual std::int64_t steps_done() const = 0;
-  /// Of the last step, mean over ranks. Collective.
+  /// The loss of the last step, mean over ranks. Collective.
   virtual double training_loss() = 0;
-  /// Of this rank's share of so many batches of every rank. Collective.
+  /// The held-out loss of this rank's share of so many batches per rank. Collective.
   virtual double held_out_loss(std::int64_t batches) = 0;
   virtual double exposed_seconds() const = 0;
   virtual std::uint64_t wire_bytes() const = 0;
   virtual std::int64_t held_bytes() const = 0;
-  /// Adds the accounts of the steps since the last call, where there are any. Collective.
+  /// Adds the accounts of the steps since the last call, if there are any. Collective.
   virtual void account(AccountedSteps& /*steps*/) {}
-  /// Whose gradients are planned in buckets; null where that is not the whole model's.
+  /// The reducer whose bucket plan covers the whole model; null if there is none.
   virtual const GradientReducer* reducer() const { return nullptr; }
-  /// Of codes, where the strategy chooses.
+  /// The chosen codecs, if the strategy chooses.
   virtual std::optional<CodecChoice> choice() const { return {}; }
-  /// What was chosen of what the strategy leaves open, for people; empty: nothing.
+  /// What the strategy chose itself, as text; empty if nothing.
   virtual std::string explanation() const { return {}; }
 };
 

@@ -47,7 +47,8 @@ bool satisfies(Requirement requirement, const Connection& one) {
   return false;
 }
 
-/// NVLink and networks are of different reach: of each only the connections of its kind are looked at.
+/// NVLink connects devices of a node, networks connect nodes: each requirement concerns only its own
+/// connections.
 bool concerns(Requirement requirement, const Connection& one) {
   if (requirement == Requirement::ib || requirement == Requirement::gdr)
     return !one.via.starts_with("P2P/") && !one.via.starts_with("SHM/");
@@ -72,7 +73,7 @@ std::vector<Connection> deserialized(const std::string& lines) {
   return result;
 }
 
-/// Every rank's text, joined in the order of ranks.
+/// The texts of all ranks, joined in rank order.
 std::string gather(Communicator& comm, const std::string& mine) {
   Stream stream;
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(comm.size()));

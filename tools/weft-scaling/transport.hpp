@@ -1,9 +1,9 @@
 #pragma once
-// Over what the ranks' data travels: of NCCL by its own log, of the host's backends by what they are.
+// The transport of the ranks' data: for NCCL from its own log, for host backends from their kind.
 //
-// NCCL says it once, when it connects the ranks, and in its log alone. So the log is asked for before NCCL
-// starts, into a file of our own, and read when all is done. A user who has set NCCL_DEBUG keeps that log,
-// and no transport is named.
+// NCCL names the transport only in its log, when it connects the ranks. The log is therefore requested before
+// NCCL starts, in a temporary file, and read at the end. If the user has set NCCL_DEBUG, that log is left
+// alone and no transport is named.
 //
 //   NcclLog log(world, environment);               // before connect()
 //   ... train ...
@@ -18,28 +18,28 @@
 
 namespace weft::scaling {
 
-/// From one rank to another; what NCCL spreads over channels is one connection.
+/// A connection from one rank to another. All channels of NCCL between them are one connection.
 struct Connection {
   int from = 0;
   int to = 0;
   std::string via;      ///< "NET/IB/0", "NET/Socket/0", "P2P/CUMEM", "SHM/direct", "shared memory", "MPI"
-  bool gdr = false;     ///< the network card reads and writes the device's memory itself
+  bool gdr = false;     ///< GPUDirect RDMA: the network card accesses device memory itself
   bool nvlink = false;  ///< P2P, where NCCL found NVLink between all devices of the node
   int channels = 1;
 
   friend bool operator==(const Connection&, const Connection&) = default;
 };
 
-/// What a rank sends to others, from its NCCL log (source of the lines: NCCL src/transport,
+/// The connections on which a rank sends, from its NCCL log (the lines come from NCCL's src/transport and
 /// src/graph/search.cc).
 std::vector<Connection> read_nccl_log(std::istream& log);
 
 enum class Requirement { none, shm, nvlink, ib, gdr };
 
-/// @throws Error (usage) for another word
+/// @throws Error (usage) for an unknown word
 Requirement requirement_named(const std::string& word);
 
-/// Why the requirement does not hold, naming a connection; empty when it does.
+/// Why the requirement is not met, naming a connection; empty if it is met.
 std::string shortfall(Requirement requirement, const std::vector<Connection>& connections);
 
 class NcclLog {
@@ -57,7 +57,7 @@ class NcclLog {
   std::string path_;  // empty: none
 };
 
-/// Of all ranks, the same on every one. Collective.
+/// The connections of all ranks; the same on every rank. Collective.
 std::vector<Connection> connections(Communicator comm, const NcclLog& log);
 
 /// "0 -> 1, 1 -> 0: shared memory", a line for each kind.

@@ -1,4 +1,4 @@
-// Reading flight records: exactly what the recorder writes, or a word on what is not.
+// Reads flight records. Accepts exactly what the recorder writes; an error names the place that differs.
 
 #include <boost/json.hpp>
 #include <cctype>
@@ -10,14 +10,14 @@
 #include <sstream>
 
 #include "report/flight/flight.hpp"
-#include "report/json_node.hpp"
+#include "report/flight/json_node.hpp"
 
 namespace weft::report {
 namespace {
 
 namespace json = boost::json;
 
-// Two of them, added, still are times: no file makes the arithmetic overflow.
+// The sum of two such times does not overflow, whatever a file says.
 constexpr std::int64_t latest_ns = 4'000'000'000'000'000'000;
 constexpr std::int64_t most_ranks = 1 << 24;
 
@@ -30,7 +30,7 @@ int rank_from(const JsonNode& node, std::int64_t size) {
 }
 
 ErrorKind kind_of(const JsonNode& node) {
-  // Its enumerator is as good as its name.
+  // The enumerator is accepted beside its name.
   if (node.string() == "peer_lost") return ErrorKind::peer_lost;
   return node.named<ErrorKind>(static_cast<int>(ErrorKind::internal) + 1);
 }
@@ -59,7 +59,7 @@ void add_operation(const JsonNode& node, FlightCommunicator& communicator) {
                       .begun_ns = time_from(node["begun_ns"]),
                       .ended_ns = time_from(node["ended_ns"]),
                       .state = node["state"].named<State>(static_cast<int>(state_names.size()))};
-  if (lane != Lane::group) {  // which are of many messages, and no collective
+  if (lane != Lane::group) {  // a group is many messages and no collective
     one.kind = node["kind"].named<Collective>(static_cast<int>(Collective::barrier) + 1);
     one.count = node["count"].integer(0);
     one.dtype = node["dtype"].named<DataType>(static_cast<int>(DataType::u8) + 1);
@@ -119,7 +119,7 @@ FlightRecord parse_flight(std::string_view content, const std::string& file) {
   const json::value value = json::parse({content.data(), content.size()}, error);
   if (error) throw Error(ErrorKind::usage, text(file, ": is no whole JSON: ", error.message()));
   const JsonNode root(file, value);
-  // First of all, for whatever else is different in another version is so on purpose.
+  // The version comes first: another version may differ everywhere else.
   if (const json::object* object = value.if_object(); object == nullptr || !object->contains("weft_flight"))
     root.refuse("is no flight record: it has no \"weft_flight\"");
   if (const auto* version = value.at("weft_flight").if_int64(); version == nullptr || *version != 1)
@@ -171,7 +171,8 @@ std::vector<FlightRecord> of_one_run(std::vector<FlightRecord> records) {
 std::vector<FlightRecord> read_flights(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::map<std::string, std::string> paths;  // by name: messages do not depend on the folder's order
+  std::map<std::string, std::string>
+      paths;  // sorted by name: messages do not depend on the order of the folder
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename();
     if (name.starts_with("rank-") && name.ends_with(".json")) paths[name] = at->path();

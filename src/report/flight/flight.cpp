@@ -1,15 +1,24 @@
+// Merges the flight records of one run into findings. The steps of examine():
+//   1. line up the operations of all ranks by communicator and lane (timelines.cpp);
+//   2. find operations that differ under one number (divergence.cpp);
+//   3. find the rank that raised an error of its own first; it comes before a divergence that began later;
+//   4. find ranks that left no record;
+//   5. find ranks for which others wait (behind.cpp);
+//   6. if nothing of this was found and some operation failed, report the earliest failure.
+// The cost is linear in the number of operations, times the logarithm of a rank's operations.
+
 #include "report/flight/flight.hpp"
 
 #include <algorithm>
 #include <ctime>
 #include <map>
 
-#include "report/flight/lanes.hpp"
+#include "report/flight/timelines.hpp"
 
 namespace weft::report {
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;  // clocks of hosts are held to be no further apart
+constexpr std::int64_t second = 1'000'000'000;  // the clocks of two hosts are assumed to differ by less
 
 std::string utc(std::int64_t wall_ns) {
   const auto seconds = static_cast<std::time_t>(wall_ns / second);
@@ -35,7 +44,7 @@ Evidence told(const FlightRecord& record) {
                error.operation.empty() ? "" : text(" in ", error.operation, number), ": ", error.message)};
 }
 
-/// Those with an error for which `counts`, the earliest first.
+/// The records whose error satisfies `counts`, earliest first.
 template <class Counts>
 std::vector<const FlightRecord*> errors_in_order(const std::vector<FlightRecord>& records, Counts&& counts) {
   std::vector<const FlightRecord*> found;
@@ -99,7 +108,7 @@ std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records) 
                          " left no record: ended before writing one, or not copied here");
   for (std::size_t i = 0; i < std::min(missing.size(), most_lines); ++i)
     finding.evidence.push_back({text("rank-", missing[i], ".json"), 0, "is not in the folder"});
-  // Who lost a peer names it, and how it ended where that is known.
+  // A rank that lost a peer names it, and says how it ended where that is known.
   const auto lost =
       errors_in_order(records, [](const FlightError& error) { return error.kind == ErrorKind::peer_lost; });
   if (!lost.empty()) finding.evidence.push_back(told(*lost.front()));
@@ -120,7 +129,7 @@ std::optional<Finding> failed_otherwise(const std::vector<FlightRecord>& records
                          " failed first, and no rank is behind, diverged or without a record");
   for (std::size_t i = 0; i < std::min(errors.size(), most_lines); ++i)
     finding.evidence.push_back(told(*errors[i]));
-  finding.evidence.push_back({errors.front()->file, 0, whereabouts(records)});
+  finding.evidence.push_back({errors.front()->file, 0, progress_summary(records)});
   finding.fix =
       "see the messages; where all ranks wait in one operation, its data did not arrive: look at the network "
       "and at the devices";
@@ -132,18 +141,18 @@ std::string range(std::uint64_t least, std::uint64_t most, const char* mark) {
   return least == most ? text(mark, least) : text(mark, least, " to ", mark, most);
 }
 
-std::string last_of(const FlightLane& lane) {
+std::string last_of(const CommunicatorTimelines& timelines) {
   std::map<State, std::vector<int>> by_state;
-  const auto [least, most] = std::ranges::minmax(lane.members, {}, &LaneMember::last);
+  const auto [least, most] = std::ranges::minmax(timelines.members, {}, &RankTimeline::last);
   std::int64_t longest = 0;
-  for (const LaneMember& member : lane.members) {
+  for (const RankTimeline& member : timelines.members) {
     if (member.operations().empty()) continue;
     const FlightOperation& last = member.operations().back();
     by_state[last.state].push_back(member.record->rank);
     if (!last.ended() && last.issued_ns > 0)
       longest = std::max(longest, member.record->steady_ns - last.issued_ns);
   }
-  std::string result = text(lane.text(), " at ", name(most.operations().back().kind), ' ',
+  std::string result = text(timelines.text(), " at ", name(most.operations().back().kind), ' ',
                             range(least.last(), most.last(), "#"));
   for (const auto& [state, ranks] : by_state) result += text(", ", name(state), " on ", ranks_text(ranks));
   if (longest > 0) result += text(", for up to ", seconds_text(longest));
@@ -153,12 +162,12 @@ std::string last_of(const FlightLane& lane) {
 }  // namespace
 
 std::vector<Finding> examine(const std::vector<FlightRecord>& records) {
-  const std::vector<FlightLane> lanes = side_by_side(records);
+  const std::vector<CommunicatorTimelines> communicators = side_by_side(records);
   std::vector<Divergence> diverged;
-  for (const FlightLane& lane : lanes) {
-    if (auto one = divergence_on(lane)) diverged.push_back(std::move(*one));
+  for (const CommunicatorTimelines& timelines : communicators) {
+    if (auto one = divergence_on(timelines)) diverged.push_back(std::move(*one));
   }
-  // Whose time nobody knows come last: nothing shows that they were first.
+  // Divergences without a known time come last: nothing shows that they were first.
   std::ranges::stable_sort(diverged, {}, [](const Divergence& one) {
     return std::pair(!one.issued.has_value(), one.issued.value_or(0));
   });
@@ -173,14 +182,14 @@ std::vector<Finding> examine(const std::vector<FlightRecord>& records) {
   }
   if (raised) findings.push_back(std::move(raised->finding));
   if (auto missing = left_no_record(records)) findings.push_back(std::move(*missing));
-  std::ranges::move(ranks_behind(lanes, records, !findings.empty()), std::back_inserter(findings));
+  std::ranges::move(ranks_behind(communicators, records, !findings.empty()), std::back_inserter(findings));
   if (findings.empty()) {
     if (auto failed = failed_otherwise(records)) findings.push_back(std::move(*failed));
   }
   return findings;
 }
 
-std::string whereabouts(const std::vector<FlightRecord>& records) {
+std::string progress_summary(const std::vector<FlightRecord>& records) {
   std::string result = text(records.size(), records.size() == 1 ? " rank" : " ranks");
   std::optional<std::uint64_t> least;
   std::uint64_t most = 0;
@@ -192,9 +201,9 @@ std::string whereabouts(const std::vector<FlightRecord>& records) {
     }
   }
   if (least) result += text(", step ", range(*least, most, ""));
-  const auto lanes = side_by_side(records);
-  for (const FlightLane& lane : lanes) result += "; " + last_of(lane);
-  return result + (lanes.empty() ? ", no collective issued yet" : "");
+  const auto communicators = side_by_side(records);
+  for (const CommunicatorTimelines& timelines : communicators) result += "; " + last_of(timelines);
+  return result + (communicators.empty() ? ", no collective issued yet" : "");
 }
 
 }  // namespace weft::report

@@ -1,18 +1,19 @@
 #pragma once
-// Flight records, merged: which rank is to blame.
+// Merges the flight records of all ranks and says which rank caused a hang or a failure.
 //
 // A rank writes rank-R.json when an operation fails, a deadline passes or SIGUSR2 arrives: how far its
-// trainer is and the newest operations of each communicator. One record alone mostly tells of waiting; beside
-// the others it shows who did not come. `examine` is a pure function over the records of one run:
+// trainer is and the newest operations of each communicator. One record alone mostly shows waiting; together
+// the records show which rank did not arrive. `examine` is a pure function over the records of one run:
 //
 //   const std::vector<FlightRecord> records = read_flights("dumps");
 //   for (const Finding& finding : examine(records)) std::cout << finding.verdict << '\n';
-//   if (...) std::cout << whereabouts(records) << '\n';       // nothing wrong: where everybody is
+//   if (...) std::cout << progress_summary(records) << '\n';       // nothing wrong: how far each rank is
 //
-// WRONG: a folder with records of two runs. What one run left beside another's cannot be told apart.
+// WRONG: a folder with records of two runs. Nothing in a record tells the runs apart.
 //
-// Everything is a value, and any thread may call. Times are nanoseconds; a record's own are of its host's
-// steady clock, which `wall` takes to the clock that hosts share, as far as they keep it.
+// Everything is a value, and any thread may call. Times are nanoseconds of the steady clock of the record's
+// host; `wall` converts them to wall-clock time, which is comparable between hosts as far as their clocks
+// agree.
 
 #include <array>
 #include <cstdint>
@@ -29,6 +30,8 @@
 
 namespace weft::report {
 
+/// The operations of a communicator are numbered in three sequences: collectives on host memory, collectives
+/// on device memory, and send/receive groups.
 enum class Lane : std::uint8_t { host, device, group };
 enum class State : std::uint8_t { issued, begun, done, failed };
 
@@ -41,21 +44,21 @@ constexpr std::string_view name(State state) {
   return state_names[static_cast<std::size_t>(state)];
 }
 
-/// Of a send/receive group only number, state and times mean something.
+/// For a send/receive group only number, state and times are set.
 struct FlightOperation {
   std::uint64_t number = 0;
   std::int64_t count = 0;
-  std::int64_t issued_ns = 0;  ///< as the others, 0: not known
+  std::int64_t issued_ns = 0;  ///< 0: not known, also for the two below
   std::int64_t begun_ns = 0;
   std::int64_t ended_ns = 0;
-  int root = 0;  ///< in the communicator
+  int root = 0;  ///< a rank of the communicator
   Collective kind = Collective::barrier;
   DataType dtype = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   State state = State::issued;
 
   bool ended() const { return state == State::done || state == State::failed; }
-  /// Whether both are the same to those who carry them out, whatever their numbers.
+  /// Whether both are the same operation, apart from their numbers.
   bool agrees_with(const FlightOperation& other) const {
     return kind == other.kind && count == other.count && dtype == other.dtype && op == other.op &&
            root == other.root;
@@ -64,8 +67,8 @@ struct FlightOperation {
 
 struct FlightCommunicator {
   std::string name;
-  std::vector<int> ranks;  ///< of the world
-  /// By lane, the newest ones, oldest first: numbers rise.
+  std::vector<int> ranks;  ///< world ranks
+  /// For each lane the newest operations, oldest first: numbers rise.
   std::array<std::vector<FlightOperation>, lane_names.size()> lanes;
 
   const std::vector<FlightOperation>& on(Lane lane) const { return lanes[static_cast<std::size_t>(lane)]; }
@@ -78,7 +81,8 @@ struct FlightError {
   std::uint64_t number = 0;  ///< 0: not known
   std::int64_t at_ns = 0;
 
-  /// Whether it began on its rank. A deadline, a lost peer and a disagreement tell of others, too.
+  /// Whether the cause is on this rank. A deadline, a lost peer or a mismatch may have its cause on another
+  /// rank.
   bool own() const {
     return kind == ErrorKind::usage || kind == ErrorKind::system || kind == ErrorKind::internal;
   }
@@ -87,8 +91,8 @@ struct FlightError {
 struct FlightProgress {
   std::string track;
   std::int64_t step = 0;
-  std::vector<std::string> waits_for;  ///< a few of the parameters that are not ready yet
-  std::int64_t waits_for_count = 0;    ///< how many those are in all
+  std::vector<std::string> waits_for;  ///< some of the parameters that are not ready yet
+  std::int64_t waits_for_count = 0;    ///< how many parameters are not ready, in all
 };
 
 struct FlightRecord {
@@ -97,10 +101,10 @@ struct FlightRecord {
   int size = 1;
   std::string host;
   std::int64_t pid = 0;
-  std::string reason = "signal";  ///< "error", "signal" or the program's own word
-  std::int64_t steady_ns = 0;     ///< both clocks when it was written
+  std::string reason = "signal";  ///< "error", "signal" or a word of the program
+  std::int64_t steady_ns = 0;     ///< both clocks at the time of writing
   std::int64_t wall_ns = 0;
-  std::optional<FlightError> error;  ///< the first on this rank
+  std::optional<FlightError> error;  ///< the first error on this rank
   std::vector<FlightProgress> progress;
   std::vector<FlightCommunicator> communicators;
 
@@ -110,16 +114,16 @@ struct FlightRecord {
 
 /// @param file named in messages. @throws Error (usage) naming it, the place in it and what is wrong there
 FlightRecord parse_flight(std::string_view content, const std::string& file);
-/// By rank. @throws Error (usage) when there is none, two are of one rank, or sizes differ
+/// Sorted by rank. @throws Error (usage) if there is none, two are of one rank, or sizes differ
 std::vector<FlightRecord> of_one_run(std::vector<FlightRecord> records);
-/// All files rank-R.json of a folder; others are not looked at. @throws Error (usage) as the two above
+/// All files rank-R.json of a folder; other files are ignored. @throws Error (usage) as the two above
 std::vector<FlightRecord> read_flights(const std::string& folder);
 
-/// The cause first, then what else holds: rank-diverged, rank-raised-first (before it where it was earlier),
-/// rank-left-no-record, rank-behind; operation-failed when ranks failed and nothing of this says why.
+/// The most likely cause first: rank-diverged, rank-raised-first (before rank-diverged where it was earlier),
+/// rank-left-no-record, rank-behind; operation-failed if ranks failed and none of these explains it.
 /// @param records of_one_run
 std::vector<Finding> examine(const std::vector<FlightRecord>& records);
-/// Where the ranks are, in one line: steps, and the last operation of each communicator.
-std::string whereabouts(const std::vector<FlightRecord>& records);
+/// The progress of all ranks in one line: steps, and the last operation of each communicator.
+std::string progress_summary(const std::vector<FlightRecord>& records);
 
 }  // namespace weft::report

@@ -8,11 +8,11 @@
 namespace weft::report {
 namespace {
 
-constexpr double left = 0.1;     // of the width: the axis' figures stand before the curves
-constexpr double right = 0.955;  // from here on lines lead to the labels
+constexpr double left = 0.1;     // share of the width: the numbers of the axis stand before the curves
+constexpr double right = 0.955;  // beyond this, lines lead to the labels
 constexpr double label_height = 16;
 
-/// Where a curve ends. An end before the last step is said.
+/// Where a curve ends. The label says if that is before the last step.
 struct End {
   const Curve* curve;
   const Curve::Place* last;
@@ -24,7 +24,7 @@ struct End {
   }
 };
 
-/// From the highest down.
+/// Sorted by value, highest first.
 std::vector<End> ends_of(const std::vector<Curve>& curves) {
   std::vector<End> ends;
   for (const Curve& one : curves) {
@@ -43,7 +43,7 @@ std::string description(const CurvesDrawing& drawing, const std::vector<End>& en
   return words;
 }
 
-/// From steps and values to places in the drawing.
+/// Converts steps and values to positions in the drawing.
 class Frame {
  public:
   Frame(const CurvesDrawing& drawing, const std::vector<Curve>& curves, double bottom)
@@ -66,7 +66,7 @@ class Frame {
     for (const double tick : ticks(values.begin / drawing_.unit, values.end / drawing_.unit, 6)) {
       const double at = y(tick * drawing_.unit);
       svg.line(0, at, right, at, tick == 0 ? "ideal" : "grid");
-      constexpr double letters = 10;  // a figure at the very top would stand outside
+      constexpr double letters = 10;  // a number at the very top would stand outside
       if (at > letters) svg.text(0, at - 4, text(tick, drawing_.suffix), Anchor::start, "soft");
     }
     svg.line(right, 0, right, bottom_, "grid");
@@ -132,7 +132,7 @@ std::string curves_over_steps(const CurvesDrawing& drawing, const std::vector<Cu
   std::string labels;
   double below = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    // What ended before is not led to from the last step: its line stands before its label, like a key.
+    // A curve that ended earlier gets a short line before its label, like the key of a legend.
     svg.line(right, ends[i].whole() ? wanted[i] : places[i], 1, places[i], "lead " + ends[i].curve->look);
     const double above = places[i] - label_height / 2;
     labels += text("<div style=\"margin-top:", fixed(above - below, 1), "px\">",

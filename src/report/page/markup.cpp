@@ -17,7 +17,7 @@ std::string with_unit(double value, std::string_view unit) {
   return fixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2).append(space).append(unit);
 }
 
-/// Broken input must not become a broken drawing.
+/// Infinities and NaN must not break a drawing.
 double within(double share) {
   return std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0.0;
 }
@@ -129,6 +129,26 @@ std::vector<double> ticks(double low, double high, int most) {
   return places;
 }
 
+std::string table(const std::string& caption, const std::vector<std::string>& heading,
+                  const std::vector<std::vector<std::string>>& rows, std::size_t words) {
+  // A table that is wider than the page scrolls in a box of its own, also by keyboard.
+  std::string result = text("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"",
+                            escaped(caption), "\"><table>\n<thead><tr>");
+  const auto style = [words](std::size_t column) { return column <= words ? " class=\"words\"" : ""; };
+  for (std::size_t i = 0; i < heading.size(); ++i)
+    result += text("<th scope=\"col\"", style(i), ">", escaped(heading[i]), "</th>");
+  result += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : rows) {
+    result += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      result += i == 0 ? text("<th scope=\"row\" class=\"words\">", escaped(row[i]), "</th>")
+                       : text("<td", style(i), ">", escaped(row[i]), "</td>");
+    }
+    result += "</tr>\n";
+  }
+  return result + "</tbody></table></div>\n";
+}
+
 Svg::Svg(std::string_view title, std::string_view description, double height)
     : body_(weft::text("<svg role=\"img\" width=\"100%\" height=\"", down(height), "\"><title>",
                        escaped(title), "</title><desc>", escaped(description), "</desc>\n")) {}
@@ -158,7 +178,7 @@ void Svg::dot(double x, double y, std::string_view kind, std::string_view tip) {
 }
 
 void Svg::square(double x, double y, std::string_view kind, std::string_view tip) {
-  // The place is a share and the size is not: moved by half its size instead.
+  // The position is a share of the width and the size is in pixels: translate moves it by half its size.
   body_ += weft::text("<rect x=\"", across(x), "\" y=\"", down(y),
                       "\" width=\"9\" height=\"9\" transform=\"translate(-4.5 -4.5)\" class=\"",
                       escaped(kind), "\">", tip_element(tip), "</rect>\n");

@@ -1,7 +1,7 @@
 #pragma once
-// The style of pages: inline, so that a page is one file.
+// The style of pages. It is inline, so that a page is one file.
 //
-// Kinds of time differ in lightness and by hatching, not in hue alone, in both themes. Paper is always light.
+// Kinds of time differ in lightness and by hatching, not in hue alone, in both themes. Print is always light.
 
 #include <string_view>
 
@@ -70,7 +70,7 @@ ul.keys { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .15
 .curves h3 { grid-column: 1 / -1; margin: 1.1rem 0 .6rem; }
 .ends { font-size: 12px; line-height: 16px; min-width: 0; }
 .ends div { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.lanes { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0 .6rem; margin: .8rem 0; }
+.timeline { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0 .6rem; margin: .8rem 0; }
 .labels { padding-top: 2px; font-size: 11px; line-height: 16px; color: var(--soft); text-align: right; white-space: nowrap; }
 .labels .first { color: var(--ink); }
 .scroll { overflow-x: auto; margin: .6rem 0; }

@@ -1,12 +1,12 @@
 #pragma once
-// A gradient sink for tests: packed memory full of NaN, so that an element nobody wrote shows, and the order
+// A gradient sink for tests: packed memory full of NaN, so that an unwritten element shows, and the order
 // of ready().
 
 #include <limits>
 #include <span>
 #include <vector>
 
-#include "model.hpp"
+#include "gpt/model/model.hpp"
 
 namespace weft::examples {
 

@@ -1,5 +1,5 @@
 #pragma once
-// As much of PyTorch's C++ interface as DeepSpeed's CPU Adam asks for, over memory that somebody else owns:
+// The part of PyTorch's C++ interface that DeepSpeed's CPU Adam needs, over memory that the caller owns:
 // so that the kernel can be timed where there is no PyTorch. Nothing is computed here.
 
 #include <cmath>

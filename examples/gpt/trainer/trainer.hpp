@@ -1,0 +1,77 @@
+#pragma once
+// The training loop of one rank: model, parameters and optimizer together, as in a trainer that links weft.
+//
+// A step draws this rank's share of the global batch, runs forward and backward, averages the gradients while
+// backward still runs, and updates the parameters, which start equal on all ranks and stay so. The ZeRO stage
+// decides what is whole on every rank and what is sharded; the loop is the same. All memory is on the
+// communicator's device. With `micro_steps` the share is processed in parts whose gradients are accumulated.
+// One thread uses a trainer; construction and step() are collective over `comm`.
+//
+//   Trainer<float> trainer(comm, model_spec("gpt-ref"), text, {.share = {comm.rank(), comm.size()}});
+//   for (int step = 0; step < 40; ++step) trainer.step();
+//   double loss = trainer.held_out_loss(0, 16);
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpt/data/text.hpp"
+#include "gpt/trainer/reference.hpp"
+#include "gpt/trainer/schedule.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::examples {
+
+/// Which part of the global batch a rank works on. Not always the communicator's: a trainer that does not
+/// communicate still takes its own share.
+struct Share {
+  int rank = 0;
+  int ranks = 1;
+};
+
+/// The spec as weft's own type.
+zero::Optimizer optimizer_of(const OptimizerSpec& spec);
+
+struct TrainerOptions {
+  Share share;
+  int micro_steps = 1;
+  std::int64_t steps = 40;  ///< length of the learning-rate schedule
+  std::uint64_t seed = 1;
+  /// The ZeRO stage, and how gradients are reduced. The groups come from the model.
+  zero::ShardedOptions sharding{.stage = 0};
+  zero::ShardedOptimizerOptions stepping{};  ///< clipping, offload
+  std::shared_ptr<Trace> trace{};            ///< records what the compute stream works on
+};
+
+template <class Real>
+class Trainer {
+ public:
+  Trainer(Communicator comm, const ModelSpec& spec, const Text& text, const TrainerOptions& options);
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+
+  /// @returns the training loss of this rank's share, in nats per byte
+  double step();
+  std::int64_t steps_done() const;
+  /// The mean loss over the sequences of one batch, from `first` on, of `count` held-out ones. Collective.
+  double held_out_loss(std::int64_t first, std::int64_t count);
+  /// Sequences that one held_out_loss() call evaluates.
+  int sequences() const;
+
+  /// A copy of all parameters, one after the other without gaps. Collective.
+  std::vector<Real> parameters();
+  const GradientReducer& reducer() const;
+  /// zero::ShardedParams::exposed_seconds().
+  double exposed_seconds() const;
+  /// GradientReducer::account(). Collective.
+  StepHistory account();
+  std::uint64_t wire_bytes() const;
+  /// Bytes of parameters, gradients, optimizer state, activations and scratch.
+  std::int64_t held_bytes() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft::examples
