@@ -1,5 +1,5 @@
-// Math on a CUDA device: cuBLAS for products, one kernel for each other function. Sums have a fixed order, so the
-// same run gives the same bits.
+// Math on a CUDA device: cuBLAS for products, one kernel for each other function. Sums have a fixed order, so
+// the same run gives the same bits.
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
