@@ -44,8 +44,8 @@
 
 namespace weft {
 
-/// Submits work on one reduced bucket to the stream that finish_step was given. Not called for
-/// Exchange::no_sync.
+/// Submits work on one reduced bucket to the stream that finish_step was given. Not called in a micro-step
+/// with Exchange::no_sync.
 using BucketConsumer = std::function<void(const Bucket&)>;
 /// Called for each bucket of an exchanged step once the host has submitted its reduction. `reduced` is done
 /// when means(bucket) are there.
@@ -55,8 +55,8 @@ class GradientReducer {
  public:
   /// Collective. @throws Error (mismatch) naming two ranks whose layouts, options or plans differ
   GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
-  /// Waits for the work on the wire. While an exception is unwinding it does not wait, and drops the work on a
-  /// wire of its own.
+  /// Waits for the work on the wire. While an exception is unwinding it does not wait, and drops the work on
+  /// a wire of its own.
   ~GradientReducer();
   GradientReducer(GradientReducer&&) noexcept;
 
@@ -65,7 +65,7 @@ class GradientReducer {
   const BucketPlan& plan() const;
   /// The values that the plan was made from; nullopt before it was, or if the options give the buckets.
   const std::optional<BackwardProfile>& profile() const;
-  /// The arena. Both functions throw an Error (usage) where gradients lie in windows.
+  /// The arena, and one parameter's part of it. @throws Error (usage) where gradients lie in windows
   View gradients();
   View gradient(ParamId id);
   /// Where work of `compute` may write the gradient in this step, until it is marked ready. In windows,

@@ -1,6 +1,7 @@
 #pragma once
 // How ranks differ within a step: which have run out of batches, and which parameters had a gradient. Both
-// are shared by a small all_reduce on a stream of its own, which no bucket waits for.
+// are shared by a small all_reduce on an inline stream of its own, which compute streams progress in
+// finish_step.
 
 #include <memory>
 #include <vector>

@@ -47,7 +47,7 @@ class WindowedGradients {
   ShardStore& store() { return store_; }
 
   /// @param reduced by bucket, the events after which buckets of the last micro-step have left their places.
-  /// Taken over as earlier(), and left empty
+  /// Taken over as earlier(), and reset
   void begin_micro_step(std::vector<Event>& reduced);
   const std::vector<Event>& earlier() const { return earlier_; }
   /// Whether `stream` already waits for a bucket's place in this micro-step. From this call on it counts as
