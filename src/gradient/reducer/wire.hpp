@@ -57,7 +57,7 @@ class Wire {
   void add_exposed(Clock::duration waited) {
     exposed_nanoseconds_ += std::chrono::nanoseconds(waited).count();
   }
-  /// Of all compute streams, so far.
+  /// The exposed time of all compute streams so far.
   double exposed_seconds() {
     return static_cast<double>(exposed_nanoseconds_.load()) * 1e-9 + on_device_.seconds();
   }
