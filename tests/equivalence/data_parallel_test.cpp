@@ -1,5 +1,5 @@
-// Data-parallel training beside training on one rank: the same parameters, bitwise where the order of sums is
-// the same, within rounding where it is not.
+// Data-parallel training against training on one rank: bitwise the same parameters where the order of sums is
+// the same, equal within rounding where it is not.
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@ namespace {
 struct Job {
   int ranks = 1;
   int micro_steps = 1;
-  std::optional<std::size_t> bucket_bytes = 16 << 10;  ///< none: planned where a thread carries the wire
+  std::optional<std::size_t> bucket_bytes = 16 << 10;  ///< nullopt: planned where a thread carries the wire
   bool overlap = false;                                ///< communication on a thread of its own
   bool shared_memory = true;
   bool lanes = false;  ///< without a thread, a stream for every bucket
-  int fixed_parts = 0;
+  int deterministic_tree = 0;
   int stage = 0;
   std::size_t prefetch_bytes = 0;
   std::shared_ptr<CommHook> (*hook)() = nullptr;
@@ -31,10 +31,11 @@ struct Job {
   }
 };
 
-// What a reducer without a wire of its own makes; before there are threads that might read it.
+// Makes the progress of reducers without a given wire inline. Set before there are threads that might read
+// it.
 [[maybe_unused]] const int progress_is_inline = setenv("WEFT_PROGRESS", "inline", 1);
 
-/// Parameters after training; all ranks must hold the same ones.
+/// Returns the parameters after training, which all ranks must hold alike.
 template <class Real>
 std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& job) {
   const Text text = make_text(spec);
@@ -42,16 +43,17 @@ std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& jo
   std::mutex mutex;
   run_as_threads(job.ranks,
                  [&](Communicator comm) {
-                   Trainer<Real> trainer(comm, spec, text,
-                                         {.share = {comm.rank(), comm.size()},
-                                          .micro_steps = job.micro_steps,
-                                          .steps = steps,
-                                          .sharding = {.stage = job.stage,
-                                                       .reducer = {.bucket_bytes = job.bucket_bytes,
-                                                                   .hook = job.hook ? job.hook() : nullptr,
-                                                                   .wire = job.wire(),
-                                                                   .fixed_parts = job.fixed_parts},
-                                                       .prefetch_bytes = job.prefetch_bytes}});
+                   Trainer<Real> trainer(
+                       comm, spec, text,
+                       {.share = {comm.rank(), comm.size()},
+                        .micro_steps = job.micro_steps,
+                        .steps = steps,
+                        .sharding = {.stage = job.stage,
+                                     .reducer = {.bucket_bytes = job.bucket_bytes,
+                                                 .hook = job.hook ? job.hook() : nullptr,
+                                                 .wire = job.wire(),
+                                                 .deterministic_tree = job.deterministic_tree},
+                                     .prefetch_bytes = job.prefetch_bytes}});
                    for (std::int64_t step = 0; step < steps; ++step) trainer.step();
                    const auto parameters = trainer.parameters();
                    const std::lock_guard lock(mutex);
@@ -107,13 +109,13 @@ TEST_P(DataParallel, LongTrainingDependsOnNeitherBucketsNorThreads) {
     EXPECT_EQ(train<float>(spec, long_training, jobs[i]), reference) << i;
 }
 
-TEST_P(DataParallel, LongTrainingOfFixedPartsDependsOnNoNumberOfRanks) {
+TEST_P(DataParallel, LongTrainingWithADeterministicTreeIsTheSameOnAnyNumberOfRanks) {
   const ModelSpec spec = tiny(GetParam());
   const std::vector<float> reference =
-      train<float>(spec, long_training, {.ranks = 1, .micro_steps = 8, .fixed_parts = 8});
+      train<float>(spec, long_training, {.ranks = 1, .micro_steps = 8, .deterministic_tree = 8});
   for (const int ranks : {2, 4, 8}) {
     for (const bool overlap : {false, true}) {
-      const Job job{.ranks = ranks, .micro_steps = 8 / ranks, .overlap = overlap, .fixed_parts = 8};
+      const Job job{.ranks = ranks, .micro_steps = 8 / ranks, .overlap = overlap, .deterministic_tree = 8};
       EXPECT_EQ(train<float>(spec, long_training, job), reference) << ranks;
     }
   }

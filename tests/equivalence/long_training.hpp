@@ -1,6 +1,7 @@
 #pragma once
-// How many steps trainings have that must end in the same bits: WEFT_LONG_TRAINING, 20 if it is not set;
-// tests/soak.sh trainings takes 200, by when a single bit that differed early has grown to all parameters.
+// The number of steps of trainings that must end in the same bits: WEFT_LONG_TRAINING, or 20 if it is not
+// set. tests/soak.sh trainings takes 200: after so many, a single bit that differs early has spread to all
+// parameters.
 
 #include <cstdint>
 #include <cstdlib>

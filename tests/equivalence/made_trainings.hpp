@@ -1,5 +1,5 @@
 #pragma once
-// What trainings that are compared have in common: a text, a small model, and how far their ends are apart.
+// What the compared trainings share: a text, a small model, and the distance between two results.
 
 #include <cmath>
 #include <string>

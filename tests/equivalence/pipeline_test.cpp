@@ -1,5 +1,5 @@
-// A GPT trained through a pipeline beside the same training in one piece: the same bits whatever the schedule
-// and the stage of ZeRO, and those of one piece within rounding.
+// A GPT trained through a pipeline against the same training in one piece: the same bits for every schedule
+// and every ZeRO stage, and equal to one piece within rounding.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::vector<std::string> named() {
   return names;
 }
 
-/// Parameters after training; all ranks must see the same ones.
+/// Returns the parameters after training, which all ranks must see alike.
 std::vector<float> train(const ModelSpec& spec, std::int64_t steps, const Job& job) {
   const Text text = make_text(spec);
   std::vector<float> result;
@@ -54,7 +54,7 @@ std::vector<float> train(const ModelSpec& spec, std::int64_t steps, const Job& j
   return result;
 }
 
-/// On one rank, in one piece, of the sequences that so many ranks would take.
+/// Trains on one rank, in one piece, with the sequences that `ranks` ranks would take.
 std::vector<float> train_in_one_piece(ModelSpec spec, std::int64_t steps, int ranks, int micro_steps = 1,
                                       std::optional<double> clip_norm = {}) {
   const Text text = make_text(spec);

@@ -23,7 +23,7 @@ struct Order {
   std::optional<std::size_t> bucket_bytes = 2000;
 };
 
-/// Steps down a slope that bends with every parameter's value, so that one bit changes what follows.
+/// Trains on a loss whose slope depends on every parameter, so that one wrong bit changes all later steps.
 std::vector<float> train(const Order& order) {
   std::vector<float> result;
   std::mutex mutex;

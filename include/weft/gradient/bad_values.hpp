@@ -1,5 +1,5 @@
 #pragma once
-// NaN and infinite values that ranks brought to a step.
+// NaN and infinite values in the gradients of a step, as GradientReducer::bad_values() reports them.
 
 #include <cstdint>
 
@@ -7,12 +7,12 @@
 
 namespace weft {
 
-/// What one rank brought, before any sum.
+/// The bad values in the gradients of one rank, counted before any sum over ranks.
 struct BadValues {
   int rank = 0;
-  std::uint64_t step = 0;  ///< as the reducer counts them
-  ParamId first{};         ///< the first parameter, in the order of registration, that has any
-  std::int64_t nans = 0;   ///< in all of its gradients
+  std::uint64_t step = 0;  ///< the reducer's number of the step
+  ParamId first{};         ///< the first parameter that has any, in the order of registration
+  std::int64_t nans = 0;   ///< in all gradients of the rank
   std::int64_t infinities = 0;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// Which gradients travel together, and in what order: a plain value made by a pure function.
+// Which gradients are reduced together, and in what order: a plain value made by a pure function.
 //
 // Buckets are contiguous ranges of the layout, mostly of whole parameters. Backward produces gradients from
-// the last parameter to the first, so the first bucket to leave holds the last parameters. A plan is
-// printable, comparable and hashed; all ranks compare hashes before the first step.
+// the last parameter to the first, so the first bucket to leave holds the last parameters. A plan can be
+// printed, compared and hashed; all ranks compare hashes before the first step.
 //
 //   BucketPlan plan = plan_buckets(layout, 25 << 20);
 //   std::cout << plan;
@@ -33,7 +33,7 @@ class BucketPlan {
   const ParamLayout& layout() const { return layout_; }
   /// In the order in which they leave.
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Elements of a buffer that all buckets lie in: the layout's, or more where one ends in padding.
+  /// Elements of a buffer that holds all buckets: the layout's, or more where a bucket ends in padding.
   std::int64_t end() const;
   std::uint64_t hash() const;
 
@@ -48,30 +48,30 @@ class BucketPlan {
   std::vector<Bucket> buckets_;
 };
 
-/// Fills buckets from the last parameter backwards; a bucket is closed as soon as it holds `bucket_bytes`, so
-/// only the last to leave is smaller. A bias then travels with its weight instead of waiting for an operation
-/// of its own. @throws Error (usage) when bucket_bytes is 0
+/// Fills buckets from the last parameter backwards, and closes a bucket as soon as it holds `bucket_bytes`.
+/// So only the last bucket to leave is smaller, and a bias shares a bucket with its weight.
+/// @throws Error (usage) when bucket_bytes is 0
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
 
-/// Buckets of whole parameters that ranks can divide evenly, over a layout with the gaps that takes: filled
-/// as above, and closed, too, where a group of parameters begins, so that no bucket has gradients of two
-/// groups. The plan's layout() is not `layout`: it has the same parameters, and every bucket begins and ends
-/// at a multiple of `unit` elements of it.
-/// @param unit whole cache lines for every rank: ranks times what a rank's part is to be a multiple of
-/// @param closes the first parameter of every group; the first of all may be left out
+/// Buckets of whole parameters that ranks can divide evenly. They are filled as by plan_buckets(), and also
+/// closed where a group of parameters begins, so that no bucket has gradients of two groups. The plan's
+/// layout() has the parameters of `layout` with wider gaps: every bucket begins and ends at a multiple of
+/// `unit` elements.
+/// @param unit the number of ranks times the unit of a rank's part; whole cache lines for every rank
+/// @param closes the first parameter of every group; parameter 0 may be left out
 /// @throws Error (usage) when bucket_bytes is 0, or as ParamLayout::with_starts()
 BucketPlan plan_whole_buckets(const ParamLayout& layout, std::size_t bucket_bytes, std::int64_t unit,
                               const std::vector<ParamId>& closes = {});
 
-/// What the last elements of the flat space are, where it is no multiple of a unit.
+/// Where the first bucket to leave ends if the size of the flat space is not a multiple of the unit.
 enum class Tail {
-  padded,   ///< the first bucket ends beyond the layout, in padding
-  partial,  ///< it ends where the layout does
+  padded,   ///< beyond the layout, in padding
+  partial,  ///< where the layout ends
 };
 
 /// The plan with every end of a bucket moved up to a multiple of `unit` elements, so that ranks can divide
-/// buckets evenly, or that blocks of a code are whole; buckets that vanish are left out. A parameter that an
-/// end goes through is in both buckets. @throws Error (usage) unless unit >= 1
+/// buckets evenly, or that a codec's blocks are whole. Buckets that become empty are left out. A parameter
+/// with elements on both sides of an end is in both buckets. @throws Error (usage) unless unit >= 1
 BucketPlan aligned(const BucketPlan& plan, std::int64_t unit, Tail tail = Tail::padded);
 
 }  // namespace weft

@@ -1,18 +1,20 @@
 #pragma once
-// What happens to a bucket between the ranks: the seam at which compression plugs into the reducer.
+// How ranks reduce a bucket: the interface by which compression plugs into the reducer.
 //
-// A hook owns the choice of collective, for that depends on its code: what is linear can be all-reduced,
-// top-k or int8 cannot. It is given both streams so that coding can overlap with sending: `wire` already
-// waits for the bucket's gradients, and when everything submitted to `wire` has run, `gradient` must hold the
-// mean over ranks. It must submit the same operations on every rank and must not block.
+// A hook chooses the collective, because the choice depends on its codec: linear codes can be all-reduced,
+// top-k or int8 cannot. It is given both streams so that encoding can overlap with sending. `wire` already
+// waits for the bucket's gradients; when everything that the hook submits to `wire` has run, `gradient` must
+// hold the mean over ranks. A hook submits the same operations on every rank, and does not block.
 //
-//   struct Sum final : CommHook {                      // a hook that forgets to divide trains with a wrong
-//   rate
-//     void reduce(const Bucket&, View gradient, Communicator& comm, const Stream&, const Stream& wire)
-//     override {
-//       comm.all_reduce(gradient, ReduceOp::sum, wire);                     // WRONG: the mean is asked for
+//   struct Mean final : CommHook {
+//     std::string name() const override { return "mean"; }
+//     void reduce(const Bucket&, View gradient, Communicator& comm, const Stream& compute,
+//                 const Stream& wire) override {
+//       comm.all_reduce(gradient, ReduceOp::avg, wire);
 //     }
 //   };
+//
+// WRONG: ReduceOp::sum there. The optimizer would see gradients as many times too large as there are ranks.
 
 #include <memory>
 #include <optional>
@@ -29,48 +31,49 @@ class CommHook {
   virtual ~CommHook() = default;
 
   virtual std::string name() const = 0;
-  /// Buckets begin and end at multiples of so many elements of the flat space, or at its end, and so do the
-  /// parts of ranks:
-  /// a code by blocks then gives the same values whichever buckets there are. A parameter may lie in two
-  /// buckets for it.
+  /// Buckets, and the ranks' parts of them, begin and end at multiples of so many elements of the flat space,
+  /// or at its end. A codec that works by blocks then gives the same values whatever the buckets are. A
+  /// parameter may lie in two buckets because of it.
   virtual std::int64_t granularity() const { return 1; }
-  /// What buckets should have, where the options do not say: for a code whose buckets cost what a line
-  /// through bytes does not describe. None: planned from what is seen, as else. The same on all ranks.
+  /// The size of buckets if ReducerOptions give none: for a codec whose time is not a latency plus a time per
+  /// byte. Must be the same on all ranks. nullopt: the reducer plans as it does without a hook.
   virtual std::optional<std::size_t> bucket_bytes(const Communicator& /*comm*/) const { return std::nullopt; }
-  /// The plan whose buckets come from now on: before the first step, and again when the reducer changes to
-  /// another. What a hook keeps by bucket belongs to the one before; nothing is on the wire. Called on all
+  /// Tells the hook the plan of the next steps: before the first step, and again when the reducer changes its
+  /// plan. State that a hook keeps per bucket belongs to the old plan. Nothing is on the wire. Called on all
   /// ranks together, so that memory of `comm` may be allocated here.
-  /// @param gradients where buckets and their parameters lie, as long as the plan. When a bucket leaves, the
-  /// gradients of its `params` are complete, also where they reach into later buckets; in windows they do
-  /// not, and from the end of its work on the wire others lie there
+  /// @param gradients where buckets and their parameters lie as long as the plan holds. When a bucket leaves,
+  /// the gradients of its `params` are complete, also the elements that lie in later buckets. In windows no
+  /// parameter lies in two buckets, and when the bucket's work on the wire is done others may take its place
   virtual void planned(const BucketPlan& /*plan*/, GradientSpace /*gradients*/, Communicator& /*comm*/) {}
-  /// Whether the last step's buckets went as those of later steps will, so that buckets may be planned from
-  /// what they took. A code that starts late says so. The same on all ranks.
+  /// Whether the last step took what later steps will take. The reducer asks at the beginning of each
+  /// exchanged step, and only once the answer is true does it measure how long buckets take, to plan later
+  /// ones. A hook that changes its work during training returns false until it has: PowerSGD until it has
+  /// compressed for the first time. Must be the same on all ranks.
   virtual bool settled() const { return true; }
-  /// @param compute the stream that finished the bucket; coding may use it, at the price of delaying backward
+  /// Reduces a bucket to its mean over ranks, in place.
+  /// @param compute the stream that finished the bucket; encoding may use it, which delays backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
                       const Stream& wire) = 0;
-  /// The same where ranks keep a part each: only `mine`, this rank's part of `gradient` in the order of
-  /// ranks, must hold the mean, and the rest may hold anything. A hook that does not know better reduces all
-  /// of it.
+  /// As reduce(), where each rank keeps a part: only `mine`, this rank's part of `gradient` in the order of
+  /// ranks, must hold the mean, and the rest may hold anything. The default calls reduce().
   virtual void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                               const Stream& compute, const Stream& wire);
 };
 
-/// One all_reduce(avg) in place, or one reduce_scatter(avg): exact.
+/// One all_reduce(avg) in place, or one reduce_scatter(avg), of the gradients as they are.
 std::shared_ptr<CommHook> all_reduce_hook();
 
-/// `inner` on gradients in another data type, which are cast there and back on the wire's stream: hooks
-/// chain. To f32 from 16 bits, sums are exact to f32 whoever takes them, for twice the bytes; to 16 bits they
-/// are half the bytes, and between ranks of the host summed in f32 and rounded once (docs/algorithms.md; NCCL
-/// rounds at every hop). Keeps a second copy of the gradients, in `dtype`. A cast changes scales of nothing:
-/// what lies below a 16-bit type's smallest number is lost.
+/// Runs `inner` on gradients in another data type: casts them there and back on the wire's stream. Hooks
+/// chain. From 16 bits to f32, every backend sums in f32, for twice the bytes. From f32 to 16 bits, half the
+/// bytes are sent; between ranks of the host sums are taken in f32 and rounded once (docs/algorithms.md),
+/// NCCL rounds at every hop. Nothing is scaled: values below the smallest number of a 16-bit type are lost.
+/// Price: a second copy of the gradients, in `dtype`.
 std::shared_ptr<CommHook> cast_hook(DataType dtype, std::shared_ptr<CommHook> inner = all_reduce_hook());
 
-/// The mean by one binary tree over the ranks, a power of two of them, each in its place: ((0 + 1) + (2 + 3))
-/// and so on, so that two ranks sum as two pairs of four would. An all_to_all of slices, the sums, and an
-/// all_gather: the bytes of an all_reduce, and a second copy of the gradients. Buckets are multiples of the
-/// number of ranks (aligned()).
+/// The mean by one binary tree in rank order, ((0 + 1) + (2 + 3)) and so on, so that two ranks sum as two
+/// pairs of four ranks do. The number of ranks is a power of two; buckets are multiples of it (aligned()). An
+/// all_to_all of slices, the sums, and an all_gather: the bytes of an all_reduce, and a second copy of the
+/// gradients.
 std::shared_ptr<CommHook> tree_hook();
 
 }  // namespace weft

@@ -1,10 +1,11 @@
 #pragma once
-// Where the gradients of a plan's flat space lie: all of them one after the other, or the buckets that are
-// under way, in windows of less memory.
+// Where the gradients of a plan's flat space lie: all of them one after the other, or, in windows, only the
+// buckets of the moment, in less memory.
 //
-// A hook is given one with the plan, and takes the addresses of parameters from it; they hold as long as the
-// plan. In windows, buckets lie over each other in turn: what a hook reads or writes there beside its own
-// bucket, or before the bucket is on the wire or after it has landed, is another's. A value.
+// A hook is given a GradientSpace with each plan, and takes the addresses of parameters from it. They hold as
+// long as the plan. In windows several buckets share a place, one after the other: a hook reads and writes
+// only the place of its own bucket, and only in work that reduce() submits to the wire's stream. A plain
+// value.
 //
 //   const View weight = gradients.slice(layout.offset(id), layout.count(id));
 //   const GradientSpace copies = gradients.over(more.view());    // the same places in other memory
@@ -20,7 +21,7 @@ namespace weft {
 
 class GradientSpace {
  public:
-  /// Elements [begin, end) of the flat space, which are those from `at` on of the memory.
+  /// Elements [begin, end) of the flat space lie in the memory from element `at` on.
   struct Place {
     std::int64_t begin = 0;
     std::int64_t end = 0;
@@ -28,7 +29,7 @@ class GradientSpace {
   };
 
   GradientSpace() = default;
-  /// All of them, one after the other.
+  /// All gradients, one after the other.
   GradientSpace(View all) : memory_(all) {}  // NOLINT: a view of everything is one
   /// @param places rising and apart from each other in the flat space, not in memory
   GradientSpace(View memory, std::vector<Place> places)
@@ -36,12 +37,12 @@ class GradientSpace {
 
   DataType dtype() const { return memory_.dtype(); }
   Device device() const { return memory_.device(); }
-  /// All that any of them lies in.
+  /// The memory that all gradients lie in.
   View memory() const { return memory_; }
-  /// Elements [begin, begin + count) of the flat space. @throws Error (usage) where there are none, or, in
-  /// windows, when they are not of one bucket
+  /// Elements [begin, begin + count) of the flat space. @throws Error (usage) when the flat space ends
+  /// before, or, in windows, when they are not in one bucket
   View slice(std::int64_t begin, std::int64_t count) const;
-  /// The same places in `memory`, which is as many elements, of any data type. @throws Error (usage) else
+  /// The same places in other memory of any data type. @throws Error (usage) unless it has as many elements
   GradientSpace over(View memory) const;
 
  private:

@@ -3,10 +3,11 @@
 //
 // Gradients, parameters and optimizer state of one model lie in buffers of this layout, so that a bucket is a
 // range, a shard is a range, and a collective moves bytes where they already lie. Tensors start on cache
-// lines; the gaps between them are never marked, always zero. A value: compare, copy, hash. All tensors of a
-// layout have one data type.
+// lines, and the gaps between them are always zero. All tensors of a layout have one data type. A layout is a
+// plain value: it can be compared by its hash, and copied.
 //
-// Ranks that keep a part each want buckets that divide evenly: with_starts() widens gaps for that.
+// Where each rank keeps a part of every bucket, buckets must divide evenly: with_starts() widens gaps for
+// that.
 //
 //   ParamLayout layout(DataType::f32, {{"embedding", 256 * 384}, {"head.weight", 384 * 256}});
 //   float* head = gradients + layout.offset(ParamId{1});
@@ -29,19 +30,20 @@ constexpr std::size_t index(ParamId id) {
 struct ParamSpec {
   std::string name;
   std::int64_t count = 0;  ///< elements
-  /// Where its values are, if that is to be checked; not a part of the layout.
+  /// Where its values are, to refuse two parameters that share them; not a part of the layout.
   const void* storage = nullptr;
-  /// As the model has it, row-major; a code of low rank takes the first dimension for rows. Empty: a vector.
+  /// Row-major. Low-rank codecs take the first dimension for rows. Empty: a vector.
   std::vector<std::int64_t> shape{};
 };
 
 class ParamLayout {
  public:
-  /// @throws Error (usage) when there are no parameters, one is empty or has a shape of another count, or two
-  /// have the same name or storage
+  /// @throws Error (usage) when there are no parameters, when one has no elements or a shape that does not
+  /// match its count, or when two have the same name or storage
   ParamLayout(DataType dtype, std::vector<ParamSpec> parameters);
 
-  /// From any range of things with a `name` and a `count`, and perhaps a pointer `data` and a range `shape`.
+  /// From any range of objects with a `name` and a `count`, and optionally a pointer `data` and a range
+  /// `shape`.
   template <class Range>
   static ParamLayout of(const Range& parameters, DataType dtype = DataType::f32) {
     std::vector<ParamSpec> specs;
@@ -58,7 +60,7 @@ class ParamLayout {
   int parameters() const { return static_cast<int>(specs_.size()); }
   const std::string& name(ParamId id) const { return specs_[index(id)].name; }
   std::int64_t count(ParamId id) const { return specs_[index(id)].count; }
-  /// One dimension at least.
+  /// At least one dimension.
   const std::vector<std::int64_t>& shape(ParamId id) const { return specs_[index(id)].shape; }
   std::int64_t offset(ParamId id) const { return offsets_[index(id)]; }
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
@@ -66,17 +68,17 @@ class ParamLayout {
   std::int64_t size() const { return size_; }
   std::size_t size_bytes() const { return static_cast<std::size_t>(size_) * size_of(dtype_); }
 
-  /// The part of `buffer` (of this layout) that is one parameter's.
+  /// The elements of one parameter in a buffer of this layout.
   View view(const View& buffer, ParamId id) const { return buffer.slice(offset(id), count(id)); }
 
-  /// The same parameters with larger gaps: each of `starts` begins at a multiple of `unit` elements, and the
-  /// size is one, so that what lies between two starts can be divided evenly. @throws Error (usage) unless
-  /// `unit` is whole cache lines, or when one of `starts` is no parameter
+  /// The same parameters with wider gaps: each of `starts` begins at a multiple of `unit` elements, and the
+  /// size is a multiple of it, so that the elements between two starts divide evenly. @throws Error (usage)
+  /// unless `unit` is whole cache lines and all of `starts` are parameters
   ParamLayout with_starts(const std::vector<ParamId>& starts, std::int64_t unit) const;
-  /// Whether names, shapes and data type are the same, wherever they lie.
+  /// Whether names, shapes and data type are the same; offsets may differ.
   bool has_parameters_of(const ParamLayout& other) const;
 
-  /// Equal for equal layouts, on every rank and run; offsets count.
+  /// Over names, shapes, data type and offsets. The same on every rank and in every run.
   std::uint64_t hash() const;
 
  private:

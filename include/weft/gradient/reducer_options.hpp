@@ -9,70 +9,79 @@
 
 namespace weft {
 
-enum class Exchange { now, later };
+/// What a step does with its gradients.
+enum class Exchange {
+  now,  ///< reduce them over ranks, with those of the micro-steps before
+  /// Keep them for a later micro-step to reduce: a step of gradient accumulation, as under DDP's no_sync().
+  /// Ranks do not communicate. In windows they do, because gradients cannot stay there; the means are
+  /// complete after the last micro-step all the same.
+  no_sync,
+};
 
-/// Where the means are after a step: on every rank, or on each rank its part of every bucket, which costs
-/// half the bytes. What follows then works on parts, and gathers what it makes of them.
+/// Where the means are after a step: all on every rank, or on each rank its part of every bucket (a
+/// reduce_scatter). Parts cost half the bytes; the optimizer then updates parts, and gathers the parameters.
 enum class Means { everywhere, sharded };
 
-/// What it means that a parameter was not marked when a step is finished.
+/// What finish_step does about parameters that were not marked.
 enum class Unused {
-  refuse,  ///< an Error that names it, on every rank
-  /// This rank's gradient of it is zero; GradientReducer::used() tells whether another rank had one. Buckets
-  /// that wait for it leave when the step is finished, and no sooner.
+  refuse,  ///< throws an Error that names them, on every rank
+  /// Takes this rank's gradient to be zero; GradientReducer::used() tells whether another rank had one.
+  /// Buckets that wait for such a parameter leave only in finish_step.
   find,
-  /// As `find` in the first step that is exchanged. Later ones are taken to be the same, so that no bucket
-  /// waits for what does not come, and an Error names the parameter where they are not.
+  /// As `find` in the first exchanged step. In later steps the same parameters are taken to be unused from
+  /// the start, so that no bucket waits for them. An Error names a parameter that is used otherwise then.
   as_in_first_step,
 };
 
-/// What it means that ranks run out of batches at different times.
+/// What happens when ranks run out of batches at different times.
 enum class Uneven {
-  refuse,            ///< the others wait, and name the rank that does not come
-  mean_of_all,       ///< GradientReducer::join(): who has no batch has a gradient of zero
-  mean_of_the_rest,  ///< as above, divided by the number of ranks that had one
+  refuse,            ///< the other ranks wait, until a timeout names the missing rank
+  mean_of_all,       ///< GradientReducer::join(): a rank without a batch has gradients of zero
+  mean_of_the_rest,  ///< as above, divided by the number of ranks that have a batch
 };
 
 struct ReducerOptions {
-  /// Not given: planned. The first steps try small and large ones; when they have shown when gradients are
-  /// ready and how long buckets take, all ranks change to the plan that exposes least (once, at a begin_step;
-  /// see bucket_planner.hpp). Where the compute thread carries the wire itself, and on a device, nothing is
-  /// planned: 1 MiB within a node, where a bucket that is reduced at once is still in the cache, 25 MiB
-  /// between nodes. A hook may know better (CommHook::bucket_bytes).
+  /// The size of buckets. Without it the reducer plans them. The first steps try small and large buckets;
+  /// from when gradients are ready and how long buckets take in them, all ranks make the plan that exposes
+  /// least, and change to it once, at a begin_step (see bucket_planner.hpp). Nothing is planned on a device,
+  /// and where the compute thread carries the wire itself: buckets are then 1 MiB within a node, where a
+  /// bucket that is reduced at once is still in the cache, and 25 MiB between nodes. A hook may give another
+  /// size (CommHook::bucket_bytes).
   std::optional<std::size_t> bucket_bytes{};
-  /// The buckets, as they are: nothing is planned. Of the reducer's parameters, over any layout of them,
-  /// which the reducer then has. With Means::sharded every bucket is whole cache lines, and whole blocks of
-  /// the hook and of norm_block, for each rank (plan_whole_buckets). Not beside bucket_bytes.
+  /// The buckets, which are then never changed. The plan is over the reducer's parameters, in any layout of
+  /// them, which becomes that of the reducer. With Means::sharded every rank's part of a bucket must be whole
+  /// cache lines, and whole blocks of the hook and of norm_block (plan_whole_buckets). Not with bucket_bytes.
   std::optional<BucketPlan> plan{};
-  /// Gradients lie in windows: so many bytes for all buckets that are under way, in turn, instead of all
-  /// gradients; at least what the largest bucket takes. A gradient is written to gradient(id, stream), which
-  /// waits until whoever had the place has left it; this rank's part of the mean goes to a store of its own,
-  /// means(bucket). For Means::sharded and a `plan` of whole parameters; gradients come in its order, as far
-  /// as buckets share a place. Every micro-step is exchanged, and the store adds them up. Not beside
-  /// fixed_parts, unused parameters or uneven batches.
+  /// Gradients lie in windows: a buffer of so many bytes, at least those of the largest bucket, which buckets
+  /// use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream), which
+  /// waits until its place is free. This rank's part of the means is kept apart, in means(bucket). Needs
+  /// Means::sharded and a `plan` of whole parameters; gradients must come in the plan's order as far as
+  /// buckets share a place. Every micro-step is reduced, and means(bucket) adds them up. Not with
+  /// deterministic_tree, unused parameters or uneven batches.
   std::optional<std::size_t> window_bytes{};
-  /// In windows on a device: the store of means lies in pinned host memory, which kernels reach over the bus.
+  /// In windows on a device: the means lie in pinned host memory, which kernels reach over the bus.
   bool means_on_host = false;
   std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
   Means means = Means::everywhere;
-  /// Default: comm.progress_stream(), or a lane for every bucket where that stream is an inline one.
+  /// The stream that reduces buckets. Default: comm.progress_stream(); where that is an inline stream, one
+  /// such stream per bucket, up to 32.
   std::optional<Stream> wire{};
   Unused unused = Unused::refuse;
   Uneven uneven = Uneven::refuse;
-  /// What gradients are reduced in, where that is not what they are kept in (cast_hook).
+  /// The data type that gradients are reduced in, if not the one they are kept in (cast_hook).
   std::optional<DataType> reduce_dtype{};
-  /// The global batch is this many micro-batches, a power of two, whatever the number of ranks (a power of
-  /// two, too): each takes an equal share of them, in order, one a micro-step, and sums are taken by one
-  /// fixed tree over all. Parameters are then bitwise the same on 1, 2, 4, ... ranks. 0: sums in rank order.
-  /// The price is a buffer of gradients for every halving of a rank's share, one for what is on the wire, and
-  /// an all_to_all and an all_gather where there was one all_reduce (bench/results).
-  int fixed_parts = 0;
-  /// Counts NaN and Inf in what this rank brings, bucket by bucket as they leave; GradientReducer::bad_values
-  /// tells. A pass over the gradients.
+  /// The number of micro-batches in a global batch, if it is to be summed by one fixed binary tree; 0: sums
+  /// in rank order. Parameters are then bitwise the same on 1, 2, 4, ... ranks. Both numbers are powers of
+  /// two. Each rank takes an equal share of the micro-batches, in order, one a micro-step. Price: a buffer of
+  /// all gradients for every halving of a rank's share and one for slices on the wire, and an all_to_all and
+  /// an all_gather instead of one all_reduce (bench/results). Not with a hook.
+  int deterministic_tree = 0;
+  /// Counts NaN and Inf in this rank's gradients as buckets leave, for GradientReducer::bad_values(). Price:
+  /// a pass over the gradients.
   bool count_bad_values = false;
-  /// Squares of the means are summed per so many elements of the flat space, as buckets land, for norms that
-  /// do not depend on buckets or ranks: GradientReducer::squares(). A multiple of 64; 0: not. A pass over
-  /// this rank's means.
+  /// Sums squares of the means per block of so many elements of the flat space, a multiple of 64, for norms
+  /// that do not depend on buckets or ranks: GradientReducer::squares(). 0: does not. Price: a pass over this
+  /// rank's means.
   std::int64_t norm_block = 0;
 };
 

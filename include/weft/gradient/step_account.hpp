@@ -1,10 +1,11 @@
 #pragma once
 // Where the time of a step's communication went, by one definition on every rank.
 //
-// "Exposed" is what the compute stream waited; "the link is busy" while at least one bucket is on its way
-// that every rank has brought. A bucket that some rank has not brought keeps nobody's link busy: that time is
-// the slowest rank's. So overlap is not the time from the first bucket to the last, as elsewhere, and an idle
-// link never counts as overlap. Times of other ranks are seen on one clock (weft/collectives/clock.hpp).
+// "Exposed" is the time that the compute stream waited. "The link is busy" while at least one bucket is on
+// its way whose gradients are ready on all ranks. Time in which a bucket still misses a rank's gradients
+// counts for that slow rank and not for the link. So overlap is not the time from the first bucket to the
+// last, as in other libraries, and an idle link never counts as overlap. All times are on one clock
+// (weft/collectives/clock.hpp).
 
 #include <cstdint>
 #include <optional>
@@ -14,21 +15,20 @@
 namespace weft {
 
 struct StepAccount {
-  std::uint64_t step = 0;      ///< as the reducer counts them, micro-steps included
-  double seconds = 0;          ///< from begin_step to when the compute stream had its last bucket
-  double exposed_seconds = 0;  ///< of these, the compute stream waited, or carried the wire itself
-  double link_seconds = 0;     ///< the link was busy
-  double overlap_seconds = 0;  ///< of these, the compute stream did not wait
-  double slowest_seconds =
-      0;  ///< of the exposed ones, it waited for a bucket that another rank had not brought
-  std::optional<int> slowest{};  ///< the rank that most of that was for
+  std::uint64_t step = 0;        ///< the reducer's number of the step; micro-steps count, too
+  double seconds = 0;            ///< from begin_step to when the compute stream had its last bucket
+  double exposed_seconds = 0;    ///< of `seconds`, the compute stream waited, or carried the wire itself
+  double link_seconds = 0;       ///< the link was busy
+  double overlap_seconds = 0;    ///< of `link_seconds`, the compute stream did not wait
+  double slowest_seconds = 0;    ///< of `exposed_seconds`, it waited for gradients of another rank
+  std::optional<int> slowest{};  ///< the rank that most of `slowest_seconds` was for
 };
 
-/// What one rank saw of a bucket, and of a step; seconds on a clock that all ranks share.
+/// The times of a bucket, and of a step, on one rank; seconds on a clock that all ranks share.
 struct BucketSeen {
-  double ready = 0;       ///< its last gradient was there
-  double ended = 0;       ///< the mean was there
-  double wait_begin = 0;  ///< the compute stream came to wait for it
+  double ready = 0;       ///< its last gradient was ready
+  double ended = 0;       ///< its mean was there
+  double wait_begin = 0;  ///< the compute stream began to wait for it
   double wait_end = 0;
 };
 struct StepSeen {
@@ -39,12 +39,12 @@ struct StepSeen {
 };
 
 struct StepHistory {
-  std::vector<StepAccount> steps{};  ///< of this rank, oldest first
-  std::vector<StepSeen> last{};      ///< the newest of them as every rank saw it, by rank
-  bool in_order = true;  ///< whether one bucket leaves after the other; else each as soon as it is ready
+  std::vector<StepAccount> steps{};  ///< this rank's, oldest first
+  std::vector<StepSeen> last{};      ///< the times of the newest of them, by rank
+  bool in_order = true;  ///< whether buckets go one after the other; else each goes as soon as it is ready
 };
 
-/// A rank's account of one step. Pure. @param ranks the step as every rank saw it, by rank
+/// A rank's account of one step: a pure function. @param ranks the times of the step, by rank
 StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order);
 
 }  // namespace weft

@@ -1,0 +1,227 @@
+// The construction of a reducer, what is read of it between steps, and the public class.
+//
+// Construction: all ranks compare their models and options; a wire, the first plan and the memory of
+// gradients are made; and adopt() (reducer_plans.cpp) tells every part of the reducer its plan.
+
+#include "weft/gradient/gradient_reducer.hpp"
+
+#include <algorithm>
+
+#include "gradient/hooks/deterministic_tree.hpp"
+#include "gradient/plan/plan_agreement.hpp"
+#include "gradient/reducer/gradient_stats.hpp"
+#include "gradient/reducer/observed_steps.hpp"
+#include "gradient/reducer/reducer_state.hpp"
+#include "gradient/reducer/uneven_inputs.hpp"
+#include "gradient/windows/windowed_gradients.hpp"
+
+namespace weft {
+namespace {
+
+/// Whether `here` is true on all ranks. Nodes differ: some may have a core for a thread where others have
+/// none.
+bool on_all_ranks(Communicator& comm, bool here) {
+  std::int32_t all = here ? 1 : 0;
+  Stream stream;
+  comm.all_reduce(View(std::span(&all, 1)), ReduceOp::min, stream).wait();
+  return all == 1;
+}
+
+std::shared_ptr<CommHook> hook_of(const ReducerOptions& options, DataType dtype) {
+  std::shared_ptr<CommHook> hook = options.hook ? options.hook : all_reduce_hook();
+  if (options.deterministic_tree > 0) {
+    if (options.hook)
+      throw Error(ErrorKind::usage, "deterministic_tree beside a hook",
+                  "a deterministic tree of sums is a hook of its own");
+    hook = tree_hook();
+  }
+  if (options.reduce_dtype && *options.reduce_dtype != dtype) hook = cast_hook(*options.reduce_dtype, hook);
+  return hook;
+}
+
+/// The options that must be the same on all ranks, except what the plan says.
+std::string described(const ReducerOptions& options, const CommHook& hook) {
+  const auto number = [](auto choice) { return static_cast<int>(choice); };
+  return text("hook ", hook.name(), ", means ", number(options.means), ", unused ", number(options.unused),
+              ", uneven ", number(options.uneven), ", deterministic_tree ", options.deterministic_tree,
+              ", count_bad_values ", options.count_bad_values, ", norm_block ", options.norm_block, ", plan ",
+              options.plan ? "given" : "made", ", windows of ", options.window_bytes.value_or(0), " bytes");
+}
+
+}  // namespace
+
+GradientReducer::State::State(Communicator comm, const ParamLayout& layout, ReducerOptions options)
+    : comm_(std::move(comm)),
+      options_(std::move(options)),
+      layout_(options_.plan ? options_.plan->layout() : layout),
+      wire_(std::make_shared<detail::Wire>(comm_, options_.wire)),
+      hook_(hook_of(options_, layout.dtype())),
+      ready_(std::make_shared<detail::ReadyTracker>(layout_)),
+      note_(std::make_shared<detail::ReadyNote>(ready_, layout_)),
+      used_(options_.unused, layout.parameters()) {
+  if (!is_floating(layout.dtype()))
+    throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
+  detail::agree_on(comm_, layout, described(options_, *hook_));
+  if (options_.plan && options_.bucket_bytes)
+    throw Error(ErrorKind::usage, "bucket_bytes beside a plan", "the plan says how large buckets are");
+  if (options_.window_bytes) expect_windows_fit();
+  if (options_.means_on_host && !options_.window_bytes)
+    throw Error(ErrorKind::usage, "means_on_host without window_bytes",
+                "means that lie where gradients do stay there: set window_bytes");
+  if (!options_.bucket_bytes) options_.bucket_bytes = hook_->bucket_bytes(comm_);
+  is_planned_ = on_all_ranks(comm_, !options_.plan && !options_.bucket_bytes && !wire_->is_inline() &&
+                                        comm_.size() > 1 && comm_.device().is_host());
+  if (options_.deterministic_tree > 0 && options_.uneven != Uneven::refuse)
+    throw Error(ErrorKind::usage, "deterministic_tree with uneven batches",
+                "every rank has its share of every step");
+  if (options_.deterministic_tree > 0)
+    tree_ = std::make_unique<detail::DeterministicTree>(options_.deterministic_tree, comm_, layout_);
+  if (options_.uneven != Uneven::refuse)
+    uneven_ = std::make_unique<detail::UnevenInputs>(options_.uneven == Uneven::mean_of_the_rest);
+  if (options_.count_bad_values)
+    bad_values_ = std::make_unique<detail::BadValueCounter>(layout_, comm_.device());
+  if (options_.norm_block != 0)
+    squares_ = std::make_unique<detail::BlockSquares>(layout_, comm_.device(), options_.norm_block);
+  BucketPlan first = first_plan(layout);
+  wire_->serve(first.buckets().size());
+  if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
+  if (options_.window_bytes) make_windows(first);
+  memory_ = comm_.allocate(layout_.dtype(), windows_ ? windows_->places().size() : first.end());
+  space_ = windows_ ? GradientSpace(memory_.view(), windows_->places().places(first)) : memory_.view();
+  adopt(std::move(first));
+  if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
+}
+
+GradientReducer::State::~State() {
+  wire_->close();
+}
+
+View GradientReducer::State::gradients() {
+  if (windows_)
+    throw Error(ErrorKind::usage, "gradients() where they lie in windows",
+                "backward writes to gradient(id, stream); what is left of a bucket is means(bucket)");
+  return memory_.view().slice(0, layout().size());
+}
+
+View GradientReducer::State::gradient(ParamId id) {
+  if (windows_)
+    throw Error(ErrorKind::usage, "gradient(id) where gradients lie in windows",
+                "call gradient(id, stream), which lets the stream wait for the place");
+  return place(id);
+}
+
+View GradientReducer::State::means(const Bucket& bucket) {
+  if (windows_) {
+    const auto found = std::ranges::find(plan_->buckets(), bucket.begin, &Bucket::begin);
+    if (found == plan_->buckets().end())
+      throw Error(ErrorKind::usage,
+                  text("means of a bucket [", bucket.begin, ", ", bucket.end, ") of no plan"),
+                  "give one of plan().buckets()");
+    return windows_->store().part(static_cast<std::size_t>(found - plan_->buckets().begin()));
+  }
+  const auto [begin, end] = owned(bucket);
+  return memory_.view().slice(begin, end - begin);
+}
+
+const std::vector<BadValues>& GradientReducer::State::bad_values() {
+  if (!bad_values_)
+    throw Error(ErrorKind::usage, "bad values are not counted", "set ReducerOptions::count_bad_values");
+  return bad_values_->found();
+}
+
+ConstView GradientReducer::State::squares() const {
+  if (!squares_) throw Error(ErrorKind::usage, "squares are not summed", "set ReducerOptions::norm_block");
+  return squares_->sums();
+}
+
+std::int64_t GradientReducer::State::held_bytes() const {
+  const std::int64_t parts = windows_ && !options_.means_on_host ? windows_->store().bytes() : 0;
+  return static_cast<std::int64_t>(memory_.size_bytes()) + parts;
+}
+
+std::int64_t GradientReducer::State::host_bytes() const {
+  return windows_ && options_.means_on_host ? windows_->store().bytes() : 0;
+}
+
+StepHistory GradientReducer::State::account() {
+  if (!comm_.device().is_host())
+    throw Error(ErrorKind::usage, "an account of steps on a device",
+                "trace them instead (ConnectOptions::trace)");
+  expect_finished("account");
+  wire_->synchronize();
+  return detail::account(clock_, comm_, wire_->in_order());
+}
+
+GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)
+    : state_(std::make_unique<State>(std::move(comm), layout, std::move(options))) {}
+GradientReducer::~GradientReducer() = default;
+GradientReducer::GradientReducer(GradientReducer&&) noexcept = default;
+
+const ParamLayout& GradientReducer::layout() const {
+  return state_->layout();
+}
+const BucketPlan& GradientReducer::plan() const {
+  return state_->plan();
+}
+const std::optional<BackwardProfile>& GradientReducer::profile() const {
+  return state_->profile();
+}
+View GradientReducer::gradients() {
+  return state_->gradients();
+}
+View GradientReducer::gradient(ParamId id) {
+  return state_->gradient(id);
+}
+View GradientReducer::gradient(ParamId id, Stream compute) {
+  return state_->gradient(id, std::move(compute));
+}
+View GradientReducer::means(const Bucket& bucket) {
+  return state_->means(bucket);
+}
+void GradientReducer::begin_step(Exchange exchange) {
+  state_->begin_step(exchange);
+}
+bool GradientReducer::accumulating() const {
+  return state_->accumulating();
+}
+void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
+  state_->mark_ready(id, stream);
+}
+void GradientReducer::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
+  state_->mark_ready(id, gradient, stream);
+}
+void GradientReducer::poll() {
+  state_->poll();
+}
+void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) {
+  state_->finish_step(std::move(stream), consume);
+}
+void GradientReducer::on_reduced(ReducedListener listener) {
+  state_->on_reduced(std::move(listener));
+}
+void GradientReducer::join(Stream stream, const std::function<void()>& each) {
+  state_->join(std::move(stream), each);
+}
+bool GradientReducer::used(ParamId id) {
+  return state_->used(id);
+}
+const std::vector<BadValues>& GradientReducer::bad_values() {
+  return state_->bad_values();
+}
+ConstView GradientReducer::squares() const {
+  return state_->squares();
+}
+double GradientReducer::exposed_seconds() const {
+  return state_->exposed_seconds();
+}
+std::int64_t GradientReducer::held_bytes() const {
+  return state_->held_bytes();
+}
+std::int64_t GradientReducer::host_bytes() const {
+  return state_->host_bytes();
+}
+StepHistory GradientReducer::account() {
+  return state_->account();
+}
+
+}  // namespace weft

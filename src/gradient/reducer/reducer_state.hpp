@@ -1,0 +1,155 @@
+#pragma once
+// The state behind a GradientReducer. Its functions are in four files: construction and what is read between
+// steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), and gradients in
+// windows (../windows/windowed_gradients.cpp).
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gradient/reducer/gradient_stats.hpp"
+#include "gradient/reducer/ready_tracker.hpp"
+#include "gradient/reducer/uneven_inputs.hpp"
+#include "gradient/reducer/wire.hpp"
+#include "weft/core/recycled.hpp"
+#include "weft/gradient/gradient_reducer.hpp"
+
+namespace weft {
+
+namespace detail {
+
+class DeterministicTree;
+class ObservedSteps;
+class WindowedGradients;
+
+/// Counts the first two exchanged steps after a change, such as a new plan. They take memory for their tasks
+/// and events; then as much is reserved that later steps find all that they may need at once.
+class WarmUp {
+ public:
+  /// Called when an exchanged step has been submitted. @returns whether that was the last one to count
+  bool end_step() {
+    if (++steps_ < 2) return false;
+    taken_.reserve();
+    return true;
+  }
+
+ private:
+  int steps_ = 0;
+  RecycledCount taken_;
+};
+
+}  // namespace detail
+
+class GradientReducer::State {
+ public:
+  State(Communicator comm, const ParamLayout& layout, ReducerOptions options);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const ParamLayout& layout() const { return layout_; }
+  const BucketPlan& plan() const { return *plan_; }
+  const std::optional<BackwardProfile>& profile() const { return profile_; }
+  View gradients();
+  View gradient(ParamId id);
+  View gradient(ParamId id, Stream stream);
+  View means(const Bucket& bucket);
+
+  void begin_step(Exchange exchange) { open_step(exchange, true); }
+  bool accumulating() const { return micro_steps_ > 1 && !tree_ && !windows_; }
+  void mark_ready(ParamId id, const Stream& stream);
+  void mark_ready(ParamId id, ConstView gradient, const Stream& stream);
+  void poll();
+  void finish_step(Stream stream, const BucketConsumer& consume);
+  void on_reduced(ReducedListener listener) {
+    listener_ = std::move(listener);
+    warm_up_.emplace();
+  }
+  void join(Stream stream, const std::function<void()>& each);
+
+  bool used(ParamId id) { return used_.anywhere(id); }
+  const std::vector<BadValues>& bad_values();
+  ConstView squares() const;
+  double exposed_seconds() const { return wire_->exposed_seconds(); }
+  std::int64_t held_bytes() const;
+  std::int64_t host_bytes() const;
+  StepHistory account();
+
+ private:
+  std::int64_t part_unit() const;
+  BucketPlan divisible(BucketPlan plan) const;
+  BucketPlan first_plan(const ParamLayout& layout);
+  void expect_given_plan(const BucketPlan& plan, const ParamLayout& layout) const;
+  void expect_windows_fit() const;
+  void make_windows(const BucketPlan& plan);
+  View place(ParamId id) const { return space_.slice(layout().offset(id), layout().count(id)); }
+  void wait_for_places(ParamId id, Stream stream);
+  void expect_launched(std::size_t bucket, ParamId id);
+  void wait_for_place(Stream& stream, const Event& left);
+  /// The elements of a bucket whose means this rank has after a step.
+  detail::BlockSquares::Range owned(const Bucket& bucket) const;
+  void adopt(BucketPlan plan);
+  void plan_from_observed_steps();
+  bool open_step(Exchange exchange, bool has_batch);
+  void watch_for_slow_ranks();
+  void expect_known(ParamId id, const char* call) const;
+  void expect_unmarked(ParamId id, const Stream& stream);
+  void mark(ParamId id, const Stream& stream);
+  void mark_unused(ParamId id, const Stream& stream);
+  void launch_closed_buckets(const Stream& stream);
+  void launch(std::size_t bucket, const Stream& stream);
+  void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
+  /// Lets `stream` wait for a bucket. @param waited if `stream` is the host's, called with the begin and the
+  /// end
+  template <class Waited>
+  void wait_for(Stream& stream, Event reduced, Waited waited) {
+    if (stream.device().is_host()) {
+      stream.submit(
+          std::make_unique<detail::WaitForBucket<Waited>>(std::move(reduced), wire_, std::move(waited)));
+      return;
+    }
+    wire_->on_device().start(stream);
+    stream.wait(std::move(reduced));
+    wire_->on_device().stop(stream);
+  }
+  void join_side_operations(Stream& stream);
+  void handle_unmarked(const Stream& stream);
+  [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
+  void expect_finished(const char* call);
+
+  Communicator comm_;
+  ReducerOptions options_;
+  const ParamLayout layout_;
+  std::shared_ptr<detail::Wire> wire_;
+  bool is_planned_;  // whether buckets are planned from the first steps
+  std::unique_ptr<BucketPlan> plan_;
+  std::unique_ptr<BucketPlan>
+      first_plan_;  // kept after a change of plan: consumers may still hold its buckets
+  std::optional<BackwardProfile> profile_;
+  std::shared_ptr<CommHook> hook_;
+  ReducedListener listener_;
+  std::optional<detail::WarmUp> warm_up_;
+  Buffer memory_;        // all gradients, or the windows
+  GradientSpace space_;  // the same for every plan: work of compute streams may ask for places at any time
+  std::shared_ptr<detail::ReadyTracker> ready_;
+  std::shared_ptr<detail::ReadyNote> note_;  // for the flight record
+  detail::StepClock clock_;
+  std::unique_ptr<detail::ObservedSteps> observed_;  // null once buckets are planned
+  detail::UsedParameters used_;
+  // Null unless the options ask for them.
+  std::unique_ptr<detail::DeterministicTree> tree_;
+  std::unique_ptr<detail::UnevenInputs> uneven_;
+  std::unique_ptr<detail::BadValueCounter> bad_values_;
+  std::unique_ptr<detail::BlockSquares> squares_;
+  std::unique_ptr<detail::WindowedGradients> windows_;
+
+  std::vector<Event> reduced_;                      // by bucket
+  std::shared_ptr<detail::StepClock::Step> times_;  // of this micro-step
+  int micro_steps_ = 0;                             // whose gradients are in the arena
+  std::size_t next_bucket_ = 0;                     // the first that has not been launched
+  bool open_ = false;
+  Exchange exchange_ = Exchange::now;
+};
+
+}  // namespace weft

@@ -1,0 +1,295 @@
+// A step of the reducer.
+//
+// begin_step: resets what is counted per step, and starts the all_reduces that options ask for. mark_ready:
+// counts the gradient in its buckets. While the next bucket of the plan is complete, it is launched:
+//   1. its stream of the wire (a lane) waits for the streams that wrote its gradients;
+//   2. gaps are cleared (in windows) and bad values counted; the hook reduces the bucket;
+//   3. in windows, this rank's part moves to the store;
+//   4. the mean is divided by the number of micro-steps, rescaled for ranks without a batch, and its squares
+//      summed;
+//   5. an event of the lane marks the end.
+// finish_step: the caller's stream waits for the events of all buckets, in plan order. All of this is
+// submitted to streams, and the host does not wait for it. There are three exceptions: the calling thread
+// carries an inline wire itself; begin_step waits for what ranks shared of the last step, and for the plan;
+// and UnevenInputs::correct() waits on a device.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/elementwise.hpp"
+#include "gradient/hooks/deterministic_tree.hpp"
+#include "gradient/reducer/gradient_stats.hpp"
+#include "gradient/reducer/observed_steps.hpp"
+#include "gradient/reducer/ready_tracker.hpp"
+#include "gradient/reducer/reducer_state.hpp"
+#include "gradient/reducer/uneven_inputs.hpp"
+#include "gradient/windows/windowed_gradients.hpp"
+#include "weft/core/copy.hpp"
+
+namespace weft {
+
+using detail::ReadyTracker;
+using detail::Wire;
+
+// Returns false, and opens no step, when no rank has a batch any more.
+bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
+  expect_finished("begin_step before finish_step");
+  const bool fresh = micro_steps_ == 0 || exchange_ == Exchange::now;
+  const int micro_steps = fresh ? 1 : micro_steps_ + 1;
+  if (tree_ && has_batch && (exchange == Exchange::now) != (micro_steps == tree_->per_rank())) {
+    refuse("begin_step",
+           text("micro-batch ", micro_steps, " of this rank's ", tree_->per_rank(), " of ",
+                options_.deterministic_tree,
+                " begins with Exchange::", exchange == Exchange::now ? "now" : "no_sync"),
+           "pass Exchange::now with the last one, Exchange::no_sync with those before");
+  }
+  const bool counts_from_here = bad_values_ && (windows_ ? fresh : exchange == Exchange::now);
+  if (counts_from_here) bad_values_->found();
+  if (exchange == Exchange::now) {
+    if (observed_ && observed_->enough()) plan_from_observed_steps();
+    if (uneven_) uneven_->begin_step(comm_, has_batch);
+    if (!has_batch && uneven_->ranks_left() == 0) return false;
+  }
+  micro_steps_ = micro_steps;
+  exchange_ = exchange;
+  ready_->begin_step();
+  used_.begin_micro_step(fresh);
+  next_bucket_ = 0;
+  open_ = true;
+  if (counts_from_here) bad_values_->begin_step(comm_.device().is_host() ? Stream() : wire_->lane(0));
+  if (windows_) windows_->begin_micro_step(reduced_);
+  if (exchange == Exchange::no_sync) {
+    times_ = clock_.unaccounted();
+    return true;
+  }
+  if (observed_ && hook_->settled()) observed_->begin_step();
+  clock_.begin_step(ready_->step());
+  times_ = clock_.step();
+  watch_for_slow_ranks();
+  return true;
+}
+
+// A slow rank is one whose step takes three times as long as usual: the others then wait for two medians.
+// Waits below 250 ms are put down to the machine's scheduling. The median is taken anew every 16 steps.
+void GradientReducer::State::watch_for_slow_ranks() {
+  constexpr std::uint64_t now_and_then = 16;
+  if (ready_->step() % now_and_then != 0) return;
+  if (const auto median = clock_.median_step())
+    comm_.slow_after(std::max<Wire::Clock::duration>(2 * *median, std::chrono::milliseconds(250)));
+}
+
+void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
+  expect_known(id, "mark_ready");
+  const View place = this->place(id);
+  if (gradient.count() != place.count() || gradient.dtype() != place.dtype()) {
+    refuse("mark_ready",
+           text("the gradient of ", layout().name(id), " has ", gradient.count(), " ", gradient.dtype(),
+                ", the parameter ", place.count(), " ", place.dtype()),
+           "a parameter keeps its shape as long as the reducer");
+  }
+  expect_unmarked(id, stream);
+  if (windows_) wait_for_places(id, stream);
+  if (accumulating()) {
+    detail::add(place, gradient, stream);
+  } else {
+    copy(place, gradient, stream);
+  }
+  used_.is_used(id);
+  mark(id, stream);
+}
+
+void GradientReducer::State::mark_ready(ParamId id, const Stream& stream) {
+  expect_known(id, "mark_ready");
+  expect_unmarked(id, stream);
+  if (windows_ && !windows_->was_asked(id)) {
+    refuse("mark_ready", text("no place was asked for in this step for the gradient of ", layout().name(id)),
+           "write it to gradient(id, stream), or hand it to mark_ready");
+  }
+  used_.is_used(id);
+  mark(id, stream);
+}
+
+void GradientReducer::State::expect_known(ParamId id, const char* call) const {
+  if (!ready_->knows(id))
+    throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", layout().parameters()), {},
+                {comm_.rank(), call, 0});
+}
+
+void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
+  if (!open_)
+    throw Error(ErrorKind::usage, text("gradient of ", layout().name(id), " was marked ready outside a step"),
+                "call begin_step first", {comm_.rank(), "mark_ready", ready_->step()});
+  if (!ready_->any_marked()) {
+    for (const ParamId unused : used_.expected()) mark_unused(unused, stream);
+  }
+  if (ready_->is_marked(id)) {
+    if (used_.is_known() && std::ranges::count(used_.expected(), id) > 0) {
+      refuse("mark_ready",
+             text("the graph was not static: ", layout().name(id),
+                  " had no gradient in the first step and has one now"),
+             "use Unused::find");
+    }
+    refuse("mark_ready", text("gradient of ", layout().name(id), " was marked ready twice in one step"),
+           "mark each parameter once, when its gradient is complete");
+  }
+}
+
+void GradientReducer::State::mark(ParamId id, const Stream& stream) {
+  if (tree_) tree_->add_micro_batch(id, place(id), micro_steps_ - 1, stream);
+  if (observed_ && exchange_ == Exchange::now) observed_->ready(id);
+  ready_->mark(id, stream);
+  if (exchange_ == Exchange::now || windows_) launch_closed_buckets(stream);
+}
+
+// What earlier micro-steps added stays. In the first micro-step its place holds a mean of the last step, and
+// is cleared.
+void GradientReducer::State::mark_unused(ParamId id, const Stream& stream) {
+  if (!accumulating()) detail::fill(place(id), 0, stream);
+  used_.is_unused(id);
+  mark(id, stream);
+}
+
+void GradientReducer::State::launch_closed_buckets(const Stream& stream) {
+  const std::size_t buckets = plan_->buckets().size();
+  if (next_bucket_ == buckets || !ready_->is_closed(next_bucket_)) return poll();
+  const auto begin = Wire::Clock::now();
+  while (next_bucket_ < buckets && ready_->is_closed(next_bucket_)) launch(next_bucket_++, stream);
+  if (!wire_->is_inline()) return;
+  const auto carried = Wire::Clock::now() - begin;
+  times_->carried(carried);
+  wire_->add_exposed(carried);
+}
+
+void GradientReducer::State::poll() {
+  if (!open_ || (next_bucket_ == 0 && !windows_) || !wire_->is_inline()) return;
+  const auto begin = Wire::Clock::now();
+  wire_->poll();
+  const auto carried = Wire::Clock::now() - begin;
+  times_->carried(carried);
+  wire_->add_exposed(carried);
+}
+
+void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
+  Stream lane = wire_->lane(bucket);
+  const bool on_host = stream.device().is_host();
+  const auto step = times_;
+  if (on_host) Stream(stream).run([step, bucket] { step->buckets[bucket].ready = Wire::Clock::now(); });
+  for (const Stream& producer : ready_->producers(bucket)) lane.wait(producer.record());
+  reduce(bucket, stream, lane);
+  if (on_host) lane.run([step, bucket] { step->buckets[bucket].ended = Wire::Clock::now(); });
+  reduced_[bucket] = lane.record();
+  if (listener_ && exchange_ == Exchange::now) listener_(plan_->buckets()[bucket], reduced_[bucket]);
+}
+
+void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, const Stream& lane) {
+  const Bucket& range = plan_->buckets()[bucket];
+  const View gradient = space_.slice(range.begin, range.count());
+  const auto [begin, end] = owned(range);
+  View mine = gradient.slice(begin - range.begin, end - begin);
+  if (windows_) windows_->clear_gaps(bucket, gradient, lane);
+  if (bad_values_) bad_values_->count(range, space_, lane);
+  if (options_.means == Means::sharded) {
+    hook_->reduce_scatter(range, gradient, mine, comm_, stream, lane);
+  } else {
+    hook_->reduce(range, gradient, comm_, stream, lane);
+  }
+  if (windows_) {
+    windows_->store().store(bucket, mine, micro_steps_ > 1, lane);
+    mine = windows_->store().part(bucket);
+    if (exchange_ == Exchange::no_sync) return;
+  }
+  // Divided once, after the reduction: N ranks with one micro-step and one rank with N micro-steps then round
+  // alike.
+  if (micro_steps_ > 1) detail::divide(mine, micro_steps_, lane);
+  if (uneven_) uneven_->correct(mine, comm_.size(), lane);
+  if (!squares_) return;
+  // In an arena, a block may begin in another bucket, so that all of it is given.
+  if (windows_) {
+    squares_->add({begin, end}, mine, begin, lane);
+  } else {
+    squares_->add({begin, end}, memory_.view(), 0, lane);
+  }
+}
+
+void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& consume) {
+  if (!open_)
+    throw Error(ErrorKind::usage, "no step is open", "call begin_step first",
+                {comm_.rank(), "finish_step", ready_->step()});
+  if (!ready_->all_marked()) handle_unmarked(stream);
+  open_ = false;
+  if (exchange_ == Exchange::no_sync) return;
+  used_.share(comm_);
+  if (bad_values_) bad_values_->share(comm_, ready_->step(), reduced_);
+  for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
+    // In windows the event is kept: streams that write to the place next wait for it, too.
+    Event reduced = windows_ ? reduced_[bucket] : std::exchange(reduced_[bucket], {});
+    wait_for(stream, std::move(reduced), [step = times_, bucket](auto begin, auto end) {
+      step->buckets[bucket].wait_begin = begin;
+      step->buckets[bucket].wait_end = end;
+    });
+    if (consume) consume(plan_->buckets()[bucket]);
+  }
+  join_side_operations(stream);
+  if (warm_up_ && warm_up_->end_step()) warm_up_.reset();
+}
+
+// The small operations beside the buckets are on inline streams of their own, which nothing else may ever
+// poll; and an operation that is not progressed holds up the one 32 operations later. So a compute stream of
+// the host waits for them. A device's stream does not wait for the host: there the next step waits.
+void GradientReducer::State::join_side_operations(Stream& stream) {
+  if (!stream.device().is_host()) return;
+  stream.wait(used_.shared());
+  if (uneven_) stream.wait(uneven_->shared());
+  if (bad_values_) stream.wait(bad_values_->shared());
+}
+
+void GradientReducer::State::handle_unmarked(const Stream& stream) {
+  if (options_.unused != Unused::refuse && !ready_->any_marked()) {
+    for (const ParamId unused : used_.expected()) mark_unused(unused, stream);
+  }
+  const std::vector<ParamId> missing = ready_->missing();
+  if (missing.empty()) return;
+  if (options_.unused == Unused::refuse) {
+    refuse("finish_step", ReadyTracker::list(missing, layout()),
+           "mark every parameter once per step, or say with ReducerOptions::unused what it means");
+  }
+  if (used_.is_known()) {
+    refuse("finish_step",
+           text("the graph was not static: ", ReadyTracker::list(missing, layout()),
+                ", which had gradients in the first step"),
+           "use Unused::find");
+  }
+  for (const ParamId id : missing) mark_unused(id, stream);
+}
+
+void GradientReducer::State::join(Stream stream, const std::function<void()>& each) {
+  if (!uneven_)
+    throw Error(ErrorKind::usage, "join() of a reducer whose ranks have equally many batches",
+                "set ReducerOptions::uneven", {comm_.rank(), "join", ready_->step()});
+  micro_steps_ = 0;
+  while (open_step(Exchange::now, false)) {
+    for (int i = layout().parameters() - 1; i >= 0; --i) {
+      if (!ready_->is_marked(ParamId{i})) mark_unused(ParamId{i}, stream);
+    }
+    finish_step(stream, nullptr);
+    stream.synchronize();
+    if (each) each();
+  }
+}
+
+// The other ranks wait for this rank's buckets. give_up() tells them at once that those will not come, and
+// why.
+void GradientReducer::State::refuse(const char* call, const std::string& problem, const std::string& advice) {
+  const Error error(ErrorKind::usage, problem, advice, {comm_.rank(), call, ready_->step()});
+  comm_.give_up(error);
+  throw error;
+}
+
+void GradientReducer::State::expect_finished(const char* call) {
+  if (!open_) return;
+  const std::vector<ParamId> missing = ready_->missing();
+  refuse(call, missing.empty() ? "the step before is not finished" : ReadyTracker::list(missing, layout()),
+         missing.empty() ? "call finish_step first" : "mark every parameter once per step");
+}
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+#include "gradient/reducer/uneven_inputs.hpp"
+
+#include <algorithm>
+
+#include "core/elementwise.hpp"
+#include "weft/core/recycled.hpp"
+
+namespace weft::detail {
+
+void UnevenInputs::begin_step(Communicator& comm, bool has_batch) {
+  shared_.wait();  // of the last step
+  left_ = make_recycled<std::int32_t>(has_batch ? 1 : 0);
+  shared_ = comm.all_reduce(View(std::span(left_.get(), 1)), ReduceOp::sum, stream_);
+}
+
+int UnevenInputs::ranks_left() {
+  shared_.wait();
+  return *left_;
+}
+
+void UnevenInputs::correct(View means, int ranks, Stream lane) {
+  if (!rescales_) return;
+  const auto factor = [ranks](std::int32_t left) { return static_cast<double>(ranks) / std::max(left, 1); };
+  if (lane.device().is_host()) {
+    lane.wait(shared_.event());
+    lane.run([=, left = left_] {
+      if (*left != ranks) on_host::scale(means, factor(*left));
+    });
+    return;
+  }
+  // A device's kernel gets its factor at launch, so the host waits until all ranks have begun the step.
+  if (ranks_left() != ranks) scale(means, factor(*left_), std::move(lane));
+}
+
+void UsedParameters::share(Communicator& comm) {
+  if (unused_ == Unused::refuse || is_known_) return;
+  shared_.wait();  // the last step's all_reduce reads and writes anywhere_ until then
+  anywhere_ = here_;
+  shared_ = comm.all_reduce(View(std::span(anywhere_)), ReduceOp::max, stream_);
+  if (unused_ != Unused::as_in_first_step) return;
+  is_known_ = true;
+  expected_ = unused_now_;
+}
+
+}  // namespace weft::detail

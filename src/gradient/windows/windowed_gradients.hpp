@@ -1,0 +1,72 @@
+#pragma once
+// Gradients in windows: the places of buckets, which streams may write there, and the parts of the means that
+// this rank keeps when a bucket has left its place.
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "gradient/windows/windows.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/event.hpp"
+#include "weft/core/stream.hpp"
+#include "weft/gradient/bucket_plan.hpp"
+
+namespace weft::detail {
+
+/// Elements [begin, end) that belong to no parameter, rising, counted from the bucket's first element.
+using Gaps = std::vector<std::pair<std::int64_t, std::int64_t>>;
+Gaps gaps_of(const Bucket& bucket, const ParamLayout& layout);
+
+/// This rank's parts of the means of all buckets, one after the other in plan order.
+class ShardStore {
+ public:
+  /// @param plan its buckets divide evenly over the ranks @param on_host whether the memory is pinned memory
+  /// of the host, which the device's kernels reach over the bus
+  ShardStore(const BucketPlan& plan, Device device, int ranks, bool on_host = false);
+
+  std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.size_bytes()); }
+  View part(std::size_t bucket) { return parts_.slice(begins_[bucket], counts_[bucket]); }
+  /// part = mine, or part += mine if `adds`, in the order of `lane`.
+  void store(std::size_t bucket, ConstView mine, bool adds, const Stream& lane);
+
+ private:
+  std::vector<std::int64_t> begins_;  // by bucket
+  std::vector<std::int64_t> counts_;
+  Buffer memory_;
+  View parts_;  // memory_ under the device's addresses
+};
+
+class WindowedGradients {
+ public:
+  /// @param capacity elements of the windows
+  WindowedGradients(const BucketPlan& plan, std::int64_t capacity, Device device, int ranks,
+                    bool means_on_host = false);
+
+  const Windows& places() const { return windows_; }
+  ShardStore& store() { return store_; }
+
+  /// @param reduced by bucket, the events after which buckets of the last micro-step have left their places.
+  /// Taken over as earlier(), and reset
+  void begin_micro_step(std::vector<Event>& reduced);
+  const std::vector<Event>& earlier() const { return earlier_; }
+  /// Whether `stream` already waits for a bucket's place in this micro-step. From this call on it counts as
+  /// waiting.
+  bool admits(std::size_t bucket, const Stream& stream);
+  void ask(ParamId id) { asked_[index(id)] = true; }
+  bool was_asked(ParamId id) const { return asked_[index(id)]; }
+
+  /// Sets what lies between a bucket's parameters to zero, as it is in an arena. In windows the memory may
+  /// hold values of other buckets.
+  void clear_gaps(std::size_t bucket, View gradient, const Stream& lane) const;
+
+ private:
+  Windows windows_;
+  ShardStore store_;
+  std::vector<Gaps> gaps_;                     // by bucket
+  std::vector<Event> earlier_;                 // by bucket
+  std::vector<std::vector<Stream>> admitted_;  // by bucket, in this micro-step
+  std::vector<bool> asked_;                    // by parameter, in this micro-step
+};
+
+}  // namespace weft::detail
