@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "compression/cuda/low_rank_kernels.hpp"
+#include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 #include "support/fake_cuda.hpp"
 
 namespace weft::test {
@@ -13,17 +13,18 @@ class FakeLowRank final : public detail::cuda::LowRankKernels {
   std::atomic<int> launches{0};
 
   void multiply(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::multiply); }
-  void judge(Jobs jobs, std::int32_t* bad, Place place) override {
-    twin(jobs, place, [bad](Jobs all) { found(bad, detail::on_host::judge(all)); });
+  void check_finite(Jobs jobs, std::int32_t* bad, Place place) override {
+    twin(jobs, place, [bad](Jobs all) { found(bad, detail::on_host::check_finite(all)); });
   }
-  void judge(ConstView sums, std::int32_t* bad, Place place) override {
-    ++launches;
-    FakeCuda::enqueue(place.stream, [=] { found(bad, detail::on_host::judge(elements<float>(sums))); });
-  }
-  void judge_counts(ConstView counts, std::int32_t* bad, Place place) override {
+  void check_finite(ConstView sums, std::int32_t* bad, Place place) override {
     ++launches;
     FakeCuda::enqueue(place.stream,
-                      [=] { found(bad, detail::on_host::judge_counts(elements<std::int64_t>(counts))); });
+                      [=] { found(bad, detail::on_host::check_finite(elements<float>(sums))); });
+  }
+  void check_counts(ConstView counts, std::int32_t* bad, Place place) override {
+    ++launches;
+    FakeCuda::enqueue(place.stream,
+                      [=] { found(bad, detail::on_host::check_counts(elements<std::int64_t>(counts))); });
   }
   void orthonormalize(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::orthonormalize); }
   void start_next(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::start_next); }
