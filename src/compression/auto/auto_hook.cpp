@@ -1,3 +1,10 @@
+// auto_hook: measures, chooses, and then passes every bucket on to the hook that was chosen.
+//
+// Phases, each of which lasts until its steps count: observing (one step to warm up, then four recorded),
+// agreeing (an all_reduce(max) of figures runs beside the step; at its end every rank chooses), comparing (an
+// all_gather of the choices' hashes; at its end all ranks begin with the chosen hook, or all throw). Nothing
+// blocks in between.
+
 #include "weft/compression/auto_hook.hpp"
 
 #include <algorithm>
@@ -15,25 +22,26 @@
 namespace weft {
 namespace {
 
-/// What the steps until gradients travel as chosen are for.
+/// What the steps are for until gradients travel as chosen.
 enum class Phase : std::uint8_t {
   observing,
-  agreeing,   ///< the figures of all ranks become the largest
-  comparing,  ///< and what they chose from them is compared
+  agreeing,   ///< ranks exchange figures; the slowest rank's are used
+  comparing,  ///< ranks exchange what they chose from them
 };
 
 static_assert(AutoHook::steps_before == 1 + detail::BucketTimes::counted + 2);
 
 class ChoosingHook final : public AutoHook {
  public:
-  ChoosingHook(AutoOptions options, detail::ProfileObserver seen)
-      : options_(options), seen_(std::move(seen)) {}
+  ChoosingHook(AutoOptions options, detail::ProfileObserver observer)
+      : options_(options), observer_(std::move(observer)) {}
 
   std::string name() const override {
     return text("auto of rank ", options_.rank, ", gain ", options_.least_gain, ", start ",
                 options_.start_step);
   }
-  // bf16 has no blocks, and PowerSGD takes a slower way with parameters that lie in two buckets.
+  // 1 is enough for every candidate: bf16 has no blocks, and PowerSGD takes any buckets. It is slower for
+  // parameters that lie in two buckets.
   std::int64_t granularity() const override { return inner_ ? inner_->granularity() : 1; }
   bool settled() const override { return inner_ && inner_->settled(); }
   void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override;
@@ -47,28 +55,28 @@ class ChoosingHook final : public AutoHook {
  private:
   std::size_t number(const Bucket& bucket) const;
   void begin_step(Communicator& comm, const Stream& wire);
-  void go_on(Communicator& comm);
+  void next_phase(Communicator& comm);
   void observe(const Bucket& bucket, Communicator& comm, const Stream& compute, const Stream& wire);
   void choose(Communicator& comm);
   void expect_equal_choices(const Communicator& comm) const;
   void begin_chosen(Communicator& comm);
 
   AutoOptions options_;
-  detail::ProfileObserver seen_;
+  detail::ProfileObserver observer_;
   std::optional<BucketPlan> plan_;
   GradientSpace gradients_;
   std::shared_ptr<detail::NonFiniteGuard> guard_ = std::make_shared<detail::NonFiniteGuard>();
   detail::StepMeasurements mine_;
-  std::optional<detail::BucketTimes> ready_;
-  Buffer bad_;      // counts of NaN and Inf, by bucket; of means in parts
-  Buffer figures_;  // this rank's, and the largest of all ranks'
-  Buffer hashes_;   // this rank's, and all by rank
+  std::optional<detail::BucketTimes> times_;
+  Buffer bad_;      // by bucket: counts of NaN and Inf in sharded means
+  Buffer figures_;  // this rank's figures, and then the maximum over ranks
+  Buffer hashes_;   // this rank's hash, and then those of all ranks
 
   Phase phase_ = Phase::observing;
-  std::int64_t steps_ = 0;  // that counted
+  std::int64_t steps_ = 0;  // number of steps that counted
   std::optional<StepProfile> profile_;
-  std::optional<CodecChoice> made_;    // until it is compared
-  std::optional<CodecChoice> choice_;  // from then on
+  std::optional<CodecChoice> pending_choice_;  // the choice until it is compared
+  std::optional<CodecChoice> choice_;          // the choice from then on
   std::shared_ptr<CommHook> inner_;
 };
 
@@ -86,11 +94,12 @@ void ChoosingHook::planned(const BucketPlan& plan, GradientSpace gradients, Comm
   if (inner_) return inner_->planned(plan, gradients, comm);
   if (guard_->finish_step()) ++steps_;
   if (mine_.link.empty()) {
-    mine_.link = detail::measure_link(comm, plan.layout());  // after which all ranks code at the same time
+    // measure_link ends on all ranks together, so that they also measure codecs at the same time.
+    mine_.link = detail::measure_link(comm, plan.layout());
     mine_.profile.coding = detail::measure_coding(plan.layout(), options_.rank);
   }
   phase_ = Phase::observing;
-  ready_.emplace(plan.buckets().size());
+  times_.emplace(plan.buckets().size());
   bad_ = comm.allocate(DataType::i64, 2 * std::ssize(plan.buckets()));
   figures_ = comm.allocate(DataType::f64, 2 * detail::numbers_of(plan.buckets().size(), mine_.link.size()));
   hashes_ = comm.allocate(DataType::i64, 1 + comm.size());
@@ -106,7 +115,7 @@ void ChoosingHook::reduce(const Bucket& bucket, View gradient, Communicator& com
   if (!inner_) observe(bucket, comm, compute, wire);
   if (inner_) return inner_->reduce(bucket, gradient, comm, compute, wire);
   comm.all_reduce(gradient, ReduceOp::avg, wire);
-  ready_->arrived(number(bucket), wire);
+  times_->arrived(number(bucket), wire);
   detail::check_finite(gradient, guard_, wire);
   guard_->submitted(wire);
 }
@@ -117,32 +126,33 @@ void ChoosingHook::reduce_scatter(const Bucket& bucket, View gradient, View mine
   if (!inner_) observe(bucket, comm, compute, wire);
   if (inner_) return inner_->reduce_scatter(bucket, gradient, mine, comm, compute, wire);
   comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
-  ready_->arrived(number(bucket), wire);
+  times_->arrived(number(bucket), wire);
   const View counts = bad_.view().slice(2 * static_cast<std::int64_t>(number(bucket)), 2);
   detail::agree_on_non_finite(counts, mine, comm, guard_, wire);
   guard_->submitted(wire);
 }
 
-// Before a bucket that is reduced as it is; or the step begins in which they go as chosen.
+// Called before each bucket. The first bucket may begin the step in which gradients travel as chosen: then
+// there is nothing to observe.
 void ChoosingHook::observe(const Bucket& bucket, Communicator& comm, const Stream& compute,
                            const Stream& wire) {
   const std::size_t number = this->number(bucket);
   if (number == 0) begin_step(comm, wire);
   if (inner_) return;
-  ready_->ready(number, compute, wire);
+  times_->ready(number, compute, wire);
 }
 
 void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {
   const bool counts = guard_->finish_step();
-  ready_->end_step(counts);
+  times_->end_step(counts);
   if (counts) {
     ++steps_;
-    go_on(comm);
+    next_phase(comm);
   }
   if (inner_) return;
-  ready_->begin_step();
+  times_->begin_step();
   mine_.profile.beside = !wire.is_inline();
-  // Read when the step has ended, and posted again where that did not count.
+  // The results are read when the step has ended. If that step does not count, they are posted again.
   if (phase_ == Phase::agreeing) {
     const std::int64_t half = figures_.count() / 2;
     comm.all_reduce(figures_.view().slice(0, half), figures_.view().slice(half, half), ReduceOp::max, wire);
@@ -151,14 +161,14 @@ void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {
     comm.all_gather(hashes_.view().slice(0, 1), hashes_.view().slice(1, comm.size()), wire);
 }
 
-// A step that counts has ended.
-void ChoosingHook::go_on(Communicator& comm) {
+// Called when a step that counts has ended.
+void ChoosingHook::next_phase(Communicator& comm) {
   switch (phase_) {
     case Phase::observing:
-      if (!ready_->enough()) return;
-      mine_.profile.ready_seconds = ready_->seconds();
-      mine_.profile.step_seconds = ready_->step_seconds();
-      mine_.took_seconds = ready_->took_seconds();
+      if (!times_->enough()) return;
+      mine_.profile.ready_seconds = times_->ready_seconds();
+      mine_.profile.step_seconds = times_->step_seconds();
+      mine_.took_seconds = times_->took_seconds();
       std::ranges::copy(detail::to_numbers(mine_), figures_.as<double>().begin());
       phase_ = Phase::agreeing;
       return;
@@ -176,25 +186,25 @@ void ChoosingHook::go_on(Communicator& comm) {
 void ChoosingHook::choose(Communicator& comm) {
   const auto numbers = figures_.as<const double>();
   profile_ = detail::from_numbers(numbers.subspan(numbers.size() / 2), mine_, *plan_);
-  if (seen_) seen_(comm.rank(), *profile_);
-  made_ = choose_codecs(*plan_, *profile_, options_);
-  hashes_.as<std::int64_t>().front() = static_cast<std::int64_t>(made_->hash());
+  if (observer_) observer_(comm.rank(), *profile_);
+  pending_choice_ = choose_codecs(*plan_, *profile_, options_);
+  hashes_.as<std::int64_t>().front() = static_cast<std::int64_t>(pending_choice_->hash());
 }
 
-// All ranks see the same hashes, and go on or end together.
+// All ranks see the same hashes, so all continue or all throw.
 void ChoosingHook::expect_equal_choices(const Communicator& comm) const {
   const auto all = hashes_.as<const std::int64_t>().subspan(1);
   const auto other = std::ranges::find_if(all, [&](std::int64_t one) { return one != all.front(); });
   if (other == all.end()) return;
   throw Error(ErrorKind::mismatch,
               text("ranks 0 and ", other - all.begin(),
-                   " chose other codecs from the same figures; this one ", made_->chosen),
+                   " chose other codecs from the same figures; this one ", pending_choice_->chosen),
               "run the same build of weft on every rank, or name a codec (hook_named)",
               {comm.rank(), "auto_hook", static_cast<std::uint64_t>(steps_)});
 }
 
 void ChoosingHook::begin_chosen(Communicator& comm) {
-  choice_ = std::exchange(made_, std::nullopt);
+  choice_ = std::exchange(pending_choice_, std::nullopt);
   if (choice_->chosen == "none") {
     inner_ = all_reduce_hook();
   } else if (choice_->chosen == "bf16") {
@@ -210,9 +220,9 @@ void ChoosingHook::begin_chosen(Communicator& comm) {
 
 }  // namespace
 
-std::shared_ptr<AutoHook> detail::choosing_hook(AutoOptions options, ProfileObserver seen) {
+std::shared_ptr<AutoHook> detail::choosing_hook(AutoOptions options, ProfileObserver observer) {
   check(options);
-  return std::make_shared<ChoosingHook>(options, std::move(seen));
+  return std::make_shared<ChoosingHook>(options, std::move(observer));
 }
 
 std::shared_ptr<AutoHook> auto_hook(AutoOptions options) {

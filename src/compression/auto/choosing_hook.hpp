@@ -1,5 +1,5 @@
 #pragma once
-// auto_hook() with a look at what it chooses from.
+// auto_hook() for tests, which see and may change what it chooses from.
 
 #include <functional>
 
@@ -7,10 +7,10 @@
 
 namespace weft::detail {
 
-/// With the profile that ranks have agreed on, on each rank before it chooses. It may change it: so that
-/// tests need no wire of every speed.
+/// Called on each rank before it chooses, with the profile that ranks have agreed on. It may change the
+/// profile, so that tests need no wire of every speed.
 using ProfileObserver = std::function<void(int rank, StepProfile& profile)>;
 
-std::shared_ptr<AutoHook> choosing_hook(AutoOptions options, ProfileObserver seen);
+std::shared_ptr<AutoHook> choosing_hook(AutoOptions options, ProfileObserver observer);
 
 }  // namespace weft::detail

@@ -1,3 +1,7 @@
+// Chooses a codec: predicts a step for each candidate, from exact to lossy, and keeps the milder one unless
+// the next saves the share of the step that is asked for. Cost: a few passes over the buckets for each
+// tensor.
+
 #include "weft/compression/codec_choice.hpp"
 
 #include <algorithm>
@@ -60,7 +64,7 @@ double percent(double share) {
   return std::round(share * 1000) / 10;
 }
 
-/// A lossier candidate must be shorter than the one that is held, by the margin.
+/// A lossier candidate must have a shorter step than the best milder one, by the margin. @returns the reasons
 std::string decide(CodecChoice& choice, double least_gain) {
   const auto* held = &choice.candidates.front();
   std::string why;
@@ -93,8 +97,8 @@ CodecChoice choose_codecs(const BucketPlan& plan, const StepProfile& profile, co
   detail::check(options);
   check(plan, profile);
   const StepForecast forecast(plan, profile, options.rank);
-  const double exact = forecast.exposed_as_it_is();
-  // What of the observed step is not exposed: no less than its backward pass.
+  const double exact = forecast.exposed_uncoded();
+  // The part of the observed step that is not exposed; it is at least the backward pass.
   double computing = profile.step_seconds - exact;
   for (const double ready : profile.ready_seconds) computing = std::max(computing, ready);
 

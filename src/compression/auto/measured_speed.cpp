@@ -12,12 +12,12 @@
 namespace weft::detail {
 namespace {
 
-constexpr std::int64_t most_elements = std::int64_t{1} << 20;  // more than caches that a core has to itself
+constexpr std::int64_t most_elements = std::int64_t{1} << 20;  // more than a core's own caches hold
 
 template <class Work>
 double median_seconds(Work work) {
   using Clock = std::chrono::steady_clock;
-  work();  // memory is touched for the first time
+  work();  // warms up: touches memory for the first time
   std::array<double, 5> seconds{};
   for (double& one : seconds) {
     const auto begin = Clock::now();
@@ -92,7 +92,8 @@ CodingSpeed measure_coding(const ParamLayout& layout, int rank) {
                   static_cast<double>(count);
   speed.bf16 = median_seconds([&] {
                  codec->encode(code, values, {});
-                 codec->decode(copies, code, {}, Into::add);  // its part of every rank's code is all of one
+                 // A rank decodes a part of every rank's code: as much as one whole code.
+                 codec->decode(copies, code, {}, Into::add);
                  codec->decode(values, code, {});
                }) /
                static_cast<double>(count);

@@ -1,5 +1,6 @@
 #pragma once
-// How fast this machine codes, and what the wire takes.
+// Measures how fast this machine codes, and what an all_reduce takes. All figures are medians of five tries
+// after one that warms up; a try takes a pass over at most 2^20 elements.
 
 #include <vector>
 
@@ -8,11 +9,11 @@
 
 namespace weft::detail {
 
-/// Of PowerSGD on the shape of the layout's largest matrix that it can compress (zero where there is none),
-/// and of bf16. Medians of several tries on memory of this rank.
+/// Measures bf16, and PowerSGD on the shape of the layout's largest matrix that it can compress, cut to 2^20
+/// elements (zero if there is none). Local: each rank measures its own.
 CodingSpeed measure_coding(const ParamLayout& layout, int rank);
 
-/// All_reduces of few and of many bytes, up to the layout's; medians of several tries. Collective; blocks.
+/// Measures all_reduces of three sizes, from 16 elements to the layout's, at most 2^20. Collective; blocks.
 std::vector<LinkModel::Sample> measure_link(Communicator& comm, const ParamLayout& layout);
 
 }  // namespace weft::detail

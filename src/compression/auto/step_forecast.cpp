@@ -8,19 +8,19 @@ namespace weft::detail {
 
 StepForecast::StepForecast(const BucketPlan& plan, const StepProfile& profile, int rank)
     : plan_(plan), profile_(profile), rank_(rank) {
-  std::set<ParamId> dealt_with;
+  std::set<ParamId> handled;
   for (const Bucket& bucket : plan.buckets()) {
     BucketWork work;
     work.elements = static_cast<double>(bucket.count());
     work.bytes = work.elements * static_cast<double>(size_of(plan.layout().dtype()));
     for (const ParamId id : bucket.params) {
-      if (dealt_with.insert(id).second) work.params.push_back(id);
+      if (handled.insert(id).second) work.params.push_back(id);
     }
     buckets_.push_back(std::move(work));
   }
 }
 
-std::vector<double> StepForecast::as_it_is() const {
+std::vector<double> StepForecast::uncoded() const {
   std::vector<double> all;
   for (const BucketWork& work : buckets_)
     all.push_back(profile_.link.seconds(profile_.sharded ? work.bytes / 2 : work.bytes));
@@ -28,11 +28,11 @@ std::vector<double> StepForecast::as_it_is() const {
 }
 
 double StepForecast::wire_seconds() const {
-  const std::vector<double> all = as_it_is();
+  const std::vector<double> all = uncoded();
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
-// An all_to_all, and where all need all means an all_gather: each moves half of what an all_reduce does.
+// An all_to_all, and unless means are sharded an all_gather: each moves half the bytes of an all_reduce.
 double StepForecast::exposed_in_bf16() const {
   std::vector<double> all;
   for (const BucketWork& work : buckets_) {
@@ -76,8 +76,8 @@ double StepForecast::exposed(const std::vector<double>& durations, double slower
   return end - backward;
 }
 
-// From all that are smaller for it, those are left out again, the ones that save least first, whose code
-// makes no step shorter. Steps differ: what hides only if the wire is never late is not taken to hide.
+// A wire slower by a quarter is assumed, since steps differ: a transfer that hides only on a wire that is
+// never late does not count as hidden.
 std::set<ParamId> StepForecast::worth_compressing() const {
   constexpr double slower = 1.25;
   constexpr double rounding = 1e-9;

@@ -1,5 +1,7 @@
 #pragma once
-// What a step would expose under a code, by simulating its buckets in the order in which they leave.
+// Predicts how much communication a step exposes with a codec, by simulating its buckets in the order in
+// which they leave: a bucket begins when it is ready and the one before has arrived; what ends after backward
+// is exposed.
 
 #include <set>
 #include <vector>
@@ -16,36 +18,39 @@ class StepForecast {
  public:
   StepForecast(const BucketPlan& plan, const StepProfile& profile, int rank);
 
-  /// Of all buckets as they are, while nobody computes.
+  /// Time of all buckets uncoded, while no rank computes.
   double wire_seconds() const;
-  double exposed_as_it_is() const { return exposed(as_it_is(), 1); }
+  double exposed_uncoded() const { return exposed(uncoded(), 1); }
   double exposed_in_bf16() const;
-  /// PowerSGD of these, the others as they are beside their factors.
+  /// PowerSGD of these tensors; the others travel uncoded beside their factors.
   double exposed_compressing(const std::set<ParamId>& tensors) const {
     return exposed(durations(tensors), 1);
   }
-  /// Those without which a step would be longer.
+  /// The tensors for which PowerSGD makes the step shorter. It starts from all that PowerSGD makes smaller,
+  /// and leaves out one after the other, the least saving first, if the step gets no longer: O(tensors x
+  /// buckets).
   std::set<ParamId> worth_compressing() const;
 
  private:
-  /// Of a bucket: what begins in it, for PowerSGD deals with a parameter in the first that leaves with it.
+  /// PowerSGD handles a parameter that lies in two buckets in the first of them that leaves.
   struct BucketWork {
-    std::vector<ParamId> params;
-    double bytes = 0;     ///< of all of it
-    double elements = 0;  ///< the same
+    std::vector<ParamId> params;  ///< handled in this bucket
+    double bytes = 0;             ///< of the whole bucket
+    double elements = 0;          ///< of the whole bucket
   };
 
-  std::vector<double> as_it_is() const;
+  // By bucket, in seconds: uncoded, or with PowerSGD of `tensors`.
+  std::vector<double> uncoded() const;
   double duration(const BucketWork& work, const std::set<ParamId>& tensors) const;
   std::vector<double> durations(const std::set<ParamId>& tensors) const;
-  /// @param slower by so much than the durations say
+  /// @param slower factor by which everything takes longer than the durations say
   double exposed(const std::vector<double>& durations, double slower) const;
   MatrixShape shape(ParamId id) const { return matrix_shape(plan_.layout(), id); }
 
   const BucketPlan& plan_;
   const StepProfile& profile_;
   int rank_;
-  std::vector<BucketWork> buckets_;  // by bucket
+  std::vector<BucketWork> buckets_;
 };
 
 }  // namespace weft::detail

@@ -8,7 +8,7 @@
 namespace weft::detail {
 namespace {
 
-// A step, whether coding is in its way, and four speeds of coding.
+// The step time, whether coding runs in backward's thread, and four speeds of coding.
 constexpr std::size_t single_numbers = 6;
 
 double seconds_between(BucketTimes::Clock::time_point begin, BucketTimes::Clock::time_point end) {
@@ -39,21 +39,21 @@ void BucketTimes::end_step(bool counts) {
     return;
   }
   const Clock::time_point first = times_->front().ready;
-  // The first step has none before it, and does not count: nothing is warm then.
+  // The first step has no previous one, and is not counted: caches are cold.
   if (before_) {
     spans_.push_back(seconds_between(*before_, first));
     for (std::size_t bucket = 0; bucket < buckets_; ++bucket) {
       const auto& [ready, begun, arrived] = (*times_)[bucket];
-      seconds_[bucket].push_back(std::max(0.0, seconds_between(first, ready)));
+      ready_seconds_[bucket].push_back(std::max(0.0, seconds_between(first, ready)));
       took_[bucket].push_back(seconds_between(begun, arrived));
     }
   }
   before_ = first;
 }
 
-std::vector<double> BucketTimes::seconds() const {
+std::vector<double> BucketTimes::ready_seconds() const {
   std::vector<double> medians;
-  std::ranges::transform(seconds_, std::back_inserter(medians), median);
+  std::ranges::transform(ready_seconds_, std::back_inserter(medians), median);
   return medians;
 }
 
@@ -95,8 +95,8 @@ StepProfile from_numbers(std::span<const double> numbers, const StepMeasurements
   std::vector<LinkModel::Sample> link = mine.link;
   for (std::size_t i = 0; i < link.size(); ++i) link[i].seconds = numbers[single_numbers + 2 * buckets + i];
   profile.link = LinkModel::fit(link);
-  // In the way of backward, buckets that have begun wait for a turn of the thread that computes: that says
-  // nothing of the wire.
+  // Without a thread of its own, a bucket that has begun waits until the computing thread progresses it: its
+  // time says nothing about the wire.
   if (!profile.beside) return profile;
   double took = 0;
   for (const double negative : numbers.subspan(single_numbers + buckets, buckets)) took -= negative;

@@ -1,4 +1,5 @@
-// Highway compiles this file once for every instruction set and picks one at run time.
+// The loops of block codecs with vectors: Highway compiles this file once for every instruction set and picks
+// one at run time.
 
 #include "compression/codecs/block_kernel.hpp"
 
@@ -19,7 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 #undef WEFT_LANES_F16
 #define WEFT_LANES HWY_NAMESPACE
 #define WEFT_LANES_ATTR HWY_ATTR
-// The conversion in hardware gives the same bits to what is finite; what Highway does without it may not.
+// The hardware's conversion to binary16 gives the bits of the plain loops for all finite values. Highway's
+// emulation of it may not, so it is not used.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 #define WEFT_LANES_F16 1
 #else

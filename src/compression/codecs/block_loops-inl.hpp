@@ -1,9 +1,12 @@
-// The loops of block codes over the numbers of block_numbers-inl.hpp, and included as those.
+// The loops of block codecs over the numbers of block_numbers-inl.hpp; compiled as often as that file.
+//
+// To encode a block: find its largest magnitude, write the byte of its scale, then scale and narrow each
+// element. To decode: widen and scale back, and set, add or subtract. Each pass reads the block once.
 
 namespace weft::detail::WEFT_LANES {
 namespace {
 
-/// `step(d, i)` for whole vectors of elements, then for what is left.
+/// Calls `step(d, i)` for whole vectors of elements, then for the remaining ones one by one.
 template <class Step>
 WEFT_LANES_ATTR void for_lanes(std::size_t count, const Step& step) {
   const FullTag full;

@@ -1,26 +1,30 @@
-// What a number looks like in a block, written once: included for every instruction set, and once for plain
-// lanes.
+// How one number is coded in a block, for each format. This file is compiled once for every instruction set,
+// and once for plain loops, so it has no include guard.
 //
-// WEFT_LANES is the namespace, with the vectors in `hn`; WEFT_LANES_ATTR stands before every function;
-// WEFT_LANES_F16 says whether the vectors convert to binary16 themselves. No guard: that is the point.
+// WEFT_LANES is the namespace; its `hn` has the vectors. WEFT_LANES_ATTR stands before every function.
+// WEFT_LANES_F16 says whether the vectors convert to binary16 in hardware.
+//
+// A number is narrowed in integer arithmetic on the bits of its f32. To nearest: add half a unit of the last
+// place that stays, less one bit, and one more bit if that place is odd; then shift. Stochastic: add random
+// bits below that place; then shift.
 
 namespace weft::detail::WEFT_LANES {
 namespace {
 
-using FullTag = hn::CappedTag<float, 16>;  // lanes divide a block
+using FullTag = hn::CappedTag<float, 16>;  // a block is a multiple of its lanes
 using OneTag = hn::CappedTag<float, 1>;
 
-// Words here stay below 2^31 wherever they are compared, so signed comparisons do.
+// Words are below 2^31 wherever they are compared, so signed comparisons give the right result.
 template <class D, class V>
 WEFT_LANES_ATTR auto above(D d, V words, std::int32_t limit) {
   const hn::RebindToSigned<D> i32;
   return hn::RebindMask(d, hn::Gt(hn::BitCast(i32, words), hn::Set(i32, limit)));
 }
 
-// Iota of Highway 1.0 writes lane by lane and waits to read them as one.
+// Loaded in place of Iota, which in Highway 1.0 writes lane by lane and then stalls when it reads the vector.
 alignas(64) constexpr std::uint32_t places[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/// 32 bits for each element of a block.
+/// 32 random bits for each element of a block.
 class RandomBits {
  public:
   explicit RandomBits(std::uint64_t key) : low_(static_cast<std::uint32_t>(key)), high_(key >> 32U) {}
@@ -41,7 +45,7 @@ class RandomBits {
   std::uint64_t high_;
 };
 
-/// Codes of one element each, as words that are stored narrowly.
+/// Stores the code of an element, a 32-bit word in a lane, as a narrower word.
 template <class Word, class Code>
 struct Stored {
   using T = Word;
@@ -69,7 +73,8 @@ struct Stored {
   }
 };
 
-/// Floating point in `bits`, `mantissa` of them the mantissa's, of values that are scaled to its range.
+/// Floating point in `bits` bits, `mantissa` of which are the mantissa's. Values are scaled to its range
+/// before.
 template <int bits, int mantissa, int bias>
 struct SmallFloat {
   static constexpr int dropped = 23 - mantissa;
@@ -91,7 +96,8 @@ struct SmallFloat {
     const auto half = hn::Add(odd, hn::Set(u32, (1U << (dropped - 1)) - 1U - rebias));
     const auto normal = hn::ShiftRight<dropped>(hn::Add(magnitude, half));
     const auto is_normal = above(u32, magnitude, static_cast<std::int32_t>(least_normal - 1));
-    // Beside a number whose last place is the least subnormal one the adder rounds to multiples of that.
+    // Subnormal results: the sum with a number whose last place is the least subnormal is rounded to
+    // multiples of the least subnormal by the adder.
     constexpr float beside = power(subnormal_exponent + 23);
     const auto small = hn::BitCast(d, hn::IfThenZeroElse(is_normal, magnitude));
     const auto subnormal = hn::Sub(hn::BitCast(u32, hn::Add(small, hn::Set(d, beside))),
@@ -119,7 +125,7 @@ struct SmallFloat {
     const auto sign = hn::ShiftLeft<sign_shift>(hn::And(words, hn::Set(u32, sign_bit)));
     const auto shifted = hn::ShiftLeft<dropped>(hn::And(words, hn::Set(u32, sign_bit - 1U)));
     const auto normal = hn::Add(shifted, hn::Set(u32, rebias));
-    // Without a product of subnormal numbers, which are slow on some machines.
+    // By a difference, not by a product of subnormal numbers, which is slow on some machines.
     const auto raised = hn::BitCast(d, hn::Add(shifted, hn::Set(u32, least_normal)));
     const auto subnormal = hn::BitCast(u32, hn::Sub(raised, hn::Set(d, power(1 - bias))));
     const auto is_normal = above(u32, shifted, (1 << 23) - 1);
@@ -140,7 +146,7 @@ struct Integer {
   template <class D>
   static WEFT_LANES_ATTR auto narrow(D d, hn::Vec<D> value) {
     const hn::RebindToUnsigned<D> u32;
-    // The last place of 1.5 * 2^23 is 1: the adder rounds, and the low bits are the integer.
+    // The last place of 1.5 * 2^23 is 1: the adder rounds, and the low bits of the sum are the integer.
     return hn::And(hn::BitCast(u32, hn::Add(value, hn::Set(d, 0x1.8p23F))), hn::Set(u32, mask));
   }
 
@@ -210,7 +216,7 @@ struct E5M2 : Stored<std::uint8_t, SmallFloat<8, 2, 15>> {
   static constexpr int top = 14;
   static constexpr std::uint32_t carry = 0;
 };
-// A scaled magnitude is at most 127, and at most 32767: also where chance rounds it up.
+// A scaled magnitude is at most 127 (i8) or 32767 (i16), even after it is randomly rounded up.
 struct I8 : Stored<std::uint8_t, Integer<8>> {
   static constexpr int top = 6;
   static constexpr std::uint32_t carry = 0x1ffff;

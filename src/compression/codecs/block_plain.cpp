@@ -1,3 +1,8 @@
+// The loops of block codecs without vectors: the -inl files are compiled on vectors of one lane.
+//
+// `hn` below has the functions of Highway that the -inl files use, each on one number. Builds without Highway
+// run these loops; tests compare the vector loops with them, bit by bit.
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -1,3 +1,9 @@
+// The codecs by blocks (fp16, bf16, fp8, int8), and the checks that all codecs share.
+//
+// A block codec adds to the kernel of block_kernel.hpp a name, an error bound, and the key of its random
+// numbers: seed, rank and step make the key, and the number of the block in the flat space selects the
+// numbers of a block.
+
 #include "weft/compression/codec.hpp"
 
 #include <algorithm>
@@ -23,7 +29,7 @@ class BlockCodec final : public Codec {
   std::string name() const override { return name_; }
   Algebra algebra() const override { return Algebra::blockwise; }
   std::int64_t block() const override {
-    return detail::scale_bytes(format_) == 0 ? 1 : detail::block_elements;  // what shares a scale
+    return detail::scale_bytes(format_) == 0 ? 1 : detail::block_elements;  // elements that share a scale
   }
   std::int64_t encoded_bytes(std::int64_t count) const override { return detail::bytes_of(format_, count); }
   Bound bound() const override { return bound_; }

@@ -1,9 +1,10 @@
 #pragma once
-// Ascending numbers below a limit in few bits: Elias and Fano's code.
+// The Elias-Fano code: ascending numbers below a limit, in few bits.
 //
-// Of each number the low bits are written as they are; the high parts are written in unary, as the steps from
-// one to the next. With log2(limit / count) low bits that is at most 2 + log2(limit / count) bits a number, a
-// half more than what is possible at all, and always as many for one count and limit.
+// 1. The low bits of each number, log2(limit / count) of them, are written as they are.
+// 2. The high parts are written in unary, as differences from one number to the next.
+// This takes at most 2 + log2(limit / count) bits a number, half a bit more than the least possible. One
+// count and limit always give the same number of bytes.
 
 #include <algorithm>
 #include <bit>
@@ -15,14 +16,14 @@ namespace weft::detail {
 
 class EliasFano {
  public:
-  /// @param count of numbers, each below `limit`; at least 1
+  /// @param count how many numbers there are, at least 1; each is below `limit`
   EliasFano(std::int64_t count, std::int64_t limit);
 
   std::int64_t bytes() const { return low_bytes_ + high_bytes_; }
-  /// @param numbers ascending, none twice
+  /// @param numbers ascending and distinct
   void encode(std::span<std::byte> code, std::span<const std::int64_t> numbers) const;
 
-  /// `visit(i, number)` for each in turn.
+  /// Calls `visit(i, number)` for each number, in order.
   template <class Visit>
   void decode(std::span<const std::byte> code, Visit visit) const {
     const auto bit = [&](std::int64_t at) {
@@ -32,7 +33,7 @@ class EliasFano {
     std::int64_t high = 0;
     for (std::int64_t i = 0; i < count_; ++i) {
       for (; bit(high_bit) == 0; ++high_bit) {
-        if (high_bit + 1 == bytes() * 8) return;  // no such code
+        if (high_bit + 1 == bytes() * 8) return;  // not a valid code: stop
         ++high;
       }
       ++high_bit;

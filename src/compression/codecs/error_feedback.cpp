@@ -1,3 +1,6 @@
+// The two copies of the errors: step reads one, keep() writes the other, commit() swaps them. In 16 bits a
+// block of 256 errors is a block of i16 (block_kernel.hpp): 2 bytes an element and one for the scale.
+
 #include "weft/compression/error_feedback.hpp"
 
 #include <cstring>

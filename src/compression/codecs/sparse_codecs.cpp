@@ -1,4 +1,12 @@
 // The sparse codecs: top-k keeps the largest magnitudes, random-k a random choice.
+//
+// top-k makes four passes. A histogram of the upper 11 bits says which bin holds the k-th largest magnitude;
+// the magnitudes of that bin are collected, and nth_element finds it among them; the magnitudes above it are
+// counted; the places are collected. A code is k floats and then their places, as an Elias-Fano code.
+//
+// random-k cuts each range of 4096 elements into k parts whose sizes differ by one at most, from a random
+// element on, and keeps one random element of each part. Over all first elements, each element has the same
+// probability. A code is k floats per range; the places follow from seed and step.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +24,7 @@
 namespace weft {
 namespace {
 
-/// @throws Error (usage) with the value
+/// @returns the fraction. @throws Error (usage) that names the value, unless 0 < fraction <= 1
 double checked_fraction(const char* codec, double fraction) {
   if (fraction > 0 && fraction <= 1) return fraction;
   throw Error(ErrorKind::usage, text(codec, " of a fraction of ", fraction, " of all elements"),
@@ -31,7 +39,7 @@ std::uint32_t magnitude(float value) {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
 }
 
-// The k-th largest magnitude: a histogram of the upper bits says which few words it is among.
+/// The k-th largest magnitude, as the bits of an f32.
 std::uint32_t kth_largest(std::span<const float> values, std::int64_t k) {
   constexpr int shift = 20;
   std::array<std::int64_t, 1 << (31 - shift)> counts{};
@@ -62,7 +70,6 @@ RecycledVector<std::int64_t> largest(std::span<const float> values, std::int64_t
   return places;
 }
 
-// The values first, then their places.
 class TopK final : public Codec {
  public:
   explicit TopK(double fraction) : fraction_(checked_fraction("top-k", fraction)) {}
@@ -109,13 +116,11 @@ class TopK final : public Codec {
 
 constexpr std::int64_t range = 4096;
 
-/// A number below `limit`, from 32 bits by chance.
+/// A number below `limit` from 32 random bits.
 std::int64_t below(std::int64_t limit, std::uint64_t word) {
   return static_cast<std::int64_t>(((word & 0xffffffffU) * static_cast<std::uint64_t>(limit)) >> 32U);
 }
 
-// A range is cut into k parts that differ by one element at most, from a random place on, and one element of
-// each is kept: over all places, every element is with the same probability.
 class RandomK final : public Codec {
  public:
   RandomK(double fraction, std::uint64_t seed)

@@ -1,4 +1,15 @@
-// Every rank owns a part of each bucket: it gets the codes of it, sums, and sends the code of the mean.
+// Exchanges blockwise codes. Every rank owns a part of each bucket:
+//
+// 1. encode_parts: a rank encodes its gradients, part by part.
+// 2. all_to_all: the owner of a part receives its code from every rank.
+// 3. sum_mine: the owner decodes and sums in f32 in rank order, divides by the number of ranks, encodes the
+//    mean.
+// 4. all_gather: every rank receives the codes of all means. With sharded means, 4 and 5 are left out.
+// 5. decode_means: every rank decodes them.
+//
+// With N ranks and a bucket of C bytes of code, a rank sends (N-1)/N C bytes in step 2 and again in step 4.
+// Eight bytes before each code of step 2 say whether the gradients were finite. Steps 1 and 3 work on tiles
+// of 4096 elements, so that values, codes and sums stay in the first-level cache.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +22,7 @@
 namespace weft::detail {
 namespace {
 
-constexpr std::int64_t header_bytes = 8;  // before each rank's code: whether what it brings can count
+constexpr std::int64_t header_bytes = 8;  // before each rank's code: zero if its gradients can count
 constexpr std::int64_t tile = 4096;       // elements that stay in the first-level cache; whole blocks
 using Tile = std::array<float, tile>;
 
@@ -26,11 +37,11 @@ class BlockwiseHook final : public CodecHookBase {
   }
 
  private:
-  /// Equal parts of whole blocks, the last of which may be shorter, or empty.
+  /// Equal parts of whole blocks; the last ones may be shorter, or empty.
   struct Parts {
-    std::int64_t count;     ///< of the bucket
-    std::int64_t elements;  ///< of a part
-    std::int64_t bytes;     ///< of its code
+    std::int64_t count;     ///< elements of the bucket
+    std::int64_t elements;  ///< elements of a part
+    std::int64_t bytes;     ///< bytes of a part's code
     std::int64_t begin(std::int64_t rank) const { return std::min(count, rank * elements); }
     std::int64_t size(std::int64_t rank) const { return begin(rank + 1) - begin(rank); }
   };
@@ -57,7 +68,7 @@ class BlockwiseHook final : public CodecHookBase {
     }
     const View out = job.scratch.slice(0, sent);
     const View in = job.scratch.slice(sent, sent);
-    const View means = out.slice(0, job.ranks * parts.bytes);  // when all that was sent is there
+    const View means = out.slice(0, job.ranks * parts.bytes);  // reused when the all_to_all is done
     const View my_mean = means.slice(job.position.rank * parts.bytes, parts.bytes);
     wire.run([=, this] { encode_parts(job, parts, out); });
     comm.all_to_all(out, in, wire);
@@ -67,13 +78,13 @@ class BlockwiseHook final : public CodecHookBase {
     wire.run([=, this] { decode_means(job, parts, means); });
   }
 
-  /// `visit(i, count)` for ranges of a part that stay in the cache.
+  /// Calls `visit(i, count)` for each tile of a part.
   template <class Visit>
   static void for_tiles(std::int64_t count, Visit visit) {
     for (std::int64_t i = 0; i < count; i += tile) visit(i, std::min(tile, count - i));
   }
 
-  /// Of elements [i, i + count) in the code of a part.
+  /// The code of elements [i, i + count) within the code of a part.
   template <class Byte>
   std::span<Byte> code_of(Byte* code, std::int64_t i, std::int64_t count) const {
     return {code + codec().encoded_bytes(i), static_cast<std::size_t>(codec().encoded_bytes(count))};
@@ -83,7 +94,8 @@ class BlockwiseHook final : public CodecHookBase {
     return view.slice(begin, count).as<float>();
   }
 
-  // What the codes of this rank's own part lose stays in its gradients, for what its mean loses comes on top.
+  // Errors of other ranks' parts are kept here. The error of this rank's own part stays in its gradients:
+  // sum_mine adds the error of the mean, and keeps both.
   void encode_parts(const Job& job, const Parts& parts, View out) {
     clear_gaps(job);
     bool good = true;
@@ -116,7 +128,7 @@ class BlockwiseHook final : public CodecHookBase {
                        rank == 0 ? Into::set : Into::add);
       }
       for (float& value : mean) value /= static_cast<float>(job.ranks);
-      // Whoever owns a part: the same numbers by chance, whatever the parts are.
+      // Rank -1: the random numbers do not depend on which rank owns a part.
       const CodingPosition position{job.position.step, -1, job.position.begin + begin + i};
       const auto code = code_of(my_mean.bytes(), i, count);
       codec().encode(code, mean, position);
@@ -129,7 +141,8 @@ class BlockwiseHook final : public CodecHookBase {
     });
   }
 
-  // The mean over ranks of what this adds is what the mean lost.
+  // Only the owner adds the error of the mean, so it adds it times the number of ranks: the mean over ranks
+  // of what was added is then the error.
   void keep_mine(const Job& job, std::span<float> lost, std::span<const float> mean,
                  std::span<const float> decoded, const CodingPosition& position) {
     for (std::size_t i = 0; i < lost.size(); ++i)

@@ -102,7 +102,8 @@ void CodecHookBase::submit(const Bucket& bucket, View gradient, std::optional<Vi
   guard_.submitted(wire);
 }
 
-// Ranks see NaN of others in what they are sent, but not where they keep a part each: so they say it.
+// With sharded means a rank does not see NaN in the parts of others. So an all_reduce(max) of one flag tells
+// all.
 void CodecHookBase::exchange_as_it_is(const Job& job, Communicator& comm, Stream wire) {
   const View any_bad(job.scratch.data(), 1, DataType::i32);
   wire.run([=] { any_bad.as<std::int32_t>()[0] = can_count(job.gradient.as<float>()) ? 0 : 1; });

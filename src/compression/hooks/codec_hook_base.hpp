@@ -1,6 +1,6 @@
 #pragma once
-// What hooks of all algebras have in common: steps that count, errors, memory by bucket, and steps before the
-// first that is coded.
+// The common part of the codec hooks: it counts steps, keeps errors, has memory for each bucket, and reduces
+// without a codec before start_step. A hook of one algebra adds the exchange of a bucket's codes.
 
 #include <map>
 #include <optional>
@@ -23,17 +23,17 @@ class CodecHookBase : public CommHook {
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                       const Stream& compute, const Stream& wire) final;
 
-  /// Waits for the step before, if there was one, and takes over what it kept, if it counts.
+  /// Waits for the previous step, if there was one, and commits its errors if it counts.
   void settle();
   const ErrorFeedback* errors() const { return feedback_ ? &*feedback_ : nullptr; }
 
  protected:
-  /// A bucket under way. Copies travel with the stream's work.
+  /// A bucket that is being reduced. Tasks of the stream hold copies.
   struct Job {
     View gradient;
-    std::optional<View> mine;  ///< where only this part is asked for
-    View scratch;              ///< as many bytes as scratch_bytes() said
-    CodingPosition position;   ///< of this rank, at the bucket's begin
+    std::optional<View> mine;  ///< with sharded means: the part to write
+    View scratch;              ///< scratch_bytes() bytes
+    CodingPosition position;   ///< this rank's, at the bucket's begin
     int ranks = 1;
     const Gaps* gaps = nullptr;  ///< between parameters
   };
@@ -44,11 +44,12 @@ class CodecHookBase : public CommHook {
 
   const Codec& codec() const { return *codec_; }
   ErrorFeedback* feedback() { return feedback_ ? &*feedback_ : nullptr; }
-  /// values + error as code; leaves in `values` what it lost, where there is feedback.
-  /// @returns whether the step can count
+  /// Encodes values + error. With error feedback, it leaves in `values` what the codec lost.
+  /// @returns true if the step can count
   bool encode(std::span<std::byte> code, std::span<float> values, const CodingPosition& position) const;
   void found_non_finite() { guard_.found_non_finite(); }
-  /// No parameter's: zero, also when NaN of a block has come there. Before anything is encoded.
+  /// Sets the elements between parameters to zero: a NaN block may have written NaN there. Call it before
+  /// anything is encoded.
   static void clear_gaps(const Job& job);
 
  private:
@@ -65,10 +66,10 @@ class CodecHookBase : public CommHook {
   CodecHookOptions options_;
   std::optional<ErrorFeedback> feedback_;
   NonFiniteGuard guard_;
-  std::uint64_t step_ = 0;  // of those that count
-  bool is_coded_ = false;   // the step that runs
+  std::uint64_t step_ = 0;  // number of steps that counted
+  bool is_coded_ = false;   // whether the current step uses the codec
   std::int64_t first_begin_ = 0;
-  std::map<std::int64_t, Place> places_;  // of buckets, by their begin
+  std::map<std::int64_t, Place> places_;  // by the begin of a bucket
   Buffer scratch_;
 };
 

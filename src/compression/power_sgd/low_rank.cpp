@@ -1,3 +1,5 @@
+// Plain loops over one matrix, and the orthonormalization of factors; low_rank_simd.cpp has the vector loops.
+
 #include "compression/power_sgd/low_rank.hpp"
 
 #include <algorithm>
@@ -9,9 +11,10 @@
 namespace weft::detail {
 
 float residual_scale(float largest) {
-  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23U;  // of 2^(exponent - 127)
+  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23U;  // below 2^(exponent - 126)
   constexpr std::uint32_t bits = 14;  // largest / scale is below 2^15
-  // Below, the inverse would not be finite; NaN and infinity have any scale, for nothing reads them.
+  // A smaller scale would have no finite inverse. The scale of NaN and infinity does not matter: it is never
+  // read.
   const std::uint32_t scale = std::clamp<std::uint32_t>(exponent, bits + 1, 254) - bits;
   return std::bit_cast<float>(scale << 23U);
 }
@@ -67,7 +70,7 @@ void project(const Matrix& matrix, const float* right, int rank, float* left) {
         partial[static_cast<std::size_t>(j % partial_sums)] +=
             with_residual(matrix, i, j) * right[k * matrix.columns + j];
       for (std::size_t half = partial_sums / 2; half > 0; half /= 2) {
-        for (std::size_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+        for (std::size_t p = 0; p < half; ++p) partial[p] += partial[p + half];
       }
       left[k * matrix.rows + i] = partial[0];
     }
@@ -130,18 +133,18 @@ void expand(const Matrix& matrix, const Factors& mean, std::int64_t begin, std::
 
 namespace {
 
-// As many as a block of a kernel has threads, and added as it adds them: by halves.
+// As many partial sums as a thread block of the kernel has threads, added by halves as the kernel does.
 constexpr std::size_t dot_sums = 256;
 
 double dot(std::span<const float> a, std::span<const float> b) {
   std::array<double, dot_sums> partial{};
   for (std::size_t begin = 0; begin < a.size(); begin += dot_sums) {
     const std::size_t some = std::min(dot_sums, a.size() - begin);
-    for (std::size_t lane = 0; lane < some; ++lane)
-      partial[lane] += static_cast<double>(a[begin + lane]) * static_cast<double>(b[begin + lane]);
+    for (std::size_t p = 0; p < some; ++p)
+      partial[p] += static_cast<double>(a[begin + p]) * static_cast<double>(b[begin + p]);
   }
   for (std::size_t half = dot_sums / 2; half > 0; half /= 2) {
-    for (std::size_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+    for (std::size_t p = 0; p < half; ++p) partial[p] += partial[p + half];
   }
   return partial[0];
 }
@@ -176,8 +179,7 @@ RecycledVector<int> orthonormalize(std::span<float> factor, int rank) {
       std::ranges::fill(factor, std::numeric_limits<float>::quiet_NaN());
       return {};
     }
-    // The second time takes away what rounding brought back: then k vectors are orthogonal to f32's last
-    // bits.
+    // The second round removes what rounding left: then the vectors are orthogonal to the last bits of f32.
     for (int round = 0; round < 2; ++round) {
       for (int other = 0; other < k; ++other)
         subtract(vector(k), dot(vector(other), vector(k)), vector(other));

@@ -1,3 +1,5 @@
+// Submits the work of PowerSGD to a stream, and does it on the host.
+
 #include "compression/power_sgd/low_rank_jobs.hpp"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace {
 using cuda::LowRankKernels;
 using Place = LowRankKernels::Place;
 
-/// Runs one of the twins in the order of `stream`: the first on the host, the second on a CUDA device.
+/// Runs `on_host` or `on_device` in the order of `stream`, by where the stream's device is.
 template <class OnHost, class OnDevice>
 void run(Stream& stream, OnHost on_host, OnDevice on_device) {
   if (stream.device().is_host()) return stream.run(std::move(on_host));
@@ -24,10 +26,10 @@ void run(Stream& stream, OnHost on_host, OnDevice on_device) {
   });
 }
 
-void run(const LowRankJobs& jobs, Stream& stream, void (*twin)(std::span<const LowRankJob>),
+void run(const LowRankJobs& jobs, Stream& stream, void (*host)(std::span<const LowRankJob>),
          void (LowRankKernels::*kernel)(LowRankKernels::Jobs, Place)) {
   run(
-      stream, [jobs, twin] { twin(*jobs); },
+      stream, [jobs, host] { host(*jobs); },
       [jobs, kernel](LowRankKernels& kernels, Place place) { (kernels.*kernel)(*jobs, place); });
 }
 
@@ -112,11 +114,12 @@ std::span<float> factor(float* data, const LowRankJob& job) {
   return {data, static_cast<std::size_t>(job.rank * length(job))};
 }
 
-/// Even times `headroom`. What is finite times zero is zero, so one look at the sums is enough.
+/// Whether all values times `headroom` are finite. A finite number times zero is zero, anything else is NaN,
+/// so one check of the sums is enough, and the loop has no branch.
 bool all_finite(std::span<const float> values, float headroom = 1) {
-  constexpr std::size_t lanes = 16;
-  float sums[lanes] = {};
-  for (std::size_t i = 0; i < values.size(); ++i) sums[i % lanes] += values[i] * headroom * 0.0F;
+  constexpr std::size_t parallel = 16;  // independent sums, for vectors
+  float sums[parallel] = {};
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i % parallel] += values[i] * headroom * 0.0F;
   return std::ranges::all_of(sums, [](float sum) { return sum == 0; });
 }
 

@@ -1,14 +1,13 @@
 #pragma once
-// The work of PowerSGD on all matrices of a bucket, in the order of a stream, on the host or on the stream's
-// CUDA device, where a list is one launch of a kernel.
+// The work of PowerSGD on all matrices of a bucket, in the order of a stream. A host stream runs the
+// functions of on_host; a CUDA stream runs one kernel launch per list.
 //
-// A job is one matrix's part in one multiplication: a basis, by which the matrix is multiplied into `mine`;
-// the sum of that over ranks, `mean`; and what the next step starts from. Lists of jobs are made once for a
-// plan, and stay as they are until everything submitted with them has run. All memory of a job is the
-// stream's device's.
+// A job is one matrix in one multiplication: its basis, the product with it (`mine`), the mean of the
+// products over ranks (`mean`), and where the next step's basis goes. A list of jobs must not change until
+// everything submitted with it has run. All memory of a job is the stream's device's.
 //
-// The functions of on_host are the kernels' twins: the same bits, but for products of which the sums run over
-// rows (compression/cuda/low_rank_kernels.hpp).
+// The kernels give the bits of on_host, except for products that sum over rows
+// (compression/power_sgd/cuda/low_rank_kernels.hpp).
 
 #include <memory>
 #include <span>
@@ -22,7 +21,7 @@
 
 namespace weft::detail {
 
-/// Which factor a multiplication makes; the other one is its basis.
+/// The factor that a multiplication makes; the other one is its basis.
 enum class Side { left, right };
 
 struct LowRankJob {
@@ -32,9 +31,9 @@ struct LowRankJob {
   const float* basis = nullptr;
   float* mine = nullptr;
   float* mean = nullptr;
-  float* next_basis = nullptr;  ///< null: nothing starts from it
+  float* next_basis = nullptr;  ///< null: the next step does not start from it
   float* sums = nullptr;        ///< on a device: room for scratch_elements() of a right factor
-  std::uint64_t seed = 0;       ///< of vectors that replace those which became zero; another one every step
+  std::uint64_t seed = 0;       ///< of the vectors that replace zero ones; different in every step
 };
 using LowRankJobs = std::shared_ptr<const RecycledVector<LowRankJob>>;
 
@@ -48,12 +47,12 @@ struct LowRankPart {
 constexpr std::int64_t length(const LowRankJob& job) {
   return job.product == Side::left ? job.matrix.rows : job.matrix.columns;
 }
-/// With the factor that was made, or its mean.
+/// The two factors of a job. @param made `mine` or `mean`
 constexpr Factors factors(const LowRankJob& job, const float* made) {
   return job.product == Side::left ? Factors{made, job.basis, job.rank} : Factors{job.basis, made, job.rank};
 }
 
-/// Rows of which a device keeps the sum of products before it adds these up.
+/// A device sums products over blocks of this many rows, and then adds the blocks' sums.
 constexpr std::int64_t rows_a_sum = 128;
 constexpr std::int64_t scratch_elements(std::int64_t rows, std::int64_t columns, int rank) {
   const std::int64_t sums = (rows + rows_a_sum - 1) / rows_a_sum;
@@ -62,34 +61,35 @@ constexpr std::int64_t scratch_elements(std::int64_t rows, std::int64_t columns,
 
 /// mine = the product of the matrix and its residual with the basis
 void multiply(const LowRankJobs& jobs, Stream stream);
-/// Makes `mean` NaN everywhere where it is NaN, infinite or beyond 2^100 anywhere, and says so: the same on
-/// all ranks.
+/// If any element of `mean` is NaN, infinite or above 2^100, makes all of it NaN and tells the guard. All
+/// ranks see the same means, so all decide alike.
 void check_finite(const LowRankJobs& jobs, const std::shared_ptr<NonFiniteGuard>& guard, Stream stream);
-/// The same of what is not compressed, as it is.
+/// Tells the guard if any of `sums` is not finite; leaves them as they are.
 void check_finite(ConstView sums, const std::shared_ptr<NonFiniteGuard>& guard, Stream stream);
-/// Of counts of NaN and infinite values.
+/// Tells the guard if any of the counts of NaN and infinite values is not zero.
 void check_counts(ConstView counts, const std::shared_ptr<NonFiniteGuard>& guard, Stream stream);
-/// Of means, for sums of what is finite may not be; that are in parts, so that ranks would judge by different
-/// values: they tell each other.
-/// @param counts two i64 of this bucket's, which others reach
+/// Tells the guard of every rank if the means of any rank are not finite. For sharded means: each rank has
+/// another part, so ranks sum up how many bad values each has. Means are checked, not gradients, because sums
+/// of finite values can overflow.
+/// @param counts two i64 of this bucket, in memory of `comm`
 void agree_on_non_finite(View counts, ConstView means, Communicator& comm,
                          const std::shared_ptr<NonFiniteGuard>& guard, Stream stream);
-/// The vectors of `mean` made orthonormal, those that depend on others zero.
+/// Makes the vectors of `mean` orthonormal; those that depend on earlier ones become zero.
 void orthonormalize(const LowRankJobs& jobs, Stream stream);
-/// next_basis = `mean` made orthonormal, with new vectors for those that became zero.
+/// next_basis = `mean` made orthonormal, with random vectors in place of those that became zero.
 void start_next(const LowRankJobs& jobs, Stream stream);
-/// next_basis = new vectors made orthonormal.
+/// next_basis = random vectors made orthonormal.
 void start_anew(const LowRankJobs& jobs, Stream stream);
-/// The gradient is the mean's product with the basis; what `mine` lacks is kept.
+/// gradient = product of `mean` with the basis; residual = what the product of `mine` lacks.
 void rebuild(const LowRankJobs& jobs, Stream stream);
-/// The second half of that.
+/// The residual only.
 void keep_residuals(const LowRankJobs& jobs, Stream stream);
-/// The first half, of some parts.
+/// The gradient only, of some parts.
 void expand(RecycledVector<LowRankPart> parts, Stream stream);
 
 namespace on_host {
 void multiply(std::span<const LowRankJob> jobs);
-/// @returns whether anything is bad
+/// @returns true if anything is not finite
 bool check_finite(std::span<const LowRankJob> jobs);
 bool check_finite(std::span<const float> sums);
 bool check_counts(std::span<const std::int64_t> counts);

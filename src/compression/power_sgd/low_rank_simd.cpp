@@ -1,7 +1,10 @@
-// Highway compiles this file once for every instruction set and picks one at run time.
+// The arithmetic of low_rank.hpp with vectors. Highway compiles this file once for every instruction set and
+// picks one at run time.
 //
-// Four rows at a time by as many columns as share a scale: M and its residual are read once into a tile that
-// stays in the first cache, whatever the rank, and each vector of a factor serves four rows.
+// The loops work on tiles of four rows by 256 columns (the columns that share a scale). A tile of M + E is
+// loaded once into the first-level cache, whatever the rank; then each vector of a factor is loaded once for
+// four rows. A pass reads M and E once and costs rank multiplications and additions an element; rebuild costs
+// twice that.
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +12,7 @@
 #include "compression/power_sgd/low_rank.hpp"
 #include "weft/core/recycled.hpp"
 
-// Arrays of vectors are wanted, which vectors of unknown length cannot be in.
+// The loops use arrays of vectors, which vectors of unknown length do not allow.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compression/power_sgd/low_rank_simd.cpp"
@@ -29,9 +32,9 @@ constexpr int tile_rows = 4;
 
 using Wide = hn::CappedTag<float, partial_sums>;
 constexpr int lanes = static_cast<int>(hn::MaxLanes(Wide()));
-constexpr int vectors = partial_sums / lanes;  // that the partial sums of a row take
+constexpr int vectors = partial_sums / lanes;  // that hold the partial sums of a row
 
-/// Calls `function(d, column)` for all columns of a tile, in vectors as wide as they fit.
+/// Calls `function(d, column)` for all columns of a tile, in vectors as wide as fit.
 template <class Function>
 HWY_ATTR HWY_INLINE void for_columns(std::int64_t columns, Function function) {
   std::int64_t j = 0;
@@ -40,7 +43,7 @@ HWY_ATTR HWY_INLINE void for_columns(std::int64_t columns, Function function) {
   for (; j < columns; ++j) function(hn::CappedTag<float, 1>(), j);
 }
 
-/// M + E of some rows and columns, zero in the columns that fill the last partial sums.
+/// M + E of some rows and columns. The columns that fill up the last group of partial sums are zero.
 class Tile {
  public:
   template <class Kept>
@@ -110,7 +113,7 @@ HWY_ATTR HWY_INLINE void multiply(const Tile& tile, const float* right, std::int
 
 HWY_ATTR HWY_INLINE float by_halves(float* partial) {
   for (int half = partial_sums / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+    for (int p = 0; p < half; ++p) partial[p] += partial[p + half];
   }
   return partial[0];
 }
@@ -158,7 +161,7 @@ HWY_ATTR void project_transposed_as(const Matrix& matrix, const float* left, int
   });
 }
 
-/// Vectors of `rows` rows of a product, at column j.
+/// The product of factors at column j, a vector for each of `rows` rows.
 template <int rows, class D>
 HWY_ATTR HWY_INLINE void product(D d, const Factors& factors, const Matrix& matrix, std::int64_t i,
                                  std::int64_t j, hn::Vec<D>* sum) {
@@ -185,7 +188,7 @@ class Largest {
   HWY_ALIGN float lanes_[tile_rows][partial_sums] = {};
 };
 
-/// A row of a tile into what is kept of it.
+/// Stores a row of a tile as residual.
 HWY_ATTR HWY_INLINE void keep(const Matrix& matrix, std::int64_t row, std::int64_t column,
                               std::int64_t columns, const float* lost, float largest) {
   const std::int64_t begin = row * matrix.columns + column;
@@ -200,13 +203,13 @@ HWY_ATTR HWY_INLINE void keep(const Matrix& matrix, std::int64_t row, std::int64
   for_columns(columns, [&](auto d, std::int64_t j) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> i32;
     auto steps = hn::NearestInt(hn::Mul(hn::LoadU(d, lost + j), hn::Set(d, inverse)));
-    steps = hn::Max(steps, hn::Set(i32, -INT16_MAX));  // DemoteTo sees to the other end
+    steps = hn::Max(steps, hn::Set(i32, -INT16_MAX));  // DemoteTo saturates at the other end
     const hn::Rebind<std::int16_t, decltype(d)> i16;
     hn::StoreU(hn::DemoteTo(i16, steps), i16, to + j);
   });
 }
 
-/// @param mean may be null: only what was lost is kept
+/// @param mean null: only the residual is written
 template <class Kept>
 HWY_ATTR void rebuild_as(const Matrix& matrix, const Factors& mine, const Factors* mean) {
   Tile tile;

@@ -1,3 +1,17 @@
+// The PowerSGD hook. A bucket takes these steps, all of them work of the wire stream:
+//
+// 1. exchange: pack the uncompressed gradients, multiply each matrix and its residual by its basis,
+//    all_reduce both, check that the means are finite.
+// 2. exchange_right (two-sided form only): make the mean factors orthonormal, multiply by them, all_reduce,
+//    check.
+// 3. take_results: write the mean gradients and the new residuals in one pass, and the bases of the next
+//    step.
+//
+// The state is stored twice (PowerSgdTensors); finish_step() swaps the copies if the previous step counts, so
+// a step with NaN changes nothing. A bucket of W whole elements and F, G elements of left and right factors
+// sends 2 (N-1)/N (W + F + G) floats in the two-sided form, and W + F or W + G in turn in the alternating
+// form.
+
 #include "weft/compression/power_sgd.hpp"
 
 #include <algorithm>
@@ -37,9 +51,9 @@ class PowerSgdHook final : public PowerSgd {
     for (const std::string& one : options_.whole) name += " " + one;
     return name;
   }
-  // Next to nothing travels: a bucket is coding, on cores that computation wants, and two latencies. Planned
-  // as if it were a line through bytes, there are so many that they take more from computation than they
-  // hide.
+  // Few bytes travel: a bucket costs coding, on cores that computation needs, and two latencies. A plan by
+  // bytes makes so many buckets that they take more from computation than they hide; so buckets between nodes
+  // are large.
   std::optional<std::size_t> bucket_bytes(const Communicator& comm) const override {
     if (comm.topology().nodes() == 1) return std::nullopt;
     return std::size_t{8} << 20;
@@ -55,9 +69,11 @@ class PowerSgdHook final : public PowerSgd {
   std::int64_t factor_elements(ParamId id) const override;
 
  private:
-  void settle();
+  void finish_step();
   void begin_bucket(std::size_t number, Stream wire);
-  View bad(std::size_t number) { return bad_.view().slice(2 * static_cast<std::int64_t>(number), 2); }
+  View bad_counts(std::size_t number) {
+    return bad_counts_.view().slice(2 * static_cast<std::int64_t>(number), 2);
+  }
   void exchange(std::size_t number, Communicator& comm, const Stream& wire);
   void exchange_right(std::size_t number, View left, Communicator& comm, const Stream& wire);
   void take_results(std::size_t number, std::int64_t mine_begin, std::int64_t mine_end, Stream wire);
@@ -71,25 +87,25 @@ class PowerSgdHook final : public PowerSgd {
   GradientSpace gradients_;
   std::unique_ptr<PowerSgdTensors> tensors_;
   std::unique_ptr<PowerSgdWork> work_;
-  Buffer bad_;  // counts of NaN and Inf by bucket, of sharded means before the first step that is compressed
-  std::vector<LowRankRound> rounds_;  // by bucket, of this step: the last multiplication
+  Buffer bad_counts_;  // by bucket: counts of NaN and Inf in sharded means, for steps before start_step
+  std::vector<LowRankRound> rounds_;  // by bucket: the last multiplication of this step
   std::vector<Event> done_;
-  Event drawn_;  // bases of this step, where every step begins with new ones
+  Event drawn_;  // without warm start: the new bases of this step are written
   std::shared_ptr<NonFiniteGuard> guard_;
 
-  std::int64_t steps_ = 0;    // that counted
-  int place_ = 0;             // of what a step reads
-  Side basis_ = Side::right;  // that it starts from
-  bool compresses_ = false;   // this step does
-  bool wrote_ = false;        // what is to be taken over if it counts
-  bool two_sided_ = true;     // and makes both factors
+  std::int64_t steps_ = 0;    // number of steps that counted
+  int place_ = 0;             // the copy of the state that a step reads
+  Side basis_ = Side::right;  // the side of the bases that a step starts from
+  bool compresses_ = false;   // whether this step is compressed
+  bool wrote_ = false;        // whether the previous step wrote state
+  bool two_sided_ = true;     // whether this step makes both factors
 };
 
 void PowerSgdHook::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
   const void* before = gradients_.memory().data();
   if (before != nullptr && before != gradients.memory().data())
     throw Error(ErrorKind::usage, "one PowerSGD hook for two reducers", "make a hook for each");
-  if (tensors_) settle();
+  if (tensors_) finish_step();
   layout_ = plan.layout();
   comm_ = comm;
   gradients_ = gradients;
@@ -98,13 +114,13 @@ void PowerSgdHook::planned(const BucketPlan& plan, GradientSpace gradients, Comm
     guard_ = std::make_shared<NonFiniteGuard>(comm.device());
   }
   work_ = std::make_unique<PowerSgdWork>(plan, gradients, *tensors_, comm);
-  bad_ = comm.allocate(DataType::i64, 2 * static_cast<std::int64_t>(work_->size()));
+  bad_counts_ = comm.allocate(DataType::i64, 2 * static_cast<std::int64_t>(work_->size()));
   done_.assign(work_->size(), {});
   rounds_.assign(work_->size(), {});
 }
 
-// What the step before wrote is read from now on, if it counts.
-void PowerSgdHook::settle() {
+// If the previous step counts, what it wrote is read from now on.
+void PowerSgdHook::finish_step() {
   const bool wrote = std::exchange(wrote_, false);
   if (!guard_->finish_step()) return;
   ++steps_;
@@ -115,7 +131,7 @@ void PowerSgdHook::settle() {
 
 void PowerSgdHook::begin_bucket(std::size_t number, Stream wire) {
   if (number > 0) return wire.wait(drawn_);
-  settle();
+  finish_step();
   drawn_ = {};
   wrote_ = compresses_ = steps_ >= options_.start_step;
   two_sided_ = is_two_sided(steps_);
@@ -126,8 +142,8 @@ void PowerSgdHook::begin_bucket(std::size_t number, Stream wire) {
   }
 }
 
-// The alternating form begins with one step of two sides: its first bases are random, and what they miss
-// would be in the residuals, which then turn the next bases away from the gradient's own directions.
+// The alternating form begins with one two-sided step. Its first bases are random; with one side only, what
+// they miss would stay in the residuals, and turn the next bases away from the gradient's own directions.
 bool PowerSgdHook::is_two_sided(std::int64_t step) const {
   return options_.form == LowRankForm::two_sided || !options_.warm_start || step <= options_.start_step;
 }
@@ -156,12 +172,12 @@ void PowerSgdHook::reduce_scatter(const Bucket& bucket, View gradient, View mine
     take_results(number, begin, begin + mine.count(), wire);
   } else {
     comm.reduce_scatter(gradient, mine, ReduceOp::avg, wire);
-    detail::agree_on_non_finite(bad(number), mine, comm, guard_, wire);
+    detail::agree_on_non_finite(bad_counts(number), mine, comm, guard_, wire);
   }
   guard_->submitted(wire);
 }
 
-// Leaves the mean factors of every matrix on every rank, and whole gradients.
+// Afterwards every rank has the mean factors of every matrix, and the mean of whole gradients.
 void PowerSgdHook::exchange(std::size_t number, Communicator& comm, const Stream& wire) {
   const PowerSgdWork::BucketWork& work = (*work_)[number];
   const Side side = other(basis_);
@@ -192,7 +208,7 @@ void PowerSgdHook::exchange_right(std::size_t number, View left, Communicator& c
   detail::check_finite(jobs, guard_, wire);
 }
 
-/// @param mine_begin of the part of the flat space that is to hold means
+/// @param mine_begin, mine_end the part of the flat space in which this rank needs means
 void PowerSgdHook::take_results(std::size_t number, std::int64_t mine_begin, std::int64_t mine_end,
                                 Stream wire) {
   const PowerSgdWork::BucketWork& work = (*work_)[number];
@@ -232,7 +248,7 @@ void PowerSgdHook::expect_reducer(const char* call) const {
                 "make the GradientReducer first");
 }
 
-// A step of two sides starts from right bases.
+// A two-sided step starts from right bases.
 void PowerSgdHook::expect_fitting_bases(const PowerSgdState& state) const {
   if (state.left_bases && is_two_sided(state.steps))
     throw Error(
@@ -249,7 +265,7 @@ std::int64_t PowerSgdHook::factor_elements(ParamId id) const {
 
 PowerSgdState PowerSgdHook::state() {
   expect_reducer("state");
-  settle();
+  finish_step();
   PowerSgdState state{steps_, basis_ == Side::left, {}};
   for (const auto& tensor : tensors_->all()) {
     state.tensors.push_back({layout_->name(tensor.id), layout_->shape(tensor.id), tensor.rank,
@@ -261,13 +277,13 @@ PowerSgdState PowerSgdHook::state() {
 
 void PowerSgdHook::load_state(const PowerSgdState& state) {
   expect_reducer("load_state");
-  settle();
+  finish_step();
   std::optional<Error> refusal;
   try {
     detail::expect_of_this_model(state, *tensors_, *layout_);
     expect_fitting_bases(state);
   } catch (const Error& error) {
-    refusal = error;  // and the others hear of it where bases are compared
+    refusal = error;  // expect_taken_by_all tells the other ranks
   }
   detail::expect_taken_by_all(state, refusal, *comm_);
   steps_ = state.steps;

@@ -1,3 +1,9 @@
+// Saves, loads and checks the state of PowerSGD.
+//
+// Residuals are saved as floats, whatever they are stored as. keep_residual() with factors of rank 0 converts
+// them: of a zero matrix with a residual it makes the residual in floats, and of these floats as a matrix the
+// residual.
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -10,7 +16,7 @@
 namespace weft::detail {
 namespace {
 
-/// A residual in the host's memory, and what it is a copy of.
+/// A copy of a residual in host memory.
 class OnHost {
  public:
   OnHost(View values, View scales, const Stream& stream)
@@ -87,7 +93,6 @@ std::vector<float> PowerSgdTensors::read_residual(const Tensor& tensor, int plac
   if (options_.residual == KeptAs::nothing) return {};
   OnHost kept(values_view(tensor, place), scales_view(tensor, place), stream_);
   kept.fetch();
-  // What is kept and nothing else: the product with nothing, of zeros and it.
   std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
   std::vector<float> sums(values.size());
   const Matrix matrix{tensor.shape.rows, tensor.shape.columns, sums.data(), kept.residual(), {values.data()}};
@@ -98,7 +103,7 @@ std::vector<float> PowerSgdTensors::read_residual(const Tensor& tensor, int plac
 void PowerSgdTensors::write_residual(const Tensor& tensor, int place, const std::vector<float>& values) {
   if (options_.residual == KeptAs::nothing) return;
   std::vector<float> gradient = values;
-  gradient.resize(static_cast<std::size_t>(tensor.shape.elements()));  // none was kept: nothing is
+  gradient.resize(static_cast<std::size_t>(tensor.shape.elements()));  // a state without residual: zeros
   OnHost kept(values_view(tensor, place), scales_view(tensor, place), stream_);
   const Matrix matrix{tensor.shape.rows, tensor.shape.columns, gradient.data(), {}, kept.residual()};
   keep_residual(matrix, {});

@@ -12,7 +12,7 @@
 namespace weft::detail {
 namespace {
 
-// Tensors begin on lines of their own.
+// Each tensor begins on a cache line of its own.
 constexpr std::int64_t line = Buffer::alignment / sizeof(std::int16_t);
 
 }  // namespace

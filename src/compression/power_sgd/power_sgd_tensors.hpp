@@ -1,6 +1,9 @@
 #pragma once
-// What PowerSGD keeps, by parameter: the basis that a step starts from, and the residual. Twice: what is read
-// and what is written change places when a step counts.
+// The state of PowerSGD by parameter: the basis that a step starts from, and the residual. Both are stored
+// twice: a step reads one copy and writes the other, and the two are swapped if the step counts.
+//
+// power_sgd_tensors.cpp chooses what is compressed and lays it out; power_sgd_state.cpp saves, loads and
+// checks.
 
 #include <optional>
 #include <vector>
@@ -12,7 +15,7 @@
 
 namespace weft::detail {
 
-/// A parameter's matrix: its first dimension is rows, the others are columns.
+/// A parameter as a matrix: its first dimension is the rows, all others together are the columns.
 struct MatrixShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -21,13 +24,13 @@ struct MatrixShape {
   std::int64_t factor_elements(int rank) const { return rank * (rows + columns); }
 };
 MatrixShape matrix_shape(const ParamLayout& layout, ParamId id);
-/// Whether that makes it smaller by as much as the options ask for.
+/// Whether the factors are smaller than the matrix by more than options.min_rate.
 bool is_compressible(const MatrixShape& shape, const PowerSgdOptions& options);
 
 class PowerSgdTensors {
  public:
-  /// @throws Error (usage) unless gradients are f32, the options' rank can serve one of the parameters, and
-  /// those that are to travel whole are some of them
+  /// @throws Error (usage) unless gradients are f32 and the options compress at least one parameter, and for
+  /// names in options.whole that the layout lacks
   PowerSgdTensors(const ParamLayout& layout, const PowerSgdOptions& options, Device device);
 
   struct Tensor {
@@ -41,19 +44,20 @@ class PowerSgdTensors {
     std::int64_t scales_at = 0;
   };
   const std::vector<Tensor>& all() const { return tensors_; }
-  /// Null where a parameter is not compressed.
+  /// Null if the parameter is not compressed.
   const Tensor* find(ParamId id) const;
 
   /// @param place 0 or 1
   float* basis(const Tensor& tensor, int place);
   Residual residual(const Tensor& tensor, int place);
-  /// Right bases, new ones: what training, or a step without a warm start, begins with.
+  /// Writes new random right bases: training begins with them, and each step without a warm start.
   void draw_bases(int place, std::int64_t step, const Stream& stream);
 
-  /// Of what is drawn for a tensor in a step.
+  /// Seed of the random vectors of a tensor in a step.
   static std::uint64_t seed(const Tensor& tensor, std::int64_t step);
 
-  // State, in the coordinates of the parameter. Nothing else may be using it; these wait for the device.
+  // The state in the parameter's shape, for saving and loading. They wait for the device; no step may be
+  // running.
   std::vector<float> read_basis(const Tensor& tensor, int place, Side side);
   void write_basis(const Tensor& tensor, int place, const std::vector<float>& values);
   std::vector<float> read_residual(const Tensor& tensor, int place);
@@ -74,11 +78,14 @@ class PowerSgdTensors {
   Stream stream_;                // for state
 };
 
+/// Checks that a state belongs to this model.
 /// @throws Error (usage) naming the first parameter that does not fit, and how
 void expect_of_this_model(const PowerSgdState& state, const PowerSgdTensors& tensors,
                           const ParamLayout& layout);
-/// Collective. @throws Error on all ranks: `refusal` where there is one, (mismatch) when another rank has one
-/// or other bases or steps
+/// Collective: checks that all ranks can load their states, and that they belong together.
+/// @param refusal this rank's reason not to load
+/// @throws Error on all ranks: this rank's refusal if there is one; (mismatch) if another rank has one, or if
+/// bases or steps differ
 void expect_taken_by_all(const PowerSgdState& state, const std::optional<Error>& refusal, Communicator& comm);
 
 }  // namespace weft::detail

@@ -11,7 +11,7 @@ namespace {
 constexpr int left = static_cast<int>(Side::left);
 constexpr int right = static_cast<int>(Side::right);
 
-constexpr std::int64_t line = Buffer::alignment / sizeof(float);
+constexpr std::int64_t line_floats = Buffer::alignment / sizeof(float);
 
 float* floats(const View& view, std::int64_t at) {
   if (view.empty()) return nullptr;
@@ -24,19 +24,20 @@ PowerSgdWork::PowerSgdWork(const BucketPlan& plan, GradientSpace gradients, Powe
                            Communicator& comm)
     : gradients_(std::move(gradients)), tensors_(tensors), buckets_(plan.buckets().size()) {
   for (const Bucket& bucket : plan.buckets()) begins_.push_back(bucket.begin);
-  share_out(plan);
+  assign_parameters(plan);
   find_places(comm);
 }
 
-// First where each parameter travels, in elements: views follow when it is known how much there is.
-void PowerSgdWork::share_out(const BucketPlan& plan) {
+// Assigns each parameter to a bucket and counts elements. Views follow in find_places(), which knows the
+// totals.
+void PowerSgdWork::assign_parameters(const BucketPlan& plan) {
   const ParamLayout& layout = plan.layout();
-  std::map<ParamId, Piece> dealt_with;
+  std::map<ParamId, Piece> handled;
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     const Bucket& bucket = plan.buckets()[number];
     BucketWork& work = buckets_[number];
     for (const ParamId id : bucket.params) {
-      const auto [found, is_first] = dealt_with.try_emplace(id);
+      const auto [found, is_first] = handled.try_emplace(id);
       Piece& piece = found->second;
       if (is_first) {
         piece.bucket = number;
@@ -71,9 +72,10 @@ void PowerSgdWork::find_places(Communicator& comm) {
     return std::max(work.elements(Side::left), work.elements(Side::right));
   };
   for (const BucketWork& work : buckets_) {
-    sent += round_up(work.whole_elements + either(work), line) + round_up(work.elements(Side::right), line);
-    mine += round_up(either(work), line);
-    sums += round_up(work.sums_elements, line);
+    sent += round_up(work.whole_elements + either(work), line_floats) +
+            round_up(work.elements(Side::right), line_floats);
+    mine += round_up(either(work), line_floats);
+    sums += round_up(work.sums_elements, line_floats);
   }
   sent_ = comm.allocate(DataType::f32, sent);
   mine_ = Buffer::on(comm.device(), DataType::f32, mine);
@@ -81,7 +83,7 @@ void PowerSgdWork::find_places(Communicator& comm) {
   sent = mine = sums = 0;
   const auto take = [](Buffer& buffer, std::int64_t& at, std::int64_t count) {
     const View view = buffer.view().slice(at, count);
-    at += round_up(count, line);
+    at += round_up(count, line_floats);
     return view;
   };
   for (BucketWork& work : buckets_) {
@@ -90,7 +92,7 @@ void PowerSgdWork::find_places(Communicator& comm) {
     work.mine = take(mine_, mine, either(work));
     work.sums = take(sums_, sums, work.sums_elements);
   }
-  std::map<std::int64_t, View> travelling;  // by where a whole gradient begins in the flat space
+  std::map<std::int64_t, View> travelling;  // by begin of a whole gradient in the flat space
   for (BucketWork& work : buckets_) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < work.whole.size(); ++i) {

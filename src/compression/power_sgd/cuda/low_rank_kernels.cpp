@@ -1,3 +1,5 @@
+// Launches the kernels of orthonormal.cu, products.cu and rebuild.cu, in builds with CUDA.
+
 #include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 
 #include <algorithm>
@@ -13,14 +15,14 @@ namespace weft::detail::cuda {
 namespace {
 
 #if WEFT_HAS_CUDA
-/// Launches on the place's device. @throws Error (system) in the driver's own words
+/// Launches on the place's device. @throws Error (system) with the driver's message
 template <class Launch>
 void launch(const char* kernel, LowRankKernels::Place place, Launch launch) {
   const std::shared_ptr<Runtime> cuda = runtime();
   const Current current(*cuda, place.device);
   const cudaError_t code = launch(place.stream);
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // said once, here
+  cudaGetLastError();  // clears it: it is reported here
   throw Error(ErrorKind::system,
               text("cannot launch ", kernel, " on ", Device::cuda(place.device),
                    ": CUDA: ", cudaGetErrorString(code)),
@@ -85,7 +87,7 @@ std::shared_ptr<LowRankKernels> make_default() {
 #endif
 }
 
-Replaceable<LowRankKernels>& one() {
+Replaceable<LowRankKernels>& kernels_in_use() {
   static Replaceable<LowRankKernels> kernels(make_default);
   return kernels;
 }
@@ -93,11 +95,11 @@ Replaceable<LowRankKernels>& one() {
 }  // namespace
 
 std::shared_ptr<LowRankKernels> low_rank_kernels() {
-  return one().in_force();
+  return kernels_in_use().in_force();
 }
 
 void replace_low_rank_kernels(std::shared_ptr<LowRankKernels> others) {
-  one().replace(std::move(others));
+  kernels_in_use().replace(std::move(others));
 }
 
 }  // namespace weft::detail::cuda

@@ -1,13 +1,14 @@
 #pragma once
-// What PowerSGD asks of a CUDA device, behind one interface: so that its logic is compiled and tested where
-// no CUDA is, over a fake whose kernels are the host twins (on_host in compression/low_rank_jobs.hpp).
+// The kernels of PowerSGD on a CUDA device, behind one interface. So the code that uses them is compiled and
+// tested without CUDA, with a fake that runs the functions of on_host
+// (compression/power_sgd/low_rank_jobs.hpp).
 //
-// All bits are the twins', but for the product of which the sums run over rows: there a device adds by blocks
-// of rows (project_transposed, see low_rank_launch.hpp), and is within rounding of the host; it gives the
-// same bits in every run and on every device. That product is a rank's own, so ranks still decide alike.
+// All bits are those of on_host, except for products that sum over rows: a device adds these by blocks of
+// rows (project_transposed, see low_rank_launch.hpp). They are within rounding of the host's, and the same in
+// every run and on every device. Such a product is one rank's own, so ranks still decide alike.
 //
-// Calls hand work to a stream and return; lists are read during the call. Any thread may call.
-// All throw Error (system) when the driver refuses a launch.
+// A call submits work to a stream and returns; lists are read during the call. Any thread may call. All
+// functions throw Error (system) when the driver refuses a launch.
 
 #include <memory>
 #include <span>
@@ -20,7 +21,7 @@ namespace weft::detail::cuda {
 class LowRankKernels {
  public:
   using Jobs = std::span<const LowRankJob>;
-  /// Where work goes: a stream, and the device that it belongs to.
+  /// A stream, and the device that it belongs to.
   struct Place {
     int device = 0;
     NativeStream stream = nullptr;
@@ -32,7 +33,7 @@ class LowRankKernels {
   LowRankKernels& operator=(const LowRankKernels&) = delete;
 
   virtual void multiply(Jobs jobs, Place place) = 0;
-  /// @param bad becomes 1 where something is, and stays what it was otherwise; kernels reach it
+  /// @param bad set to 1 if anything is not finite, else left unchanged; in memory that kernels can write
   virtual void check_finite(Jobs jobs, std::int32_t* bad, Place place) = 0;
   virtual void check_finite(ConstView sums, std::int32_t* bad, Place place) = 0;
   virtual void check_counts(ConstView counts, std::int32_t* bad, Place place) = 0;
@@ -44,10 +45,11 @@ class LowRankKernels {
   virtual void expand(std::span<const LowRankPart> parts, Place place) = 0;
 };
 
-/// The ones in force. @throws Error (usage) in a build without CUDA
+/// The kernels in use: CUDA's own unless a test has replaced them. @throws Error (usage) in a build without
+/// CUDA
 std::shared_ptr<LowRankKernels> low_rank_kernels();
 
-/// Puts others in force, for tests. Null: CUDA's own again.
+/// Replaces the kernels, for tests. Null: CUDA's own again.
 void replace_low_rank_kernels(std::shared_ptr<LowRankKernels> others);
 
 }  // namespace weft::detail::cuda

@@ -1,13 +1,13 @@
 #pragma once
-// The kernels beside the functions of on_host in compression/low_rank_jobs.hpp. A list is as many launches as
-// it has times 30 jobs (they travel as a kernel's arguments, which no memory has to outlive). All run in the
-// order of `stream`, on its device, which must be current; they return what the launch returned.
+// The kernels, one for each function of on_host in compression/power_sgd/low_rank_jobs.hpp. A list is one
+// launch for every 30 jobs: jobs travel as kernel arguments, so no memory has to outlive the call. All run in
+// the order of `stream`, on its device, which must be current, and return what the launch returned.
 //
-// Products over a row, what orthonormal vectors are made of, and all elements of results are computed in the
-// order of the twins, never fused: the same bits. A sum over rows is split, for it would leave a device idle:
-// into blocks of `rows_a_sum` rows, of which each of 8 warps takes every eighth row in order; warps are added
-// in order, and then blocks. So it depends on the matrix alone, and is within rounding of the twin's:
-// 2 * rows * 2^-24 of the sum of the products' magnitudes, as any order is.
+// Products over a row, orthonormal vectors, and all elements of results are computed in the order of the
+// host, and never fused: they have the host's bits. A sum over rows in that order would leave the device
+// idle, so it is split into blocks of `rows_a_sum` rows. Each of 8 warps adds every eighth row of a block in
+// order; then warps are added in order, and then blocks. The result depends on the matrix alone. It is within
+// rounding of the host's, as a sum in any order is: 2 * rows * 2^-24 of the sum of the products' magnitudes.
 
 #include <cuda_runtime_api.h>
 

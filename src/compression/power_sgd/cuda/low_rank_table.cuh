@@ -1,6 +1,6 @@
 #pragma once
-// How a list of jobs becomes launches: as many as fit the 4 KiB of a kernel's arguments, each with blocks of
-// its own, one job's after the other's.
+// Turns a list of jobs into launches. A launch takes as many jobs as fit the 4 KiB of a kernel's arguments;
+// its thread blocks are the blocks of its first job, then those of the second, and so on.
 
 #include <cuda_runtime_api.h>
 
@@ -15,11 +15,11 @@ constexpr int items_a_launch = 30;
 template <class Item>
 struct Table {
   Item items[items_a_launch];
-  std::uint32_t begins[items_a_launch + 1];  // of an item's blocks
+  std::uint32_t begins[items_a_launch + 1];  // number of the first block of each item
 };
 static_assert(sizeof(Table<LowRankPart>) <= 4096);
 
-/// Which item this block works on, and as which of its blocks.
+/// The item that this thread block works on, and its number among the item's blocks.
 struct Share {
   int item;
   std::uint32_t block;
@@ -31,7 +31,8 @@ __device__ Share share_of(const Table<Item>& table) {
   return {item, blockIdx.x - table.begins[item]};
 }
 
-/// @param blocks how many an item takes; @param launch of a table and its number of blocks
+/// @param blocks called with an item, returns its number of blocks
+/// @param launch called with a table and its number of blocks
 template <class Item, class Blocks, class Launch>
 cudaError_t for_each_table(std::span<const Item> items, Blocks blocks, Launch launch) {
   while (!items.empty()) {
@@ -58,7 +59,7 @@ __device__ inline bool aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % sizeof(float4) == 0;
 }
 
-/// What a matrix's residual is kept in.
+/// How a matrix's residual is stored.
 enum class Kept { nothing, floats, steps };
 __device__ inline Kept kept_in(const Residual& residual) {
   if (residual.values == nullptr) return Kept::nothing;

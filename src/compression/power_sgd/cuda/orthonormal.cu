@@ -1,6 +1,6 @@
-// What ranks decide alike, by the bits of compression/orthonormal.cpp: a thread block makes a factor's
-// vectors orthonormal. Thread t owns the elements t, t + 256, ... of every vector, so that only sums cross
-// threads.
+// Makes factors orthonormal, and checks that means are finite, with the bits of
+// compression/power_sgd/low_rank.cpp, so that ranks decide alike. A thread block works on one factor. Thread
+// t owns the elements t, t + 256, ... of every vector, so that only sums cross threads.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace weft::detail::cuda::kernels {
 namespace {
 
-constexpr int threads = 256;  // the twin's partial sums
+constexpr int threads = 256;  // as many as the host has partial sums
 constexpr unsigned most_blocks = 264;
 
 template <class Function>
@@ -19,7 +19,7 @@ __device__ void for_own(std::int64_t length, Function function) {
   for (std::int64_t i = threadIdx.x; i < length; i += threads) function(i);
 }
 
-/// The twin's sum of one value a thread, by halves; all threads get it.
+/// The sum of one value a thread, by halves as on the host; all threads get it.
 __device__ double by_halves(double mine) {
   __shared__ double partial[threads];
   __syncthreads();
@@ -54,7 +54,7 @@ __device__ void subtract(float* from, double factor, const float* vector, std::i
   });
 }
 
-/// @returns whether a vector became zero, the same in all threads
+/// @returns true, in all threads, if a vector became zero
 __device__ bool make_orthonormal(float* factor, int rank, std::int64_t length) {
   constexpr double nothing = 1.0 / (1 << 20);
   bool any_zero = false;
@@ -85,7 +85,7 @@ __device__ bool make_orthonormal(float* factor, int rank, std::int64_t length) {
   return any_zero;
 }
 
-/// SplitMix64, as the twin has it.
+/// SplitMix64, as on the host.
 __device__ std::uint64_t mixed(std::uint64_t word) {
   word += 0x9e3779b97f4a7c15ULL;
   word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -115,7 +115,7 @@ __global__ void orthonormalize_kernel(const __grid_constant__ Table<LowRankJob> 
 __global__ void start_next_kernel(const __grid_constant__ Table<LowRankJob> table) {
   const LowRankJob& job = table.items[share_of(table).item];
   const std::int64_t size = length(job);
-  // Thread t owns other elements of the whole than of its vectors.
+  // Vector by vector: in the whole factor, thread t would own other elements.
   for (int k = 0; k < job.rank; ++k)
     for_own(size, [&](std::int64_t i) { job.next_basis[k * size + i] = job.mean[k * size + i]; });
   if (!make_orthonormal(job.next_basis, job.rank, size)) return;
@@ -143,7 +143,7 @@ __global__ void check_finite_kernel(const __grid_constant__ Table<LowRankJob> ta
   if (threadIdx.x == 0) *static_cast<volatile std::int32_t*>(bad) = 1;
 }
 
-/// Whatever thread finds something writes the same.
+/// Several threads may write the flag; all write the same.
 template <class T, class IsBad>
 __global__ void look_kernel(const T* elements, std::int64_t count, std::int32_t* bad, IsBad is_bad) {
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;

@@ -1,5 +1,6 @@
-// The two products of a matrix and its residual with a factor. Each reads both once, for up to 8 ranks at a
-// time; factors, which all rows share, come from the first cache, and what is read once passes it by.
+// The two products of a matrix and its residual with a factor. A kernel reads matrix and residual once for up
+// to 8 ranks. Factors, which all rows share, are read through the first-level cache; what is read once
+// bypasses it.
 
 #include <algorithm>
 
@@ -43,8 +44,8 @@ __device__ void with_kind_of(const Residual& residual, Function function) {
   }
 }
 
-// Sums over a row: 16 threads a partial sum each, as the twin has them, on `rows` rows at once. Where there
-// are few rows, a thread reads ahead in its row instead of in others: the bits are the same.
+// Sums over a row: 16 threads have a partial sum each, as on the host, for `rows` rows at once. With few
+// rows, a thread reads ahead in its own row instead of in other rows: the bits are the same.
 constexpr int rows_of_many = 4;
 
 template <int ranks, int rows, int ahead, Kept kind, bool whole>
@@ -83,7 +84,7 @@ __device__ void project_rows(const LowRankJob& job, std::int64_t first_row, int 
   constexpr std::int64_t columns = ahead * partial_sums;  // a tile's, which share a scale
   const Matrix& matrix = job.matrix;
   std::int64_t row[rows];
-  for (int r = 0; r < rows; ++r) row[r] = lesser(first_row + r, matrix.rows - 1);  // twice, rather than none
+  for (int r = 0; r < rows; ++r) row[r] = lesser(first_row + r, matrix.rows - 1);  // the last may be done twice
   float sum[rows][ranks] = {};
   std::int64_t j = 0;
   for (; j + columns <= matrix.columns; j += columns)
@@ -112,7 +113,8 @@ __global__ void __launch_bounds__(threads) project_kernel(const __grid_constant_
     with_kind_of(job.matrix.kept, [&](auto kind) { project_rows<ranks, rows, kind()>(job, first_row, k); });
 }
 
-// Sums over rows: a block has `rows_a_sum` rows of a stripe of columns, its warps every eighth row.
+// Sums over rows: a thread block has `rows_a_sum` rows of a stripe of columns; each warp takes every eighth
+// row.
 constexpr int stripe = 128;
 constexpr int warps = threads / 32;
 constexpr int rows_at_once = 4;
@@ -124,7 +126,7 @@ constexpr std::int64_t stripes_of(const Matrix& matrix) {
   return (matrix.columns + stripe - 1) / stripe;
 }
 
-/// Four columns of a thread: side by side where one load can bring them, else every 32nd.
+/// The four columns of a thread: adjacent where one load can bring them, else every 32nd.
 template <bool side_by_side>
 __device__ int column_of(int q) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -193,7 +195,7 @@ __device__ void sum_rows(const LowRankJob& job, std::uint32_t block, int first_r
     }
 #pragma unroll
     for (int u = 0; u < rows_at_once; ++u) {
-      const int r = begin + u * warps;  // beyond the rows there are, both are zero
+      const int r = begin + u * warps;  // beyond the last row, both are zero
 #pragma unroll
       for (int k = 0; k < ranks; ++k) {
 #pragma unroll

@@ -1,6 +1,6 @@
-// Writes what a step leaves: the gradient as the mean's product, and what this rank did not send. A warp
-// works on a row's 256 columns, which share a scale, of two rows at once; what it reads of a matrix it has
-// read before it writes there.
+// Writes the results of a step: the gradient as the product of the mean factors, and the residual, what this
+// rank did not send. A warp works on 256 columns, which share a scale, of two rows at once. It reads its part
+// of a matrix before it writes there.
 
 #include "compression/power_sgd/cuda/low_rank_launch.hpp"
 #include "compression/power_sgd/cuda/low_rank_table.cuh"
@@ -17,7 +17,8 @@ constexpr std::int64_t rows_a_block = warps * rows_a_warp;
 
 enum class Pass { rebuild, keep, expand };
 
-/// Eight columns of a thread: two times four side by side where loads can bring them, else every 32nd.
+/// The eight columns of a thread: two groups of four adjacent ones where loads can bring them, else every
+/// 32nd.
 template <bool side_by_side>
 __device__ int column_of(int q) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -94,7 +95,7 @@ __device__ void load_both(const Matrix& matrix, std::int64_t row, std::int64_t c
   for (int q = 0; q < columns_a_thread; ++q) a[q] = __fadd_rn(a[q], kept[q]);
 }
 
-/// The bits of residual_scale().
+/// Same bits as residual_scale().
 __device__ float scale_for(float largest) {
   const std::uint32_t exponent = __float_as_uint(largest) >> 23U;
   constexpr std::uint32_t bits = 14;
@@ -121,7 +122,7 @@ __device__ void store(float* to, std::int64_t columns, const float (&from)[colum
   }
 }
 
-/// A block's 256 columns into what is kept of them. All threads of the warp take part.
+/// Stores 256 columns of a row as residual. All threads of the warp take part.
 template <bool side_by_side>
 __device__ void keep(const Matrix& matrix, std::int64_t row, std::int64_t column, bool is_there,
                      const float (&lost)[columns_a_thread]) {
@@ -168,7 +169,7 @@ __device__ void add_product(const float* left, const std::int64_t (&row)[rows_at
   }
 }
 
-/// Two rows of a part, of which only one may be there.
+/// Writes two rows of a part; the second may be beyond its end.
 template <Pass pass, bool side_by_side>
 __device__ void take_rows(const LowRankPart& part, std::int64_t first_row, std::int64_t last_row,
                           std::int64_t column) {

@@ -15,7 +15,8 @@ namespace {
 
 using Specs = std::vector<ParamSpec>;
 
-// Two that are worth compressing, a vector, and a matrix that is smaller for it, but by less than a latency.
+// Two tensors that are worth compressing, a vector, and a matrix that PowerSGD makes smaller, but saves less
+// than a latency.
 const Specs specs{{"large", 1024 * 1024, nullptr, {1024, 1024}},
                   {"other", 1024 * 1024, nullptr, {1024, 1024}},
                   {"bias", 1024},
@@ -229,9 +230,10 @@ TEST(StepMeasurements, TravelAsNumbersOfWhichTheLargestAreTheSlowestRanks) {
   EXPECT_EQ(beside.step_seconds, 3);
   EXPECT_EQ(beside.coding.factor, 6);
   EXPECT_NEAR(beside.link.bytes_per_second, 1e8, 1e6);
-  EXPECT_NEAR(beside.slowdown, 0.2 / (2 * 4 * 1024 * 1024 / 1e8), 0.05) << "of what nobody waited in";
+  EXPECT_NEAR(beside.slowdown, 0.2 / (2 * 4 * 1024 * 1024 / 1e8), 0.05)
+      << "of the shortest times, in which no rank waited";
   other.profile.beside = false;
-  EXPECT_FALSE(agreed().beside) << "one rank in whose way it is, is enough";
+  EXPECT_FALSE(agreed().beside) << "one rank without a wire thread is enough";
   EXPECT_EQ(agreed().slowdown, 1);
 }
 

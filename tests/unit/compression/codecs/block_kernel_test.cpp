@@ -15,9 +15,9 @@ namespace {
 struct Format {
   BlockFormat format;
   int mantissa;         ///< bits of a number in floating point; 0: an integer
-  int least_exponent;   ///< of the least subnormal number
+  int least_exponent;   ///< exponent of the least subnormal number
   int top;              ///< the power of two that a block's largest magnitude is taken to
-  double most = 1e300;  ///< of what an integer holds
+  double most = 1e300;  ///< largest magnitude of an integer format
 };
 constexpr std::array formats{
     Format{BlockFormat::f16, 10, -24, 14},     Format{BlockFormat::e4m3, 3, -9, 7},
@@ -32,8 +32,8 @@ double rounded(double value, const Format& format) {
   return std::ldexp(std::nearbyint(std::ldexp(value, -step)), step);
 }
 
-/// What a block should be when it is decoded, without a single bit trick.
-std::vector<float> twin(std::span<const float> block, const Format& format) {
+/// The expected decoded block, computed in f64 without bit operations.
+std::vector<float> reference(std::span<const float> block, const Format& format) {
   double largest = 0;
   for (const float value : block) largest = std::max(largest, std::abs(static_cast<double>(value)));
   int exponent = 0;
@@ -70,7 +70,7 @@ TEST(BlockKernel, RoundsAsTheDefinitionOfEachFormatSays) {
       block_kernel().decode(format.format, Into::set, decoded.data(), code.data(), 1000);
       for (std::size_t begin = 0; begin < 1000; begin += 256) {
         const std::size_t length = std::min<std::size_t>(256, 1000 - begin);
-        const auto expected = twin(std::span(kind.values).subspan(begin, length), format);
+        const auto expected = reference(std::span(kind.values).subspan(begin, length), format);
         for (std::size_t i = 0; i < length; ++i)
           ASSERT_EQ(decoded[begin + i], expected[i])
               << kind.name << ", element " << begin + i << ", " << static_cast<int>(format.format) << ": "

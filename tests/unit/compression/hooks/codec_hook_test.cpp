@@ -46,7 +46,7 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   return words;
 }
 
-/// Without what lies between them, which is nobody's.
+/// The values of parameters; those between parameters become zero.
 std::vector<float> parameters_of(const std::vector<float>& values) {
   std::vector<float> parameters(values.size());
   for (int i = 0; i < layout.parameters(); ++i) {
@@ -143,8 +143,9 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodecHook, testing::ValuesIn(names), [](co
   return name;
 });
 
-/// The same in one place, without buckets, parts or a communicator. @param size with what pads the layout
-std::vector<float> twin(const Codec& codec, int ranks, int step, std::int64_t size) {
+/// The expected means, computed on one thread without buckets, parts or a communicator.
+/// @param size of the layout and its padding
+std::vector<float> expected_means(const Codec& codec, int ranks, int step, std::int64_t size) {
   std::vector<float> mean(static_cast<std::size_t>(size));
   std::vector<std::byte> code(static_cast<std::size_t>(codec.encoded_bytes(size)));
   CodingPosition turn{static_cast<std::uint64_t>(step), 0, 0};
@@ -173,7 +174,8 @@ TEST_P(EveryCodecHook, GivesTheMeanOfCodesWhateverTheBuckets) {
       const Outcome outcome = run(GetParam(), trial, 2, gradient);
       const std::int64_t end = plan_of(trial, *codec_hook(codec, trial.options), bucket_bytes).end();
       for (int step = 0; step < 2; ++step) {
-        EXPECT_EQ(bits(outcome.means[static_cast<std::size_t>(step)]), bits(twin(*codec, ranks, step, end)))
+        EXPECT_EQ(bits(outcome.means[static_cast<std::size_t>(step)]),
+                  bits(expected_means(*codec, ranks, step, end)))
             << ranks << " ranks, buckets of " << bucket_bytes;
       }
     }
@@ -201,7 +203,7 @@ TEST_P(EveryCodecHook, AStepWithNaNOrInfIsAsIfItHadNeverBeen) {
   int number = 0;
   for (const float bad : test::not_finite_enough()) {
     ++number;
-    // A block of one parameter, and one in which there is a gap: nobody would overwrite NaN there.
+    // A block of one parameter, and one in which there is a gap: no later step would overwrite NaN there.
     const auto at = static_cast<std::size_t>(number % 2 == 0 ? 1234 * number : 4990);
     for (const bool is_sharded : {false, true}) {
       const Trial trial{.ranks = 1 << (number % 3),
@@ -245,7 +247,7 @@ std::vector<double> mean(const Vectors& all) {
   return sum;
 }
 
-// To the rounding of f32, and of errors that are kept in 16 bits, step by step.
+// Up to the rounding of f32, and of errors in 16 bits, in each step.
 TEST_P(EveryCodecHook, TheMeanAndTheMeanErrorAreTheMeanThatCameIn) {
   for (const int ranks : {1, 2, 4}) {
     for (const KeptAs kept : {KeptAs::sixteen_bits, KeptAs::f32}) {
@@ -318,7 +320,8 @@ TEST_P(EveryCodecHook, StepsBeforeTheFirstThatIsCodedAreExact) {
   }
 }
 
-// Errors lie by element. Which rank adds the error of a mean does depend on the buckets; alone, none.
+// Errors are stored by element. The buckets decide which rank adds the error of a mean; with one rank they do
+// not matter.
 TEST_P(EveryCodecHook, ANewPlanChangesNothing) {
   const auto algebra = codec_named(GetParam())->algebra();
   if (algebra == Algebra::whole) return;

@@ -1,4 +1,4 @@
-// Hooks that code, on gradients in windows: the bits that they give on an arena.
+// Hooks with codecs on gradients in windows have the bits that they have on an arena.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(HooksInWindows, PowerSgdWithoutAWarmStartDoesToo) {
                               training_of(4));
 }
 
-// What a step with NaN left in a place is not what the next bucket there has between its parameters.
+// NaN that a step left in a window must not reach the gaps between the parameters of the next bucket there.
 TEST(HooksInWindows, PowerSgdForgetsAStepWithNaNThereToo) {
   ShardedTraining training = training_of(6);
   training.value = [](int rank, int step, int parameter, std::size_t i) {
@@ -116,7 +116,7 @@ TEST(HooksInWindows, ACastInFrontOfAHookHasWindowsOfItsOwn) {
       [] { return cast_hook(DataType::f32, power_sgd({.rank = 2, .start_step = 1})); }, training_of(4));
 }
 
-// It chooses by what it measures, so that bits may differ; every step is the mean before it chose.
+// auto chooses by measured times, so bits may differ later; before the choice every step is the exact mean.
 TEST(HooksInWindows, AutoObservesAndChoosesThere) {
   ShardedTraining training = training_of(AutoHook::steps_before + 3);
   training.ranks = 2;

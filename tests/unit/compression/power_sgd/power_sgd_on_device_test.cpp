@@ -1,5 +1,5 @@
-// PowerSGD over memory and streams of devices, with a fake NCCL, a fake CUDA and fake kernels, which are the
-// host twins: so every bit is the host's.
+// PowerSGD over memory and streams of devices, with a fake NCCL, a fake CUDA, and fake kernels that run the
+// host's functions: so every bit is the host's.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A matrix of more rows than a device sums at once, one with odd sizes, of more dimensions, and what is not
-// compressed.
+// A matrix of more rows than a device sums at once, one with odd sizes, one of more dimensions, and
+// parameters that are not compressed.
 const ParamLayout layout(DataType::f32, {{"tall", 300 * 20, nullptr, {300, 20}},
                                          {"bias", 40},
                                          {"odd", 37 * 301, nullptr, {37, 301}},
@@ -79,7 +79,7 @@ TEST_P(PowerSgdOnDevice, EveryKindOfResidualAndBasesThatAreNewEveryStep) {
   }
 }
 
-// In what is compressed and what is not, before compression began and after.
+// NaN in compressed and in uncompressed parameters, before compression begins and after.
 TEST_P(PowerSgdOnDevice, AStepWithNaNLeavesNoTrace) {
   for (const Means means : {Means::everywhere, Means::sharded}) {
     Training skipping{.layout = layout, .ranks = 2, .steps = 6, .options = {.bucket_bytes = 6000}};
@@ -123,7 +123,7 @@ TEST_P(PowerSgdOnDevice, StateIsTheHostsAndTrainingGoesOnFromIt) {
         auto& sgd = static_cast<PowerSgd&>(hook);
         if (step < 3) return;
         PowerSgdState state = sgd.state();
-        sgd.load_state(state);  // as it was: nothing changes
+        sgd.load_state(state);  // unchanged
         states[static_cast<std::size_t>(rank)] = std::move(state);
       };
       training.run(with(options));
@@ -142,7 +142,7 @@ TEST_P(PowerSgdOnDevice, StateIsTheHostsAndTrainingGoesOnFromIt) {
         EXPECT_EQ(found[rank].tensors[i].residual.empty(), kind == KeptAs::nothing);
       }
     }
-    // Taken over by other hooks on devices, it makes the rest of the training the host's.
+    // Loaded by other hooks on devices, the state makes the rest of the training the host's.
     Training whole = training;
     whole.steps = 7;
     Training rest = on_devices(training);
@@ -160,7 +160,7 @@ TEST_P(PowerSgdOnDevice, StateIsTheHostsAndTrainingGoesOnFromIt) {
   }
 }
 
-// The device stands still until all ranks have submitted their step: a hook that waits for it is late.
+// The device does not run until all ranks have submitted their step: a hook that waits for it would block.
 TEST_P(PowerSgdOnDevice, SubmittingAStepWaitsForNothing) {
   std::atomic<int> submitted{0};
   std::atomic<bool> is_late{false};

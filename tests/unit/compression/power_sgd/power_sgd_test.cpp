@@ -102,8 +102,8 @@ class Reference {
       for (std::size_t i = 0; i < length; ++i) vector[i] /= std::sqrt(norm);
     }
   }
-  /// With `made` the factor that was summed and the other one orthonormal, which a rank's own product has,
-  /// too.
+  /// `made` is the factor that was summed. The other one is orthonormal, and also a factor of a rank's own
+  /// product.
   Matrix take(const std::vector<Matrix>& sums, const Matrix&, bool made_right) {
     const Matrix result = expand();
     const Matrix left = left_;
@@ -293,7 +293,7 @@ TEST_P(InEveryForm, TravelsAsManyBytesAsTheFactorsHave) {
   }
 }
 
-// In each of the places where NaN can come in, and in steps before and after compression began.
+// NaN in each place where it can enter, in steps before and after compression begins.
 TEST_P(InEveryForm, AStepWithNaNLeavesNoTrace) {
   for (const int ranks : {1, 3}) {
     for (const auto& [bad_step, bad_parameter, bad] :
@@ -324,7 +324,7 @@ TEST_P(InEveryForm, AStepWithNaNLeavesNoTrace) {
   }
 }
 
-// Which are finite on every rank: only sums tell. Before compression begins, and after.
+// The gradients are finite on every rank; only their sums are not. Before compression begins, and after.
 TEST_P(InEveryForm, AStepWhoseSumsOverflowLeavesNoTrace) {
   for (const int bad_step : {1, 6}) {
     for (const Means means : {Means::everywhere, Means::sharded}) {
@@ -346,7 +346,7 @@ TEST_P(InEveryForm, AStepWhoseSumsOverflowLeavesNoTrace) {
   }
 }
 
-// With means that are finite, so that the step counts; what is left of it must not make later sums overflow.
+// The means are finite, so the step counts. What its residuals hold must not make later sums overflow.
 TEST_P(InEveryForm, AStepOfHugeGradientsDoesNotSpoilLaterOnes) {
   for (const KeptAs kind : {KeptAs::f32, KeptAs::sixteen_bits}) {
     for (const float huge : {1e30F, 1e36F, 1e38F, 3e38F}) {
