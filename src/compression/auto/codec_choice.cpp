@@ -1,6 +1,6 @@
-// Chooses a codec: predicts a step for each candidate, from exact to lossy, and keeps the milder one unless
-// the next saves the share of the step that is asked for. Cost: a few passes over the buckets for each
-// tensor.
+// Chooses a codec: predicts a step for each candidate, from exact to lossy, and keeps the milder one
+// unless the next saves the share of the step that is asked for. Cost: one pass over the
+// buckets for each tensor.
 
 #include "weft/compression/codec_choice.hpp"
 
@@ -66,18 +66,18 @@ double percent(double share) {
 
 /// A lossier candidate must have a shorter step than the best milder one, by the margin. @returns the reasons
 std::string decide(CodecChoice& choice, double least_gain) {
-  const auto* held = &choice.candidates.front();
+  const auto* best = &choice.candidates.front();
   std::string why;
   for (const auto& next : std::span(choice.candidates).subspan(1)) {
-    const double gain = held->step_seconds > 0 ? 1 - next.step_seconds / held->step_seconds : 0;
+    const double gain = best->step_seconds > 0 ? 1 - next.step_seconds / best->step_seconds : 0;
     const bool pays = gain > 0 && gain >= least_gain;
     why +=
         text(why.empty() ? "" : "; ", next.name, pays ? " pays: " : " does not pay: ", "its step would be ",
-             percent(std::abs(gain)), gain < 0 ? " % longer" : " % shorter", " than with ", held->name,
+             percent(std::abs(gain)), gain < 0 ? " % longer" : " % shorter", " than with ", best->name,
              pays ? "" : text(", and ", percent(least_gain), " % shorter is asked for"));
-    if (pays) held = &next;
+    if (pays) best = &next;
   }
-  choice.chosen = held->name;
+  choice.chosen = best->name;
   return why;
 }
 

@@ -95,13 +95,13 @@ std::set<ParamId> StepForecast::worth_compressing() const {
   }
   std::ranges::sort(savings);
   std::vector<double> all = durations(tensors);
-  double held = exposed(all, slower);
+  double best = exposed(all, slower);
   for (const auto& [saving, name, id, bucket] : savings) {
     tensors.erase(id);
     const double with_code = std::exchange(all[bucket], duration(buckets_[bucket], tensors));
     const double without = exposed(all, slower);
-    if (without <= held * (1 + rounding)) {
-      held = without;
+    if (without <= best * (1 + rounding)) {
+      best = without;
       continue;
     }
     tensors.insert(id);

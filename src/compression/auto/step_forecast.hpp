@@ -26,9 +26,9 @@ class StepForecast {
   double exposed_compressing(const std::set<ParamId>& tensors) const {
     return exposed(durations(tensors), 1);
   }
-  /// The tensors for which PowerSGD makes the step shorter. It starts from all that PowerSGD makes smaller,
-  /// and leaves out one after the other, the least saving first, if the step gets no longer: O(tensors x
-  /// buckets).
+  /// The tensors for which PowerSGD makes the step shorter. It starts from all that PowerSGD makes
+  /// smaller, and leaves out one after the other, the least saving first, if the step gets no longer:
+  /// O(tensors x buckets).
   std::set<ParamId> worth_compressing() const;
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 // The loops of block codecs: 256 elements in few bits, behind one byte for the power of two that scales them.
 //
-// A block is coded in three steps: find the largest magnitude, scale by the power of two that takes it to the
-// upper end of the format, round each element. With a scale, a block of n-byte elements takes 1 + 256 n
-// bytes.
+// A block is coded in three steps: find the largest magnitude, scale by the power of two that takes it
+// to the upper end of the format, round each element. With a scale, a block of n-byte elements takes 1 +
+// 256 n bytes.
 //
 // The byte is e + 136, where 2^e is the largest magnitude's power of two. e is at least -136; a block whose
 // largest magnitude is smaller is scaled as if it were 2^-136. 255 says that the block is NaN. A scale may

@@ -73,8 +73,8 @@ struct Stored {
   }
 };
 
-/// Floating point in `bits` bits, `mantissa` of which are the mantissa's. Values are scaled to its range
-/// before.
+/// Floating point in `bits` bits, `mantissa` of which are the mantissa's. Values are scaled to
+/// its range before.
 template <int bits, int mantissa, int bias>
 struct SmallFloat {
   static constexpr int dropped = 23 - mantissa;

@@ -2,8 +2,8 @@
 //
 // 1. encode_parts: a rank encodes its gradients, part by part.
 // 2. all_to_all: the owner of a part receives its code from every rank.
-// 3. sum_mine: the owner decodes and sums in f32 in rank order, divides by the number of ranks, encodes the
-//    mean.
+// 3. sum_mine: the owner decodes and sums in f32 in rank order, divides by the number of ranks,
+//    encodes the mean.
 // 4. all_gather: every rank receives the codes of all means. With sharded means, 4 and 5 are left out.
 // 5. decode_means: every rank decodes them.
 //

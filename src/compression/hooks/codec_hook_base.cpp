@@ -65,7 +65,7 @@ void CodecHookBase::planned(const BucketPlan& plan, GradientSpace gradients, Com
   if (!plan.buckets().empty()) first_begin_ = plan.buckets().front().begin;
 }
 
-void CodecHookBase::settle() {
+void CodecHookBase::finish_step() {
   if (!guard_.finish_step()) return;
   if (feedback_ && is_coded_) feedback_->commit();
   ++step_;
@@ -88,7 +88,7 @@ void CodecHookBase::submit(const Bucket& bucket, View gradient, std::optional<Vi
     throw Error(ErrorKind::usage, text("a bucket [", bucket.begin, ", ", bucket.end, ") of no plan"),
                 "call planned() first");
   if (bucket.begin == first_begin_) {
-    settle();
+    finish_step();
     is_coded_ = step_ >= options_.start_step;
   }
   const Job job{
@@ -97,14 +97,14 @@ void CodecHookBase::submit(const Bucket& bucket, View gradient, std::optional<Vi
   if (is_coded_) {
     exchange(job, comm, wire);
   } else {
-    exchange_as_it_is(job, comm, wire);
+    exchange_uncoded(job, comm, wire);
   }
   guard_.submitted(wire);
 }
 
-// With sharded means a rank does not see NaN in the parts of others. So an all_reduce(max) of one flag tells
-// all.
-void CodecHookBase::exchange_as_it_is(const Job& job, Communicator& comm, Stream wire) {
+// With sharded means a rank does not see NaN in the parts of others. So an all_reduce(max) of one
+// flag tells all.
+void CodecHookBase::exchange_uncoded(const Job& job, Communicator& comm, Stream wire) {
   const View any_bad(job.scratch.data(), 1, DataType::i32);
   wire.run([=] { any_bad.as<std::int32_t>()[0] = can_count(job.gradient.as<float>()) ? 0 : 1; });
   comm.all_reduce(any_bad, ReduceOp::max, wire);

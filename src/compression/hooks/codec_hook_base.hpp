@@ -24,7 +24,7 @@ class CodecHookBase : public CommHook {
                       const Stream& compute, const Stream& wire) final;
 
   /// Waits for the previous step, if there was one, and commits its errors if it counts.
-  void settle();
+  void finish_step();
   const ErrorFeedback* errors() const { return feedback_ ? &*feedback_ : nullptr; }
 
  protected:
@@ -60,7 +60,7 @@ class CodecHookBase : public CommHook {
 
   void submit(const Bucket& bucket, View gradient, std::optional<View> mine, Communicator& comm,
               const Stream& wire);
-  void exchange_as_it_is(const Job& job, Communicator& comm, Stream wire);
+  void exchange_uncoded(const Job& job, Communicator& comm, Stream wire);
 
   std::shared_ptr<const Codec> codec_;
   CodecHookOptions options_;

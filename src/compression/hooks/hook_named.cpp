@@ -1,5 +1,5 @@
-// Codecs and hooks by the names that command lines use: "int8:stochastic", "top-k:0.01", "powersgd:4",
-// "auto".
+// Codecs and hooks by the names that command lines use: "int8:stochastic",
+// "top-k:0.01", "powersgd:4", "auto".
 
 #include "weft/compression/hook_named.hpp"
 

@@ -13,8 +13,8 @@ namespace weft::detail {
 float residual_scale(float largest) {
   const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23U;  // below 2^(exponent - 126)
   constexpr std::uint32_t bits = 14;  // largest / scale is below 2^15
-  // A smaller scale would have no finite inverse. The scale of NaN and infinity does not matter: it is never
-  // read.
+  // A smaller scale would have no finite inverse. The scale of NaN and infinity does not matter: it
+  // is never read.
   const std::uint32_t scale = std::clamp<std::uint32_t>(exponent, bits + 1, 254) - bits;
   return std::bit_cast<float>(scale << 23U);
 }

@@ -1,6 +1,6 @@
 #pragma once
 // The work of PowerSGD on all matrices of a bucket, in the order of a stream. A host stream runs the
-// functions of on_host; a CUDA stream runs one kernel launch per list.
+// functions of on_host; a CUDA stream runs kernels, one launch for up to 30 matrices.
 //
 // A job is one matrix in one multiplication: its basis, the product with it (`mine`), the mean of the
 // products over ranks (`mean`), and where the next step's basis goes. A list of jobs must not change until

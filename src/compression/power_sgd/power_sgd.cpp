@@ -2,15 +2,15 @@
 //
 // 1. exchange: pack the uncompressed gradients, multiply each matrix and its residual by its basis,
 //    all_reduce both, check that the means are finite.
-// 2. exchange_right (two-sided form only): make the mean factors orthonormal, multiply by them, all_reduce,
-//    check.
-// 3. take_results: write the mean gradients and the new residuals in one pass, and the bases of the next
-//    step.
+// 2. exchange_right (two-sided form only): make the mean factors orthonormal, multiply by
+//    them, all_reduce, check.
+// 3. take_results: write the mean gradients and the new residuals in one pass, and the bases of
+//    the next step.
 //
 // The state is stored twice (PowerSgdTensors); finish_step() swaps the copies if the previous step counts, so
-// a step with NaN changes nothing. A bucket of W whole elements and F, G elements of left and right factors
-// sends 2 (N-1)/N (W + F + G) floats in the two-sided form, and W + F or W + G in turn in the alternating
-// form.
+// a step with NaN changes nothing. With W whole elements in a bucket, F in its left and G in its right
+// factors, a rank sends 2 (N-1)/N times W + F + G floats in the two-sided form; in the alternating form W + F
+// in one step and W + G in the next.
 
 #include "weft/compression/power_sgd.hpp"
 

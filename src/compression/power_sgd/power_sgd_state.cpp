@@ -1,8 +1,8 @@
 // Saves, loads and checks the state of PowerSGD.
 //
-// Residuals are saved as floats, whatever they are stored as. keep_residual() with factors of rank 0 converts
-// them: of a zero matrix with a residual it makes the residual in floats, and of these floats as a matrix the
-// residual.
+// Residuals are saved as floats, however they are stored. keep_residual() with factors of rank 0 converts
+// them: given a zero matrix and a residual it writes the residual as floats, and given these floats as the
+// matrix it writes them as a stored residual.
 
 #include <algorithm>
 #include <cmath>

@@ -28,8 +28,8 @@ PowerSgdWork::PowerSgdWork(const BucketPlan& plan, GradientSpace gradients, Powe
   find_places(comm);
 }
 
-// Assigns each parameter to a bucket and counts elements. Views follow in find_places(), which knows the
-// totals.
+// Assigns each parameter to a bucket and counts elements. Views follow in find_places(), which
+// knows the totals.
 void PowerSgdWork::assign_parameters(const BucketPlan& plan) {
   const ParamLayout& layout = plan.layout();
   std::map<ParamId, Piece> handled;
@@ -92,18 +92,18 @@ void PowerSgdWork::find_places(Communicator& comm) {
     work.mine = take(mine_, mine, either(work));
     work.sums = take(sums_, sums, work.sums_elements);
   }
-  std::map<std::int64_t, View> travelling;  // by begin of a whole gradient in the flat space
+  std::map<std::int64_t, View> sent_whole;  // by begin of a whole gradient in the flat space
   for (BucketWork& work : buckets_) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < work.whole.size(); ++i) {
-      travelling[work.whole_begins[i]] = work.first.slice(at, work.whole[i].count());
+      sent_whole[work.whole_begins[i]] = work.first.slice(at, work.whole[i].count());
       at += work.whole[i].count();
     }
   }
   for (BucketWork& work : buckets_) {
     for (Piece& piece : work.pieces) {
       if (piece.factor) continue;
-      const View all = travelling.at(piece.parameter);
+      const View all = sent_whole.at(piece.parameter);
       piece.travels = all.slice(piece.begin - piece.parameter, piece.end - piece.begin);
     }
   }

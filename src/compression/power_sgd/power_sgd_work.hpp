@@ -2,8 +2,8 @@
 // What PowerSGD sends for each bucket of a plan, and the memory for it.
 //
 // A bucket's first collective carries its uncompressed ("whole") parameters and behind them one factor of
-// each of its matrices; the second carries the other factors. A parameter that lies in two buckets is handled
-// by the first of them that leaves; the second bucket only takes its part of the result.
+// each of its matrices. In the two-sided form, a second one carries the other factors. A parameter that lies
+// in two buckets is handled by the first of them that leaves; the other only takes its part of the result.
 
 #include <optional>
 #include <vector>

@@ -84,7 +84,7 @@ __device__ void project_rows(const LowRankJob& job, std::int64_t first_row, int 
   constexpr std::int64_t columns = ahead * partial_sums;  // a tile's, which share a scale
   const Matrix& matrix = job.matrix;
   std::int64_t row[rows];
-  for (int r = 0; r < rows; ++r) row[r] = lesser(first_row + r, matrix.rows - 1);  // the last may be done twice
+  for (int r = 0; r < rows; ++r) row[r] = lesser(first_row + r, matrix.rows - 1);  // the last: maybe twice
   float sum[rows][ranks] = {};
   std::int64_t j = 0;
   for (; j + columns <= matrix.columns; j += columns)

@@ -17,8 +17,8 @@ constexpr std::int64_t rows_a_block = warps * rows_a_warp;
 
 enum class Pass { rebuild, keep, expand };
 
-/// The eight columns of a thread: two groups of four adjacent ones where loads can bring them, else every
-/// 32nd.
+/// The eight columns of a thread: two groups of four adjacent ones where loads can bring them,
+/// else every 32nd.
 template <bool side_by_side>
 __device__ int column_of(int q) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

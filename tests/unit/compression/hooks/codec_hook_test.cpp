@@ -101,7 +101,7 @@ Outcome run(const std::string& codec, const Trial& trial, int steps, const Gradi
     }
     if (comm.rank() == 0) outcome.sent = comm.wire_bytes() - sent;
     auto& coded = dynamic_cast<detail::CodecHookBase&>(*hook);
-    coded.settle();
+    coded.finish_step();
     auto& error = outcome.errors[static_cast<std::size_t>(comm.rank())];
     error.assign(size, 0.0F);
     if (coded.errors() != nullptr) coded.errors()->add_to(error, 0);
