@@ -1,22 +1,24 @@
 // What PowerSGD does not send, over many steps on ranks whose data differ: whether it stays bounded, and
-// whether it comes in the end.
+// whether it is sent in the end.
 //
 //   soak_drift SEED STEPS    prints a table; ends with 0 when every line below is met
 //
 // 4 ranks, a 64 x 32 matrix, rank 2, compressed from the first step. A rank's gradient is standard normal
-// noise, new in every step, and 0.3 times a standard normal matrix of its own that stays; there is no common
-// direction beside what those four have on average. Beside weft, through a GradientReducer and in every form
-// and kind of residual, PyTorch's hook on the same gradients (twin of its powerSGD_hook in f32): its error is
-// the distance to the mean's approximation, kept in f32, f16 or bf16.
+// noise, new in every step, plus 0.3 times a standard normal matrix of its own that stays; the ranks'
+// gradients have no common direction except the mean of those four matrices. weft runs through a
+// GradientReducer, in every form and with every kind of residual. It is compared with PyTorch's powerSGD_hook
+// on the same gradients, written out here in f32: its error is the distance to the mean's approximation, kept
+// in f32, f16 or bf16.
 //
-// - |e|/|g|: the largest norm of a residual over that of the rank's gradient, of all ranks in a window of
-//   steps. That of the last quarter is at most 1.1 times that of the second one, and 40 times below PyTorch's
-//   of the last (with its error in f32).
-// - behind: |sum of results - sum of mean gradients| over the average norm of a rank's gradient, that is with
-//   what residuals still hold: at most 3 in the two-sided form. The alternating one holds more, 3.3 in f32.
+// - |e|/|g|: the largest norm of a residual over the norm of the rank's gradient, over all ranks in a window
+//   of steps. In the last quarter it is at most 1.1 times that of the second quarter, and 40 times below
+//   PyTorch's (with its error in f32).
+// - behind: |sum of results - sum of mean gradients| over the average norm of a rank's gradient. It includes
+//   what residuals still hold, and is at most 3 in the two-sided form. The alternating form holds more, 3.3
+//   in f32.
 // - lost: the same with the mean of the residuals added to the results; at most 3.
-// Residuals first grow, and PyTorch's go on: a trial of less than 2,000 steps does not judge the ratio, and
-// one of less than 20,000 asks for 2 times below PyTorch's.
+// Residuals first grow, and PyTorch's never stop: a trial of less than 2,000 steps does not judge the ratio,
+// and one of less than 20,000 asks for 2 times below PyTorch's.
 
 #include <array>
 #include <cmath>
@@ -47,7 +49,7 @@ constexpr int times_below(int steps) {
 
 using Sums = std::vector<double>;
 
-/// One rank's, step after step.
+/// The gradients of one rank, step after step.
 class Gradients {
  public:
   Gradients(std::uint64_t seed, int rank) : random_(seed * ranks + static_cast<std::uint64_t>(rank)) {
@@ -72,7 +74,7 @@ double norm(const auto& values) {
   return std::sqrt(square);
 }
 
-/// What is measured of one way to compress.
+/// The figures of one way to compress.
 struct Account {
   explicit Account(int of_steps) : steps(of_steps), sent(elements), held(elements) {}
   int steps;
@@ -94,7 +96,7 @@ struct Account {
   }
 };
 
-/// powerSGD_hook on one matrix, plainly; T is what the error is kept in.
+/// powerSGD_hook on one matrix; T is the type that the error is kept in.
 template <class T>
 class PyTorch {
  public:
@@ -196,7 +198,7 @@ Account weft_account(std::uint64_t seed, int steps, PowerSgdOptions options) {
   return account;
 }
 
-/// The sum of all mean gradients, and the average norm of a rank's.
+/// The sum of all mean gradients, and the average norm of a rank's gradient.
 struct Brought {
   Sums sum = Sums(elements);
   double norms = 0;

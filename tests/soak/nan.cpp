@@ -1,11 +1,12 @@
-// Trainings with PowerSGD into which NaN, infinities and values too large to be summed come, by a seed: into
-// a rank's gradient of a step, or into a state that is loaded. Everything after must be bitwise the training
-// that had none of these steps.
+// Injects NaN, infinities and values too large to be summed into trainings with PowerSGD, at random by a
+// seed: into a rank's gradient of a step, or into a state that is loaded. Afterwards a training must be
+// bitwise the one without these steps.
 //
-//   soak_nan SEED COUNT    trains until COUNT values came in; ends with 0 when no training shows any
+//   soak_nan SEED COUNT    trains until COUNT values were injected; ends with 0 when no training shows any
 //
-// A step with too large values can end with finite means, where they cancel or a sum has room: it is then a
-// step like any other, and the training it is compared with has it, too. The steps after it must be finite.
+// A step with too large values can end with finite means, if they cancel or their sum does not overflow. It
+// is then a step like any other, and the training that it is compared with has it, too. The steps after it
+// must be finite.
 
 #include <cmath>
 #include <cstdio>
@@ -33,8 +34,8 @@ const ParamLayout layout(DataType::f32, {{"tall", 48 * 20, nullptr, {48, 20}},
 enum class Kind { nan, infinity, minus_infinity, too_large };
 constexpr const char* names[] = {"NaN", "+Inf", "-Inf", "too large"};
 
-/// One turn of a training: a step, of which something may be bad, or the loading of a bad state.
-struct Turn {
+/// One step of a trial: a training step, which may have a bad value, or the loading of a bad state.
+struct TrialStep {
   int number = 0;  ///< gradients are drawn by it
   bool is_bad = false;
   bool is_load = false;
@@ -43,8 +44,8 @@ struct Turn {
   int micro_step = 0;
   int tensor = 0;
   int element = 0;
-  bool all_ranks = false;     ///< bring it, where it is too large
-  bool all_elements = false;  ///< are it, with signs of their own
+  bool all_ranks = false;     ///< too large values: all ranks have them
+  bool all_elements = false;  ///< too large values: in all elements, each with its own sign
   bool in_basis = false;
 };
 
@@ -55,7 +56,7 @@ struct Plan {
   bool queued = false;
   PowerSgdOptions hook{};
   ReducerOptions options{};
-  std::vector<Turn> turns{};
+  std::vector<TrialStep> trial_steps{};
 };
 
 Plan draw_plan(std::uint64_t seed) {
@@ -70,21 +71,21 @@ Plan draw_plan(std::uint64_t seed) {
                .seed = seed};
   plan.options.means = draw.one_of({Means::everywhere, Means::sharded});
   if (!draw.once_in(5)) plan.options.bucket_bytes = draw.one_of<std::size_t>({1, 3000, 6000, 12000, 1 << 20});
-  const int turns = 8 + draw.below(10);
-  for (int i = 0; i < turns; ++i) {
-    Turn turn{.number = i, .is_bad = draw.once_in(3)};
-    turn.is_load = turn.is_bad && draw.once_in(4);
-    turn.kind = static_cast<Kind>(draw.below(turn.is_load ? 3 : 4));
-    turn.rank = draw.below(plan.ranks);
-    turn.micro_step = draw.below(plan.micro_steps);
-    turn.tensor = draw.below(layout.parameters());
-    turn.element = draw.below(static_cast<int>(layout.count(ParamId{turn.tensor})));
-    turn.all_ranks = draw.once_in(2);
-    turn.all_elements = draw.once_in(2);
-    turn.in_basis = plan.hook.residual == KeptAs::nothing || draw.once_in(2);
-    plan.turns.push_back(turn);
+  const int trial_steps = 8 + draw.below(10);
+  for (int i = 0; i < trial_steps; ++i) {
+    TrialStep trial_step{.number = i, .is_bad = draw.once_in(3)};
+    trial_step.is_load = trial_step.is_bad && draw.once_in(4);
+    trial_step.kind = static_cast<Kind>(draw.below(trial_step.is_load ? 3 : 4));
+    trial_step.rank = draw.below(plan.ranks);
+    trial_step.micro_step = draw.below(plan.micro_steps);
+    trial_step.tensor = draw.below(layout.parameters());
+    trial_step.element = draw.below(static_cast<int>(layout.count(ParamId{trial_step.tensor})));
+    trial_step.all_ranks = draw.once_in(2);
+    trial_step.all_elements = draw.once_in(2);
+    trial_step.in_basis = plan.hook.residual == KeptAs::nothing || draw.once_in(2);
+    plan.trial_steps.push_back(trial_step);
   }
-  plan.turns.push_back({.number = turns});
+  plan.trial_steps.push_back({.number = trial_steps});
   return plan;
 }
 
@@ -103,31 +104,35 @@ float bad_value(Kind kind, Draw& draw) {
   return (draw.once_in(2) ? 1.0F : -1.0F) * share * std::numeric_limits<float>::max();
 }
 
-Floats gradient(const Plan& plan, const Turn& turn, int rank, int micro_step, int parameter) {
+Floats gradient(const Plan& plan, const TrialStep& trial_step, int rank, int micro_step, int parameter) {
   Floats values =
-      test::normal(layout.count(ParamId{parameter}), rank, turn.number * 8 + micro_step, parameter);
-  if (!turn.is_bad || parameter != turn.tensor || micro_step != turn.micro_step) return values;
-  const bool too_large = turn.kind == Kind::too_large;
-  if (rank != turn.rank && !(too_large && turn.all_ranks)) return values;
-  // With one sign on all ranks, if they all bring it, so that sums leave the range of f32.
-  Draw draw(plan.seed * 64 + static_cast<std::uint64_t>(turn.number));
-  if (too_large && turn.all_elements) {
-    for (float& value : values) value = bad_value(turn.kind, draw);
+      test::normal(layout.count(ParamId{parameter}), rank, trial_step.number * 8 + micro_step, parameter);
+  if (!trial_step.is_bad || parameter != trial_step.tensor || micro_step != trial_step.micro_step)
+    return values;
+  const bool too_large = trial_step.kind == Kind::too_large;
+  if (rank != trial_step.rank && !(too_large && trial_step.all_ranks)) return values;
+  // If all ranks have it, the sign is the same on all, so that sums overflow.
+  Draw draw(plan.seed * 64 + static_cast<std::uint64_t>(trial_step.number));
+  if (too_large && trial_step.all_elements) {
+    for (float& value : values) value = bad_value(trial_step.kind, draw);
   } else {
-    values[static_cast<std::size_t>(turn.element)] = bad_value(turn.kind, draw);
+    values[static_cast<std::size_t>(trial_step.element)] = bad_value(trial_step.kind, draw);
   }
   return values;
 }
 
-/// What ranks had after each turn, and the end's state by rank. Sharded, one arena has all ranks' parts.
+/// The means of each rank after each trial step, and the state of each rank at the end. With sharded means,
+/// one arena has all ranks' parts.
 struct Outcome {
   std::vector<std::vector<Floats>> means;
   std::vector<PowerSgdState> states;
   std::string problem;
 
-  bool is_finite(std::size_t turn) const { return finite_ranks(turn) == std::ssize(means[turn]); }
-  std::ptrdiff_t finite_ranks(std::size_t turn) const {
-    return std::ranges::count_if(means[turn], [](const Floats& of_rank) {
+  bool is_finite(std::size_t trial_step) const {
+    return finite_ranks(trial_step) == std::ssize(means[trial_step]);
+  }
+  std::ptrdiff_t finite_ranks(std::size_t trial_step) const {
+    return std::ranges::count_if(means[trial_step], [](const Floats& of_rank) {
       return std::ranges::all_of(of_rank, [](float value) { return std::isfinite(value); });
     });
   }
@@ -144,12 +149,12 @@ class Rank {
   }
 
   void run() {
-    for (std::size_t i = 0; i < plan_.turns.size(); ++i) {
-      const Turn& turn = plan_.turns[i];
-      if (turn.is_load) {
-        load_bad(turn);
+    for (std::size_t i = 0; i < plan_.trial_steps.size(); ++i) {
+      const TrialStep& trial_step = plan_.trial_steps[i];
+      if (trial_step.is_load) {
+        load_bad(trial_step);
       } else {
-        step(turn);
+        step(trial_step);
         take_means(outcome_.means[i]);
       }
     }
@@ -157,11 +162,11 @@ class Rank {
   }
 
  private:
-  void step(const Turn& turn) {
+  void step(const TrialStep& trial_step) {
     for (int micro_step = 0; micro_step < plan_.micro_steps; ++micro_step) {
       reducer_->begin_step(micro_step + 1 < plan_.micro_steps ? Exchange::later : Exchange::now);
       for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
-        const Floats values = gradient(plan_, turn, comm_.rank(), micro_step, parameter);
+        const Floats values = gradient(plan_, trial_step, comm_.rank(), micro_step, parameter);
         reducer_->mark_ready(ParamId{parameter}, ConstView(std::span<const float>(values)), compute_);
       }
       reducer_->finish_step(compute_);
@@ -181,13 +186,13 @@ class Rank {
     }
   }
 
-  void load_bad(const Turn& turn) {
+  void load_bad(const TrialStep& trial_step) {
     PowerSgdState state = hook_->state();
     Draw draw(0);
-    if (comm_.rank() == turn.rank || turn.all_ranks) {
-      auto& tensor = state.tensors[static_cast<std::size_t>(turn.tensor) % state.tensors.size()];
-      Floats& values = turn.in_basis ? tensor.basis : tensor.residual;
-      values[static_cast<std::size_t>(turn.element) % values.size()] = bad_value(turn.kind, draw);
+    if (comm_.rank() == trial_step.rank || trial_step.all_ranks) {
+      auto& tensor = state.tensors[static_cast<std::size_t>(trial_step.tensor) % state.tensors.size()];
+      Floats& values = trial_step.in_basis ? tensor.basis : tensor.residual;
+      values[static_cast<std::size_t>(trial_step.element) % values.size()] = bad_value(trial_step.kind, draw);
     }
     try {
       hook_->load_state(state);
@@ -195,7 +200,7 @@ class Rank {
       return;
     }
     const std::lock_guard lock(mutex_);
-    outcome_.problem = text("rank ", comm_.rank(), " took over a bad state at turn ", turn.number);
+    outcome_.problem = text("rank ", comm_.rank(), " took over a bad state at step ", trial_step.number);
   }
 
   const Plan& plan_;
@@ -209,7 +214,7 @@ class Rank {
 
 Outcome train(const Plan& plan) {
   const auto ranks = static_cast<std::size_t>(plan.ranks);
-  Outcome outcome{std::vector(plan.turns.size(), std::vector<Floats>(ranks)), {}, {}};
+  Outcome outcome{std::vector(plan.trial_steps.size(), std::vector<Floats>(ranks)), {}, {}};
   outcome.states.resize(ranks);
   std::mutex mutex;
   run_as_threads(plan.ranks, [&](Communicator comm) { Rank(plan, comm, outcome, mutex).run(); });
@@ -233,40 +238,43 @@ std::string difference(const PowerSgdState& a, const PowerSgdState& b) {
   return "";
 }
 
-std::string describe(const Turn& turn) {
-  return text(turn.is_load ? "load of " : "step with ", names[static_cast<int>(turn.kind)], " of rank ",
-              turn.rank, turn.all_ranks ? " and all" : "", ", ", layout.name(ParamId{turn.tensor}), "[",
-              turn.all_elements && turn.kind == Kind::too_large ? "all" : text(turn.element), "]");
+std::string describe(const TrialStep& trial_step) {
+  return text(
+      trial_step.is_load ? "load of " : "step with ", names[static_cast<int>(trial_step.kind)], " of rank ",
+      trial_step.rank, trial_step.all_ranks ? " and all" : "", ", ", layout.name(ParamId{trial_step.tensor}),
+      "[", trial_step.all_elements && trial_step.kind == Kind::too_large ? "all" : text(trial_step.element),
+      "]");
 }
 
-/// What of it was found, or nothing; adds to `counts` what came in.
+/// Runs a plan. @returns the first difference that was found, or nothing; adds what was injected to `counts`
 std::string trial(const Plan& plan, std::map<std::string, int>& counts) {
   const Outcome outcome = train(plan);
   if (!outcome.problem.empty()) return outcome.problem;
   Plan clean = plan;
-  clean.turns.clear();
+  clean.trial_steps.clear();
   std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < plan.turns.size(); ++i) {
-    const Turn& turn = plan.turns[i];
+  for (std::size_t i = 0; i < plan.trial_steps.size(); ++i) {
+    const TrialStep& trial_step = plan.trial_steps[i];
     const bool finite = outcome.is_finite(i);
     if (!finite && plan.options.means == Means::everywhere && outcome.finite_ranks(i) > 0)
-      return text("turn ", i, " is finite on some ranks only");
-    if (!turn.is_bad && !finite) return text("turn ", i, ", a step without bad values, is not finite");
-    if (turn.is_bad && finite && !turn.is_load && turn.kind != Kind::too_large)
-      return text("turn ", i, ", ", describe(turn), ", has finite means");
-    if (turn.is_bad) {
-      ++counts[turn.is_load ? text("states with ", names[static_cast<int>(turn.kind)], ", refused")
-                            : text("steps with ", names[static_cast<int>(turn.kind)],
-                                   finite ? ", finite all the same" : "")];
+      return text("step ", i, " is finite on some ranks only");
+    if (!trial_step.is_bad && !finite) return text("step ", i, ", without bad values, is not finite");
+    if (trial_step.is_bad && finite && !trial_step.is_load && trial_step.kind != Kind::too_large)
+      return text("step ", i, ", ", describe(trial_step), ", has finite means");
+    if (trial_step.is_bad) {
+      ++counts[trial_step.is_load
+                   ? text("states with ", names[static_cast<int>(trial_step.kind)], ", refused")
+                   : text("steps with ", names[static_cast<int>(trial_step.kind)],
+                          finite ? ", finite all the same" : "")];
     }
-    if (!finite || turn.is_load) continue;
-    clean.turns.push_back(turn);
+    if (!finite || trial_step.is_load) continue;
+    clean.trial_steps.push_back(trial_step);
     kept.push_back(i);
   }
   const Outcome expected = train(clean);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const std::string found = test::difference(outcome.means[kept[i]], expected.means[i]);
-    if (!found.empty()) return text("turn ", kept[i], ", by rank in place of ", found);
+    if (!found.empty()) return text("step ", kept[i], ", by rank in place of ", found);
   }
   for (std::size_t rank = 0; rank < outcome.states.size(); ++rank) {
     const std::string found = difference(outcome.states[rank], expected.states[rank]);
@@ -300,11 +308,12 @@ int main(int argc, char** argv) {
       ++failed;
       std::printf("FAILED: %s; again with SEED=%llu tests/soak.sh nan 1\n", found.c_str(),
                   static_cast<unsigned long long>(seed));
-      for (std::size_t i = 0; i < plan.turns.size(); ++i) {
-        if (plan.turns[i].is_bad) std::printf("    | turn %zu: %s\n", i, describe(plan.turns[i]).c_str());
+      for (std::size_t i = 0; i < plan.trial_steps.size(); ++i) {
+        if (plan.trial_steps[i].is_bad)
+          std::printf("    | step %zu: %s\n", i, describe(plan.trial_steps[i]).c_str());
       }
     }
-    injected += static_cast<int>(std::ranges::count_if(plan.turns, &Turn::is_bad));
+    injected += static_cast<int>(std::ranges::count_if(plan.trial_steps, &TrialStep::is_bad));
     ++trainings;
     ++seed;
   }

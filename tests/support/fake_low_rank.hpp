@@ -1,9 +1,10 @@
 #pragma once
-// Fake kernels of PowerSGD beside the fake CUDA: their host twins, in the order of the fake's streams.
+// Fake kernels of PowerSGD for the fake CUDA: they run the host's functions in the order of the fake's
+// streams.
 
 #include <atomic>
 
-#include "compression/cuda/low_rank_kernels.hpp"
+#include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 #include "support/fake_cuda.hpp"
 
 namespace weft::test {
@@ -12,26 +13,31 @@ class FakeLowRank final : public detail::cuda::LowRankKernels {
  public:
   std::atomic<int> launches{0};
 
-  void multiply(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::multiply); }
-  void judge(Jobs jobs, std::int32_t* bad, Place place) override {
-    twin(jobs, place, [bad](Jobs all) { found(bad, detail::on_host::judge(all)); });
+  void multiply(Jobs jobs, Place place) override { enqueue(jobs, place, detail::on_host::multiply); }
+  void check_finite(Jobs jobs, std::int32_t* bad, Place place) override {
+    enqueue(jobs, place, [bad](Jobs all) { found(bad, detail::on_host::check_finite(all)); });
   }
-  void judge(ConstView sums, std::int32_t* bad, Place place) override {
-    ++launches;
-    FakeCuda::enqueue(place.stream, [=] { found(bad, detail::on_host::judge(elements<float>(sums))); });
-  }
-  void judge_counts(ConstView counts, std::int32_t* bad, Place place) override {
+  void check_finite(ConstView sums, std::int32_t* bad, Place place) override {
     ++launches;
     FakeCuda::enqueue(place.stream,
-                      [=] { found(bad, detail::on_host::judge_counts(elements<std::int64_t>(counts))); });
+                      [=] { found(bad, detail::on_host::check_finite(elements<float>(sums))); });
   }
-  void orthonormalize(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::orthonormalize); }
-  void start_next(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::start_next); }
-  void start_anew(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::start_anew); }
-  void rebuild(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::rebuild); }
-  void keep_residuals(Jobs jobs, Place place) override { twin(jobs, place, detail::on_host::keep_residuals); }
+  void check_counts(ConstView counts, std::int32_t* bad, Place place) override {
+    ++launches;
+    FakeCuda::enqueue(place.stream,
+                      [=] { found(bad, detail::on_host::check_counts(elements<std::int64_t>(counts))); });
+  }
+  void orthonormalize(Jobs jobs, Place place) override {
+    enqueue(jobs, place, detail::on_host::orthonormalize);
+  }
+  void start_next(Jobs jobs, Place place) override { enqueue(jobs, place, detail::on_host::start_next); }
+  void start_anew(Jobs jobs, Place place) override { enqueue(jobs, place, detail::on_host::start_anew); }
+  void rebuild(Jobs jobs, Place place) override { enqueue(jobs, place, detail::on_host::rebuild); }
+  void keep_residuals(Jobs jobs, Place place) override {
+    enqueue(jobs, place, detail::on_host::keep_residuals);
+  }
   void expand(std::span<const detail::LowRankPart> parts, Place place) override {
-    twin(parts, place, detail::on_host::expand);
+    enqueue(parts, place, detail::on_host::expand);
   }
 
  private:
@@ -42,16 +48,16 @@ class FakeLowRank final : public detail::cuda::LowRankKernels {
   static void found(std::int32_t* word, bool bad) {
     if (bad) std::atomic_ref(*word).store(1, std::memory_order_relaxed);
   }
-  // A launch takes its arguments with it.
+  // Copies the list, as a launch copies its arguments.
   template <class Item, class Function>
-  void twin(std::span<const Item> list, Place place, Function function) {
+  void enqueue(std::span<const Item> list, Place place, Function function) {
     ++launches;
     FakeCuda::enqueue(place.stream,
                       [all = std::vector<Item>(list.begin(), list.end()), function] { function(all); });
   }
 };
 
-/// Puts fakes in force for a scope.
+/// Replaces the kernels by the fake for a scope.
 class WithFakeLowRank {
  public:
   WithFakeLowRank() : fake_(std::make_shared<FakeLowRank>()) {

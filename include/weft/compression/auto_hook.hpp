@@ -2,25 +2,29 @@
 // A hook that measures first and then chooses how gradients travel.
 //
 //   const auto hook = auto_hook({.rank = 4});
-//   GradientReducer reducer(comm, layout, {.hook = hook});        // measures wire and kernels: a moment
+//   GradientReducer reducer(comm, layout, {.hook = hook});        // measures wire and codecs: a moment
 //   ... training ...
 //   if (hook->choice()) std::cout << *hook->choice();             // what it chose, and why
 //
-// When the reducer is made, ranks measure together what an all_reduce of few and of many bytes takes, and how
-// fast this machine codes. The first steps reduce gradients as they are, exactly, while the hook sees when
-// buckets are ready and how long steps take. Then every rank's figures become those of the slowest, the same
-// on all (choose_codecs); two steps later ranks have compared what they chose, and from then on gradients
-// travel so, with PowerSGD from `start_step` on. Rank 0 says what and why at log level info. A step with NaN
-// or Inf counts as if it had never been, as for any other hook.
+// The steps:
+// 1. When the reducer is made, all ranks together time an all_reduce of few and of many bytes, and each times
+//    its codecs.
+// 2. The first steps reduce gradients exactly, while the hook records when buckets are ready and how long a
+//    step takes.
+// 3. In one step, ranks agree on the slowest rank's figures; each then chooses from them (choose_codecs).
+// 4. In one step, ranks compare what they chose. From then on gradients travel that way, with PowerSGD from
+//    `start_step` on. Rank 0 logs the choice and its reasons at level info.
+// A step with NaN or Inf does not count, as with any other hook.
 //
-// Wire and kernels are measured while no rank computes. Where a thread carries buckets, observed steps show
-// how much slower the wire is beside computation, and coding is taken to slow down alike; what both take from
-// computation on shared cores is in no prediction.
-// Choices are by measured times: two runs may choose otherwise, and then train otherwise in the last bits or
-// more. For runs that are to be repeated bit by bit take the hook that was chosen by its name (hook_named).
+// Wire and codecs are measured while no rank computes. With a wire stream that has a thread of its own, the
+// observed steps show how much slower the wire is beside computation, and coding is assumed to slow down by
+// the same factor. The time that both take from computation on shared cores is not predicted.
+//
+// The choice depends on measured times. Two runs may choose differently, and then differ in the last bits or
+// more. For runs that must be repeated bit by bit, name the hook that was chosen (hook_named).
 //
 // One hook serves one reducer, of f32 gradients in host memory. WRONG: comparing step times from the first
-// step on; before settled() nothing is compressed.
+// step on; nothing is compressed before settled().
 
 #include <memory>
 #include <optional>
@@ -32,19 +36,19 @@ namespace weft {
 
 class AutoHook : public CommHook {
  public:
-  /// Steps that count until gradients travel as chosen, where none brings NaN: one when nothing is warm, four
-  /// that are looked at, one to agree on figures, and one to compare the choice.
+  /// Steps that count before gradients travel as chosen: one to warm up, four that are observed, one to agree
+  /// on figures, and one to compare the choice.
   static constexpr std::int64_t steps_before = 7;
 
-  /// None until gradients travel as chosen. The same on all ranks. For the thread that steps.
+  /// Empty until gradients travel as chosen. The same on all ranks. Call it from the thread that steps.
   virtual const std::optional<CodecChoice>& choice() const = 0;
-  /// What it was chosen from.
+  /// The figures that the choice was made from.
   virtual const std::optional<StepProfile>& profile() const = 0;
 };
 
-/// @throws Error (usage) for a rank below 1, a gain outside of [0, 1), a negative start. When the reducer is
-/// made: (usage) unless gradients are f32 in host memory. In a step: (mismatch) on all ranks when they chose
-/// apart
+/// @throws Error (usage) for a rank below 1, a gain outside of [0, 1), a negative start step. When the
+/// reducer is made: (usage) unless gradients are f32 in host memory. In a step: (mismatch) on all ranks when
+/// they chose differently
 std::shared_ptr<AutoHook> auto_hook(AutoOptions options = {});
 
 }  // namespace weft

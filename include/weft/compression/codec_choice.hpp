@@ -1,22 +1,22 @@
 #pragma once
-// Which code each tensor travels in, chosen by the step time that is predicted: a pure function.
-//
-// From what was measured (when buckets are ready, what the wire takes, what coding takes) it predicts a step
-// for three candidates, from exact to lossy: gradients as they are; all of them in bf16; PowerSGD, of those
-// tensors for which it pays, with the others beside them as they are. A lossier one is chosen only where its
-// step is shorter by a margin, for what it loses costs training something that nobody has measured.
+// Chooses a codec for each tensor by the predicted step time: a pure function.
 //
 //   const CodecChoice choice = choose_codecs(plan, profile, {.rank = 4});
-//   std::cout << choice;                          // a table, the codes, and why
+//   std::cout << choice;                          // a table, the codecs, and the reasons
 //
-// The model. Beside the backward pass, a bucket begins when its gradients are ready and the one before it has
-// arrived, and takes its coding, a latency for each collective, and its bytes; what of that comes after
-// backward is exposed. Where the thread that computes carries buckets too, nothing hides, and all is exposed.
-// A tensor pays when the step would be longer with it as it is: what hides behind backward anyway does not,
-// and stays exact.
+// From measured figures (when buckets are ready, what the wire takes, what coding takes) it predicts the step
+// for three candidates, from exact to lossy: no codec; bf16 for all tensors; PowerSGD for the tensors for
+// which it pays, the others uncoded. A lossier candidate is chosen only if its step is shorter by a margin,
+// because what its losses cost the training is not measured.
 //
-// WRONG: another profile on each rank. They would choose apart: agree on the numbers first, as auto_hook
-// does.
+// The model. Buckets are sent one after the other while backward runs. A bucket begins when its gradients are
+// ready and the bucket before has arrived; it takes its coding time, one latency for each collective, and its
+// bytes. What ends after backward is exposed. If the thread that computes also carries buckets, nothing
+// overlaps, and all of it is exposed. PowerSGD pays for a tensor if the step would be longer with the tensor
+// uncoded: a tensor whose transfer is hidden by backward anyway stays exact.
+//
+// WRONG: a different profile on each rank. The ranks would choose differently: agree on the figures first, as
+// auto_hook does.
 
 #include <cstdint>
 #include <ostream>
@@ -28,38 +28,37 @@
 namespace weft {
 
 struct AutoOptions {
-  int rank = 4;  ///< of PowerSGD
-  /// By what share a step must become shorter for a lossier code.
+  int rank = 4;  ///< rank of PowerSGD
+  /// Share of the step time that a lossier candidate must save.
   double least_gain = 0.05;
-  /// Steps that count until PowerSGD begins, where it is chosen; never before all have chosen.
+  /// Steps that count before PowerSGD begins, if it is chosen. It never begins before the choice.
   std::int64_t start_step = 100;
 };
 
-/// Seconds for an element, on the slowest rank.
+/// Seconds per element, on the slowest rank.
 struct CodingSpeed {
-  double bf16 = 0;     ///< of a bucket: encoded, summed and decoded
-  double matrix = 0;   ///< of a matrix: both products of PowerSGD, and the pass that rebuilds it
-  double factor = 0;   ///< of its factors: judged, copied and made orthonormal
-  double copying = 0;  ///< of what travels as it is beside factors: to where they lie, and back
+  double bf16 = 0;     ///< bf16: encode, sum and decode an element of a bucket
+  double matrix = 0;   ///< PowerSGD, element of a matrix: both products, and the pass that rebuilds it
+  double factor = 0;   ///< PowerSGD, element of its factors: make them orthonormal
+  double copying = 0;  ///< PowerSGD, element of an uncoded tensor: copy it beside the factors, and back
 };
 
-/// What is known of a step whose gradients travel as they are.
+/// The figures of a step whose gradients travel without a codec.
 struct StepProfile {
-  std::vector<double> ready_seconds;  ///< by bucket, after the first one's
+  std::vector<double> ready_seconds;  ///< by bucket: when it is ready, counted from the first bucket
   double step_seconds = 0;            ///< from one step to the next
   LinkModel link;                     ///< of an all_reduce
   CodingSpeed coding;
-  /// How many times as long a bucket takes beside computation as it does alone. Coding is taken to suffer
-  /// alike.
+  /// Time of a bucket beside computation over its time alone. Coding is assumed to slow down alike.
   double slowdown = 1;
-  bool beside = true;    ///< buckets are coded and carried while backward goes on; else in its way
-  bool sharded = false;  ///< ranks keep a part of the means each
+  bool beside = true;    ///< buckets are coded and carried while backward runs; false: by backward's thread
+  bool sharded = false;  ///< each rank keeps a part of the means (Means::sharded)
 };
 
 struct CodecChoice {
   struct Tensor {
     std::string name;
-    std::string code;  ///< "none", or a name as hook_named() takes it
+    std::string code;  ///< "none", or a name that hook_named() takes
   };
   struct Candidate {
     std::string name;
@@ -69,22 +68,22 @@ struct CodecChoice {
 
   std::string chosen;  ///< one of the candidates
   std::vector<Tensor> tensors;
-  std::vector<Candidate> candidates;  ///< from exact to lossy; PowerSGD only where it pays for a tensor
+  std::vector<Candidate> candidates;  ///< from exact to lossy; PowerSGD only if it pays for a tensor
   std::string why;
 
-  /// Of what is done, and not of the predictions: ranks compare it.
+  /// Covers what was chosen, not the predictions. Ranks compare it.
   std::uint64_t hash() const;
-  /// Names of those that travel as they are.
+  /// Names of the tensors that travel uncoded.
   std::vector<std::string> whole() const;
-  /// What and why, in one line.
+  /// The choice and the reasons, in one line.
   std::string in_words() const;
-  /// A line for each candidate, and in_words().
+  /// Prints a line for each candidate, and in_words().
   friend std::ostream& operator<<(std::ostream& out, const CodecChoice& choice);
 };
 
-/// The same for the same numbers, in whatever order the tensors of a bucket are.
-/// @throws Error (usage) for options as auto_hook() does; when times are negative or none, or not one for
-/// each bucket; for a link without a rate; a slowdown below 1
+/// The result depends on the figures only, not on the order of tensors in a bucket.
+/// @throws Error (usage) for options that auto_hook() refuses; for times that are negative or not finite;
+/// unless there is one ready time for each bucket; for a link without a rate; for a slowdown below 1
 CodecChoice choose_codecs(const BucketPlan& plan, const StepProfile& profile, const AutoOptions& options);
 
 }  // namespace weft

@@ -1,27 +1,31 @@
 #pragma once
-// Gradients travel as codes: any codec as a CommHook.
+// A CommHook for any codec: gradients are encoded, exchanged as codes, and decoded.
 //
 //   GradientReducer reducer(comm, layout, {.hook = codec_hook(int8_codec())});
 //   GradientReducer other(comm, layout, {.hook = codec_hook(codec_named("top-k:0.01"))});
 //
-// What goes over the wire is the codec's algebra. Blockwise: every rank sends each other the codes of its
-// part (all_to_all), sums them in f32 in rank order, divides, encodes the mean, and sends it to all
-// (all_gather): 2 (N-1)/N times the code's bytes, of parts of whole blocks, and 8 for each other rank. Where
-// ranks keep a part each, the first half of that, and of the same buckets bitwise the same means. Linear: an
-// all_reduce(avg) of codes. Whole: an all_gather, and every rank sums all.
+// The codec's algebra decides which collectives carry a bucket, of which C bytes are the code, on N ranks:
+// - blockwise: each rank owns a part. It receives every rank's code of that part (all_to_all), decodes them,
+//   sums in f32 in rank order, divides, encodes the mean, and sends it to all (all_gather). A rank sends
+//   2 (N-1)/N C bytes, rounded up to whole blocks, and 8 bytes to each other rank. With sharded means the
+//   second half is left out; the same buckets then have bitwise the same means.
+// - linear: an all_reduce(avg) of the codes.
+// - whole: an all_gather of all codes; every rank decodes and sums all of them.
 //
-// With error feedback a rank adds to its gradients what codes lost before, its own and, of the part whose
-// mean it encodes, that of the mean: the mean that comes out, and the mean over ranks of the errors, are the
-// mean that should have come out. Other buckets have other owners, which changes later roundings, no sum.
+// Error feedback: a rank keeps what its code lost and adds it to its next gradient. The owner of a part also
+// keeps what the code of the mean lost, times N. The decoded mean plus the mean over ranks of the errors is
+// the exact mean. Other bucket boundaries give parts to other owners: later roundings change then, no sum
+// does.
 //
-// A step in which any rank has NaN, Inf or more than 2^118 gives NaN there (by blocks: in all of the block;
-// a sparse code: where it was chosen) and counts as if it had never been: neither errors nor what is left to
-// chance remember it.
+// If any rank has NaN, Inf or a magnitude above 2^118, the step's means are NaN there (blockwise: in the
+// whole block; sparse: in elements that were chosen). Such a step does not count: neither the errors nor the
+// step number, which random choices depend on, change.
 //
-// Gradients are f32 in host memory. For others, chain: cast_hook(DataType::f32, codec_hook(...)). Codes and
-// sums are work of the wire's stream. Memory: twice the code's bytes (whole: N times), and the errors.
+// Gradients are f32 in host memory. For other types, chain: cast_hook(DataType::f32, codec_hook(...)).
+// Encoding and summing are work of the wire stream. Memory: twice the code's bytes (whole: N times), and the
+// errors.
 //
-// WRONG: one hook for two reducers. It remembers steps and errors of one.
+// WRONG: one hook for two reducers. A hook holds the steps and errors of one.
 
 #include <cstdint>
 #include <memory>
@@ -32,11 +36,11 @@
 
 namespace weft {
 
-/// The same on every rank.
+/// Must be the same on every rank.
 struct CodecHookOptions {
-  /// What codes lose is kept, and sent later: error feedback.
+  /// How error feedback stores what the codes lost; KeptAs::nothing turns it off.
   KeptAs residual = KeptAs::sixteen_bits;
-  /// Steps before are all-reduced as they are; steps that count, from 0.
+  /// Earlier steps are reduced without a code. Only steps that count are numbered, from 0.
   std::uint64_t start_step = 0;
 };
 

@@ -1,21 +1,22 @@
 #pragma once
-// What a code loses is not lost: it is kept, and added to what is encoded next.
-//
-// Wraps any codec. The error lies by element of the flat space, so that a new plan of buckets changes
-// nothing, and twice: what a step keeps is read from the next commit() on. A step that brought NaN is not
-// committed, and leaves no trace.
+// Error feedback: what a codec lost of a gradient is kept, and added to what it encodes next.
 //
 //   feedback.cover(plan.end());
-//   bool good = feedback.encode(code, values, turn);        // values now hold what the code lost
-//   feedback.keep(values, turn.begin);
-//   ...                                                     // all of the flat space, and all ranks are good:
+//   bool good = feedback.encode(code, values, position);    // values now hold what the codec lost
+//   feedback.keep(values, position.begin);
+//   ...                                                 // after the whole flat space, if all ranks are good:
 //   feedback.commit();
 //
-// WRONG: commit() after a part of the flat space: the rest goes back by two steps.
+// It wraps any codec. Errors are stored by element of the flat space, so a new bucket plan changes nothing.
+// They are stored twice: what a step keeps is read after the next commit() only. A step with NaN is not
+// committed, and leaves no trace.
 //
-// Calls on disjoint ranges may run at once; nothing runs beside cover() and commit(). The sum over steps of
-// what was decoded, and the error, are the sum of what came in: with top-k and errors in f32 exactly but for
-// the rounding of `values + error`; in 16 bits to 2^-15 of the largest error of each block of 256 a step.
+// WRONG: commit() after a part of the flat space. The rest would go back by two steps.
+//
+// Calls on disjoint ranges may run concurrently; cover() and commit() must run alone. Over any number of
+// steps, the sum of all decoded values plus the error is the sum of all gradients. With top-k and errors in
+// f32 that is exact but for the rounding of `values + error`; in 16 bits a step adds 2^-15 of the largest
+// error of each block of 256.
 
 #include <array>
 #include <memory>
@@ -28,23 +29,26 @@ namespace weft {
 
 class ErrorFeedback {
  public:
-  /// Ranges begin at multiples of so many elements.
+  /// Ranges begin at multiples of this many elements.
   static constexpr std::int64_t block = 256;
 
-  /// @param kept 4 bytes an element in sixteen bits, 8 in f32, both times. @throws Error (usage) for nothing
+  /// @param kept 16 bits take 4 bytes an element (errors are stored twice), f32 takes 8
+  /// @throws Error (usage) for KeptAs::nothing
   explicit ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept = KeptAs::sixteen_bits);
 
-  /// The flat space has so many elements, at least; errors that are there stay.
+  /// Makes room for the errors of a flat space of `elements`; errors that are stored already stay.
   void cover(std::int64_t elements);
 
-  /// Encodes values + error, and leaves in `values` what the code lost of it.
-  /// @returns whether an error can be kept of it: no NaN, no Inf, nothing beyond 2^118
-  bool encode(std::span<std::byte> code, std::span<float> values, const Turn& turn) const;
-  /// @throws Error (usage) within a block, or beyond what cover() said
+  /// Encodes values + error, and leaves in `values` what the codec lost.
+  /// @returns true if that can be kept: values + error had no NaN, no Inf and no magnitude above 2^118
+  bool encode(std::span<std::byte> code, std::span<float> values, const CodingPosition& position) const;
+  /// Stores what encode() left. @throws Error (usage) if `begin` lies within a block, or the range beyond
+  /// cover()
   void keep(std::span<const float> lost, std::int64_t begin);
+  /// What keep() stored since the last commit is read from now on.
   void commit() { read_ = 1 - read_; }
 
-  /// values += the error that the last commit left there.
+  /// values += the committed error.
   void add_to(std::span<float> values, std::int64_t begin) const;
 
  private:

@@ -11,10 +11,10 @@
 
 namespace weft {
 
-/// "powersgd:R" with a rank, "powersgd:R:alternating" with one collective a step; and the names of codecs
-/// (codec_named); "auto" measures and chooses (auto_hook). 16 bits round each gradient for itself; the
-/// coarser codecs keep what they lost and send it later, as PowerSGD does.
-/// @param start_step of what is kept: steps that are reduced as they are, before
+/// Takes "powersgd:R" with a rank R, "powersgd:R:alternating" (one collective a step), "auto" (auto_hook: it
+/// measures and chooses), and the names of codecs (codec_named). fp16 and bf16 run without error feedback,
+/// all coarser codecs with it, in 16 bits.
+/// @param start_step hooks with error feedback, PowerSGD included, reduce earlier steps without a code
 /// @throws Error (usage) that lists the names and says which is nearest
 std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start_step = 100);
 

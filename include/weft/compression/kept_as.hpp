@@ -1,14 +1,14 @@
 #pragma once
-// In what a rank keeps what a code did not send.
+// How error feedback stores what a codec did not send.
 
 #include <cstdint>
 
 namespace weft {
 
 enum class KeptAs : std::uint8_t {
-  nothing,       ///< it is lost, and training with it
-  sixteen_bits,  ///< integers behind an exact power of two for every 256: within 2^-15 of the largest of them
-  f32,           ///< as it is
+  nothing,       ///< no error feedback: it is lost
+  sixteen_bits,  ///< integers with one power of two for every 256: to within 2^-15 of the largest of them
+  f32,           ///< exactly
 };
 
 }  // namespace weft

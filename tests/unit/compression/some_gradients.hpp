@@ -11,7 +11,7 @@
 
 namespace weft::test {
 
-/// Magnitudes spread around `typical`, by `sigma` of the natural logarithm; signs by chance.
+/// Magnitudes spread around `typical`, by `sigma` of the natural logarithm; random signs.
 inline std::vector<float> log_normal(std::size_t count, double typical, unsigned seed, double sigma = 2) {
   std::mt19937 engine(seed);
   std::normal_distribution<double> normal;

@@ -40,7 +40,7 @@ struct Training {
   };
   /// Called on every rank after each step, when the means are there; may be collective.
   std::function<void(int rank, int step, CommHook& hook, Communicator& comm)> after{};
-  /// Runs ranks, where their communicators say: on the host or on devices.
+  /// Runs the ranks on the devices of their communicators: the host, or others.
   std::function<void(int ranks, const std::function<void(Communicator)>& rank)> where =
       [](int count, const std::function<void(Communicator)>& rank) { run_as_threads(count, rank); };
 
@@ -59,7 +59,7 @@ struct Training {
       Stream compute(comm.device());
       for (int step = 0; step < steps; ++step) {
         reducer.begin_step();
-        std::vector<Floats> brought;  // until it was copied
+        std::vector<Floats> brought;  // kept until it was copied
         for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
           const Floats& values = brought.emplace_back(gradient(layout, comm.rank(), step, parameter));
           copy(reducer.gradient(ParamId{parameter}), ConstView(std::span(values)), compute);
@@ -89,7 +89,7 @@ struct Training {
     return all;
   }
 
-  /// What the ranks bring of a parameter in a step, on average, in f64.
+  /// The mean over ranks of a parameter's gradient in a step, in f64.
   std::vector<double> mean(int step, int parameter) const {
     std::vector<double> sum(static_cast<std::size_t>(layout.count(ParamId{parameter})));
     for (int rank = 0; rank < ranks; ++rank) {
@@ -105,7 +105,7 @@ struct Training {
   }
 };
 
-/// [rows, rank] [rank, columns], with factors and weights that are `left`, `right` and `weights`.
+/// The product of [rows, rank] and [rank, columns] factors `left` and `right`, with `weights`.
 inline Floats low_rank(std::int64_t rows, std::int64_t columns, const Floats& left, const Floats& right,
                        const Floats& weights) {
   Floats values(static_cast<std::size_t>(rows * columns));
@@ -120,7 +120,7 @@ inline Floats low_rank(std::int64_t rows, std::int64_t columns, const Floats& le
   return values;
 }
 
-/// Says where they differ first, or nothing.
+/// The first place where they differ, or nothing.
 inline std::string difference(const std::vector<Floats>& a, const std::vector<Floats>& b) {
   for (std::size_t step = 0; step < std::min(a.size(), b.size()); ++step) {
     for (std::size_t i = 0; i < std::min(a[step].size(), b[step].size()); ++i) {

@@ -1,0 +1,102 @@
+#pragma once
+// The loops of block codecs: 256 elements in few bits, behind one byte for the power of two that scales them.
+//
+// A block is coded in three steps: find the largest magnitude, scale by the power of two that takes it
+// to the upper end of the format, round each element. With a scale, a block of n-byte elements takes 1 +
+// 256 n bytes.
+//
+// The byte is e + 136, where 2^e is the largest magnitude's power of two. e is at least -136; a block whose
+// largest magnitude is smaller is scaled as if it were 2^-136. 255 says that the block is NaN. A scale may
+// lie beyond what f32 holds (2^150), so it is applied as two factors: the first product is exact, and only
+// the second, on the way back to subnormal numbers, could round.
+//
+// The loops exist twice, with the same bits: block_kernel.cpp with the widest instructions of this machine,
+// block_plain.cpp without vectors.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/compression/codec.hpp"
+
+namespace weft::detail {
+
+/// i16 stores errors (error feedback); the others travel.
+enum class BlockFormat : std::uint8_t { f16, bf16, e4m3, e5m2, i8, i16 };
+
+inline constexpr std::int64_t block_elements = 256;
+inline constexpr std::uint32_t largest_coded = 0x7a800000U;  // 2^118, as the bits of an f32
+inline constexpr int lowest_exponent = -136;
+inline constexpr std::uint8_t nan_block = 255;
+
+constexpr std::int64_t element_bytes(BlockFormat format) {
+  return format == BlockFormat::f16 || format == BlockFormat::bf16 || format == BlockFormat::i16 ? 2 : 1;
+}
+constexpr std::int64_t scale_bytes(BlockFormat format) {
+  return format == BlockFormat::bf16 ? 0 : 1;
+}
+constexpr std::int64_t block_bytes(BlockFormat format) {
+  return scale_bytes(format) + block_elements * element_bytes(format);
+}
+constexpr std::int64_t bytes_of(BlockFormat format, std::int64_t count) {
+  return (count + block_elements - 1) / block_elements * scale_bytes(format) + count * element_bytes(format);
+}
+
+/// The scale byte of a block.
+/// @param largest bits of the largest magnitude
+/// @param carry added to them first, where a mantissa near 2 would round out of the format
+inline std::uint8_t scale_of(std::uint32_t largest, std::uint32_t carry) {
+  if (largest > largest_coded) return nan_block;
+  constexpr int bias = 127;
+  int exponent = 0;
+  if (largest >= 0x00800000U) {
+    exponent = static_cast<int>((largest + carry) >> 23U) - bias;
+  } else {  // a subnormal number is this integer times 2^-149
+    const auto normal = std::bit_cast<std::uint32_t>(static_cast<float>(largest));
+    exponent = largest == 0 ? lowest_exponent : static_cast<int>((normal + carry) >> 23U) - bias - 149;
+  }
+  return static_cast<std::uint8_t>((exponent < lowest_exponent ? lowest_exponent : exponent) -
+                                   lowest_exponent);
+}
+
+/// Two powers of two.
+struct SplitPower {
+  float first;
+  float second;
+};
+
+/// The product of the two is 2^exponent, for |exponent| <= 252.
+inline SplitPower factors_of(int exponent) {
+  const auto power = [](int of) { return std::bit_cast<float>(static_cast<std::uint32_t>(of + 127) << 23U); };
+  return {power(exponent / 2), power(exponent - exponent / 2)};
+}
+
+/// Selects the random numbers of a call: each element of each block of the flat space has its own.
+struct RandomKey {
+  std::uint64_t key = 0;
+  std::int64_t first_block = 0;
+};
+
+/// SplitMix64 (Steele, Lea and Flood): 64 well mixed bits.
+inline std::uint64_t mixed(std::uint64_t word) {
+  word += 0x9e3779b97f4a7c15U;
+  word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9U;
+  word = (word ^ (word >> 27U)) * 0x94d049bb133111ebU;
+  return word ^ (word >> 31U);
+}
+
+struct BlockKernel {
+  /// @param random used by stochastic rounding only
+  void (*encode)(BlockFormat format, Rounding rounding, std::byte* code, const float* values,
+                 std::int64_t count, RandomKey random);
+  void (*decode)(BlockFormat format, Into into, float* values, const std::byte* code, std::int64_t count);
+  /// Bits of the largest magnitude. With NaN among the values, they are above those of infinity.
+  std::uint32_t (*largest)(const float* values, std::int64_t count);
+};
+
+/// The kernel for this machine.
+const BlockKernel& block_kernel();
+/// The kernel without vectors: used in builds without Highway, and the reference in tests.
+const BlockKernel& plain_block_kernel();
+
+}  // namespace weft::detail

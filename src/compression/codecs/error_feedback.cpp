@@ -1,0 +1,80 @@
+// The two copies of the errors: step reads one, keep() writes the other, commit() swaps them. In 16 bits a
+// block of 256 errors is a block of i16 (block_kernel.hpp): 2 bytes an element and one for the scale.
+
+#include "weft/compression/error_feedback.hpp"
+
+#include <cstring>
+
+#include "compression/codecs/block_kernel.hpp"
+#include "core/round_up.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft {
+
+using detail::BlockFormat;
+
+ErrorFeedback::ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept)
+    : codec_(std::move(codec)), kept_(kept) {
+  if (kept == KeptAs::nothing)
+    throw Error(ErrorKind::usage, text("error feedback of ", codec_->name(), " that keeps nothing"),
+                "use the codec itself, or keep 16 bits");
+}
+
+void ErrorFeedback::cover(std::int64_t elements) {
+  elements = detail::round_up(elements, block);
+  if (elements <= elements_) return;
+  for (Buffer& errors : errors_) {
+    Buffer more = Buffer::on_host(DataType::u8, bytes(elements));
+    if (elements_ > 0) std::memcpy(more.view().data(), errors.view().data(), errors.size_bytes());
+    errors = std::move(more);
+  }
+  elements_ = elements;
+}
+
+std::int64_t ErrorFeedback::bytes(std::int64_t elements) const {
+  return kept_ == KeptAs::f32 ? elements * static_cast<std::int64_t>(sizeof(float))
+                              : detail::bytes_of(BlockFormat::i16, elements);
+}
+
+bool ErrorFeedback::encode(std::span<std::byte> code, std::span<float> values,
+                           const CodingPosition& position) const {
+  add_to(values, position.begin);
+  const auto count = static_cast<std::int64_t>(values.size());
+  const bool good = detail::block_kernel().largest(values.data(), count) <= detail::largest_coded;
+  codec_->encode(code, values, position);
+  codec_->decode(values, code, position, Into::subtract);
+  return good;
+}
+
+void ErrorFeedback::keep(std::span<const float> lost, std::int64_t begin) {
+  std::byte* to = errors_[1 - read_].view().bytes() + offset(lost.size(), begin);
+  if (kept_ == KeptAs::f32) {
+    std::memcpy(to, lost.data(), lost.size_bytes());
+  } else {
+    detail::block_kernel().encode(BlockFormat::i16, Rounding::nearest, to, lost.data(),
+                                  static_cast<std::int64_t>(lost.size()), {});
+  }
+}
+
+void ErrorFeedback::add_to(std::span<float> values, std::int64_t begin) const {
+  const std::byte* from = errors_[read_].view().bytes() + offset(values.size(), begin);
+  if (kept_ == KeptAs::f32) {
+    const auto* errors = reinterpret_cast<const float*>(from);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += errors[i];
+  } else {
+    detail::block_kernel().decode(BlockFormat::i16, Into::add, values.data(), from,
+                                  static_cast<std::int64_t>(values.size()));
+  }
+}
+
+std::size_t ErrorFeedback::offset(std::size_t count, std::int64_t begin) const {
+  if (begin % block != 0 || begin + static_cast<std::int64_t>(count) > elements_) {
+    throw Error(
+        ErrorKind::usage,
+        text("errors of [", begin, ", ", begin + static_cast<std::int64_t>(count), ") of ", elements_),
+        text("begin at a multiple of ", block, ", and cover() all elements first"));
+  }
+  return static_cast<std::size_t>(bytes(begin));
+}
+
+}  // namespace weft
