@@ -47,9 +47,14 @@
 
 namespace weft {
 
+class Communicator;
 namespace detail {
 class CommunicatorState;
-}
+/// Not for users. Leaves a number for the other ranks to look at, such as how far this one is in a plan; costs a store.
+void show(Communicator& comm, std::uint64_t number);
+/// Not for users. What a rank has shown last, 0 before; none for a rank on another node.
+std::optional<std::uint64_t> shown(const Communicator& comm, int rank);
+}  // namespace detail
 class Group;
 
 struct ConnectOptions {
@@ -108,11 +113,7 @@ class Communicator {
   /// that is slow is no error before the timeout. 1 s unless it is set; a GradientReducer sets twice the
   /// median step, and at least 0.25 s. For operations on host memory.
   void slow_after(std::chrono::nanoseconds duration);
-  /// Leaves a number for the other ranks to look at, such as how far this one is in a plan; costs a store.
-  void show(std::uint64_t number);
-  /// What a rank has shown last, 0 before; none of a rank on another node.
-  std::optional<std::uint64_t> shown(int rank) const;
-  /// Null where there is none: of ranks that are threads.
+  /// Null for ranks that are threads.
   std::shared_ptr<FlightRecorder> flight_recorder() const;
 
   /// Zeroed memory that this communicator's operations reach without a copy. On a CUDA device it is
@@ -133,6 +134,8 @@ class Communicator {
 
  private:
   friend class Group;
+  friend void detail::show(Communicator& comm, std::uint64_t number);
+  friend std::optional<std::uint64_t> detail::shown(const Communicator& comm, int rank);
   std::shared_ptr<detail::CommunicatorState> state_;
 };
 

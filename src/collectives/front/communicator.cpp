@@ -186,12 +186,12 @@ void Communicator::give_up(const Error& error) noexcept {
   state_->fail(error);
 }
 
-void Communicator::show(std::uint64_t number) {
-  state_->backend().show(number);
+void detail::show(Communicator& comm, std::uint64_t number) {
+  comm.state_->backend().show(number);
 }
 
-std::optional<std::uint64_t> Communicator::shown(int rank) const {
-  return state_->backend().shown(rank);
+std::optional<std::uint64_t> detail::shown(const Communicator& comm, int rank) {
+  return comm.state_->backend().shown(rank);
 }
 
 void Communicator::slow_after(std::chrono::nanoseconds duration) {

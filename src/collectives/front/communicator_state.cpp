@@ -25,10 +25,8 @@ namespace {
 /// log, and a span in the trace.
 class IssuedTask final : public Task {
  public:
-  /// @param trace for a span of the host's time, or null
-  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, const Issued& issued,
-             std::shared_ptr<Trace> trace)
-      : state_(std::move(state)), task_(std::move(task)), issued_(issued), trace_(std::move(trace)) {}
+  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, const Issued& issued)
+      : state_(std::move(state)), task_(std::move(task)), issued_(issued) {}
 
   bool advance() override {
     state_->expect_intact();
@@ -45,7 +43,7 @@ class IssuedTask final : public Task {
       throw enriched;
     }
     if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
-    if (trace_) record();
+    state_->record_span(issued_);
     return true;
   }
   void rest(std::chrono::microseconds at_most) override {
@@ -65,23 +63,13 @@ class IssuedTask final : public Task {
   void begin() {
     begin_ = Trace::Clock::now();
     state_->log().begun(issued_.place);
-    if (trace_) sent_before_ = state_->backend().network_bytes();
-  }
-  // Operations that use the network follow each other, so what went out meanwhile is this one's.
-  void record() {
-    std::vector<Trace::Figure> figures;
-    const std::uint64_t sent = state_->backend().network_bytes() - sent_before_;
-    if (sent > 0) figures.push_back({"network_bytes", sent});
-    trace_->span("communicator", text(issued_.label, " #", issued_.number), *begin_, Trace::Clock::now(),
-                 std::move(figures));
+    if (!issued_.span) issued_.span = state_->begin_span(issued_);
   }
 
   std::shared_ptr<CommunicatorState> state_;
   std::unique_ptr<Task> task_;
   Issued issued_;
-  std::shared_ptr<Trace> trace_;
   std::optional<Trace::Clock::time_point> begin_;
-  std::uint64_t sent_before_ = 0;
   int polls_ = 0;
   bool has_told_ = false;
 };
@@ -133,11 +121,13 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   const auto sequence = memory.is_host() ? OperationLog::Sequence::host : OperationLog::Sequence::device;
   Issued issued{label, operation.number, log_->issued(sequence, operation), true};
   issued.on_device = !memory.is_host();
-  const bool its_turn =
-      memory.is_host() && backend_->overlaps() && !trace_ && Behind::of(stream)->takes_work_at_once();
-  auto task = its_turn ? begin(operation, stream) : backend_->start(operation, stream);
+  const bool begins_now =
+      memory.is_host() && backend_->overlaps() && Behind::of(stream)->takes_work_at_once();
+  if (begins_now) issued.span = begin_span(issued);
+  auto task = begins_now ? begin(operation, stream) : backend_->start(operation, stream);
   if (!task) {
     log_->done_at_once(issued.place);
+    record_span(issued);
     return {Event(), label, operation.number};
   }
   log_->waits(issued.place);
@@ -161,6 +151,22 @@ std::unique_ptr<Task> CommunicatorState::begin(const Operation& operation, const
   } catch (...) {  // is the stream's error, as it would be a moment later
     return std::make_unique<Failed>(std::current_exception());
   }
+}
+
+// The device's own time is taken by device_trace_.
+std::optional<SpanBegin> CommunicatorState::begin_span(const Issued& issued) const {
+  if (!trace_ || issued.on_device) return std::nullopt;
+  return SpanBegin{Trace::Clock::now(), backend_->network_bytes()};
+}
+
+// Operations that use the network follow each other, so what went out meanwhile is this one's.
+void CommunicatorState::record_span(const Issued& issued) const {
+  if (!issued.span) return;
+  std::vector<Trace::Figure> figures;
+  const std::uint64_t sent = backend_->network_bytes() - issued.span->network_bytes;
+  if (sent > 0) figures.push_back({"network_bytes", sent});
+  trace_->span("communicator", text(issued.label, " #", issued.number), issued.span->at, Trace::Clock::now(),
+               std::move(figures));
 }
 
 Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
@@ -206,7 +212,7 @@ Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const Issu
   if (trace_ && !device_trace_) device_trace_.emplace(trace_, stream.device(), "communicator");
   if (device_trace_) device_trace_->begin(stream, text(issued.label, " #", issued.number));
   const Event event =
-      stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued, nullptr));
+      stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
   if (device_trace_) device_trace_->end(stream);
   if (recorder()) log_->handed_over(issued.place, event);
   return event;
@@ -214,7 +220,7 @@ Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const Issu
 
 Event CommunicatorState::submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream) {
   if (!stream.device().is_host()) return submit_to_device(std::move(task), issued, std::move(stream));
-  return stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued, trace_));
+  return stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
 }
 
 bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_clock::time_point since) {

@@ -13,7 +13,13 @@
 
 namespace weft::detail {
 
-/// An operation that does not end within its call.
+/// Where the span of a traced operation begins.
+struct SpanBegin {
+  Trace::Clock::time_point at;
+  std::uint64_t network_bytes;  ///< sent until then
+};
+
+/// What is known of an operation from its call to its end.
 struct Issued {
   std::string_view label;  ///< one of the names that last for ever
   std::uint64_t number = 0;
@@ -21,6 +27,7 @@ struct Issued {
   bool is_collective = false;
   std::optional<Operation> watched{};  ///< where a watchdog compares it
   bool on_device = false;              ///< over when its stream has passed it, long after its task
+  std::optional<SpanBegin> span{};     ///< set when the host begins it, where there is a trace
 };
 
 /// What a rank sends to others by an operation's own count, in bytes.
@@ -63,12 +70,15 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// @throws the error that broke the communicator, if one has
   void expect_intact() const;
   Error in_context(const Error& error, std::string_view operation, std::uint64_t number) const;
-  const std::shared_ptr<Trace>& trace() const { return trace_; }
   const std::shared_ptr<FlightRecorder>& recorder() const { return identity_.recorder; }
   OperationLog& log() { return *log_; }
   /// A rank that makes others wait longer is logged.
   std::chrono::nanoseconds slow_after() const { return std::chrono::nanoseconds(slow_after_.load()); }
   void slow_after(std::chrono::nanoseconds duration) { slow_after_ = duration.count(); }
+  /// None without a trace, and for operations on a device.
+  std::optional<SpanBegin> begin_span(const Issued& issued) const;
+  /// Ends the operation's span, if one has begun.
+  void record_span(const Issued& issued) const;
   /// Says who makes `issued` wait since then, if that can be told yet.
   bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
   /// Null where ranks see each other without one.
