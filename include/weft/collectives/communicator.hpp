@@ -50,7 +50,9 @@ namespace weft {
 class Communicator;
 namespace detail {
 class CommunicatorState;
-/// Not for users. Leaves a number for the other ranks to look at, such as how far this one is in a plan; costs a store.
+/// Not for users. Leaves a number for the other ranks to look at, such as its place in a plan; costs a
+/// store.
+/// costs a store.
 void show(Communicator& comm, std::uint64_t number);
 /// Not for users. What a rank has shown last, 0 before; none for a rank on another node.
 std::optional<std::uint64_t> shown(const Communicator& comm, int rank);
@@ -106,8 +108,9 @@ class Communicator {
   /// all ranks, blocks the host. @throws Error (timeout) naming the ranks that do not take part
   std::optional<Communicator> split(std::optional<int> color, int key = 0);
 
-  /// Call it when this rank cannot go on: its later operations fail with `error`, and so do the others' as soon as
-  /// they wait for this rank, instead of at their deadline. @param error what ended it; the others read it
+  /// Call it when this rank cannot go on: its later operations fail with `error`, and so do the others' as
+  /// soon as they wait for this rank, instead of at their deadline. @param error what ended it; the others
+  /// read it
   void give_up(const Error& error) noexcept;
   /// From then on, waiting so long for another rank is logged, once an operation, with who it is for: a rank
   /// that is slow is no error before the timeout. 1 s unless it is set; a GradientReducer sets twice the

@@ -4,9 +4,9 @@
 // `World::from_environment()` works the same under mpirun, weft-launch, torchrun-style variables, PMIx, PMI
 // (MPICH, Intel MPI), a Slurm step and for a single process. It asks, in this order: options given in code or
 // WEFT_*, an MPI that is already initialised, torchrun, PMIx, Open MPI, PMI, plain RANK/WORLD_SIZE, Slurm;
-// where none of them answers it is a single process. A launcher that sits beneath another (Slurm under mpirun, mpirun under torchrun) is outranked;
-// claims of equal standing that disagree are an Error that shows both. WEFT_LOG=info prints the decision,
-// `weft-launch env` shows it without starting anything.
+// where none of them answers it is a single process. A launcher that sits beneath another (Slurm under
+// mpirun, mpirun under torchrun) is outranked; claims of equal standing that disagree are an Error that shows
+// both. WEFT_LOG=info prints the decision, `weft-launch env` shows it without starting anything.
 //
 // A World is a cheap value: copies share the rendezvous and, where weft initialised MPI, the MPI that the
 // last copy (and the last Communicator made from it) finalizes. An MPI that the user initialised is never

@@ -69,7 +69,8 @@ std::optional<Operation> OperationLog::find(std::uint64_t number) const {
   const std::uint64_t last = last_.load(std::memory_order_acquire);
   for (std::uint64_t back = 0; back < std::min<std::uint64_t>(last, slots_.size()); ++back) {
     const auto entry = read(last - back);
-    if (entry && entry->sequence == Sequence::host && entry->operation.number == number) return entry->operation;
+    if (entry && entry->sequence == Sequence::host && entry->operation.number == number)
+      return entry->operation;
   }
   return std::nullopt;
 }
@@ -88,11 +89,11 @@ std::string OperationLog::json() const {
     if (!entry) continue;
     const bool is_group = entry->sequence == Sequence::group;
     const Operation& operation = entry->operation;
-    out << std::exchange(separator, ",") << "\n {\"lane\":\"" << sequences[static_cast<std::size_t>(entry->sequence)]
-        << "\",\"number\":" << operation.number << ",\"kind\":\""
-        << (is_group ? "send/receive group" : name(operation.kind)) << "\",\"count\":" << operation.count
-        << ",\"dtype\":\"" << operation.dtype << "\",\"op\":\"" << operation.op
-        << "\",\"root\":" << operation.root << ",\"state\":\""
+    out << std::exchange(separator, ",") << "\n {\"lane\":\""
+        << sequences[static_cast<std::size_t>(entry->sequence)] << "\",\"number\":" << operation.number
+        << ",\"kind\":\"" << (is_group ? "send/receive group" : name(operation.kind))
+        << "\",\"count\":" << operation.count << ",\"dtype\":\"" << operation.dtype << "\",\"op\":\""
+        << operation.op << "\",\"root\":" << operation.root << ",\"state\":\""
         << states[static_cast<std::size_t>(entry->state)] << "\",\"issued_ns\":" << entry->issued
         << ",\"begun_ns\":" << entry->begun << ",\"ended_ns\":" << entry->ended << '}';
   }

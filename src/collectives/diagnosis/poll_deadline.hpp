@@ -8,8 +8,8 @@
 
 namespace weft::detail {
 
-/// Decides when waiting has become an error: a lost peer at the next look (about every 5 ms), any other at the
-/// deadline. Asks no clock before it has been polled a few times.
+/// Decides when waiting has become an error: a lost peer at the next look (about every 5 ms), any other at
+/// the deadline. Asks no clock before it has been polled a few times.
 class PollDeadline {
  public:
   explicit PollDeadline(std::chrono::nanoseconds timeout) : timeout_(timeout) {}

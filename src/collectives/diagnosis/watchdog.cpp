@@ -39,7 +39,8 @@ std::optional<Operation> heard(std::istringstream& in) {
 
 [[noreturn]] void refuse(SideChannel::Message message) {
   std::ranges::replace(message.body, '\n', ' ');
-  throw Error(ErrorKind::internal, text("rank ", message.rank, " says '", message.body, "', which no rank does"));
+  throw Error(ErrorKind::internal,
+              text("rank ", message.rank, " says '", message.body, "', which no rank does"));
 }
 
 }  // namespace

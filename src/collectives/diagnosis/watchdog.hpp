@@ -1,6 +1,6 @@
 #pragma once
-// Looks after an operation that waits, where ranks cannot see each other: says on the side_channel what this rank
-// waits in, and compares that with what the others say. The data's path never waits for it.
+// Looks after an operation that waits, where ranks cannot see each other: says on the side channel what this
+// rank waits in, and compares that with what the others say. The data's path never waits for it.
 
 #include <atomic>
 #include <chrono>
@@ -17,7 +17,8 @@ class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Watchdog(SideChannel& side_channel, const OperationLog& log, int rank) : side_channel_(side_channel), log_(log), rank_(rank) {}
+  Watchdog(SideChannel& side_channel, const OperationLog& log, int rank)
+      : side_channel_(side_channel), log_(log), rank_(rank) {}
 
   /// From operations that wait, as often as they like. @param mine what waits; none for a send/receive group
   /// @throws Error (mismatch) naming two ranks and what each issued, (peer_lost) naming a rank that gave up

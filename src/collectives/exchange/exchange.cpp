@@ -176,7 +176,8 @@ class Planner {
     });
   }
 
-  /// Every rank sends its input to all others, and each reduces for itself: one message's time instead of two.
+  /// Every rank sends its input to all others, and each reduces for itself: one message's time instead of
+  /// two.
   void all_reduce_small() {
     std::vector<std::size_t> sent;
     for_owners([&](int owner) {

@@ -53,8 +53,8 @@ struct ExchangePlan {
 };
 
 /// Memory for what arrives, kept from one exchange to the next: fresh memory is zeroed and faulted in page by
-/// page, which takes longer than a fast network does. Exchanges of one communicator follow each other, so what is kept is what the largest of them needed. Any
-/// thread may call.
+/// page, which takes longer than a fast network does. Exchanges of one communicator follow each other, so
+/// what is kept is what the largest of them needed. Any thread may call.
 class ScratchPool {
  public:
   /// At least so many bytes, not zeroed: the smallest kept buffer that is large enough, or a new one.

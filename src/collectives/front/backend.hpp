@@ -61,8 +61,8 @@ struct Transfer {
   Device device() const { return sends ? out.device() : in.device(); }
 };
 
-/// What every rank sees of every other without exchanging messages: for operations of devices, whose libraries
-/// say neither which rank is missing nor that ranks disagree. Any thread may call.
+/// What every rank sees of every other without exchanging messages: for operations of devices, whose
+/// libraries say neither which rank is missing nor that ranks disagree. Any thread may call.
 class PeerStatus {
  public:
   virtual ~PeerStatus() = default;
@@ -121,8 +121,8 @@ class Backend {
   virtual std::string late(std::uint64_t /*number*/) const { return {}; }
   /// Null where ranks see each other without one.
   virtual SideChannel* side_channel() { return nullptr; }
-  /// Whether collectives of several streams may be under way at once. Then a thread that waits for one operation
-  /// must progress all that have begun, or two ranks that wait in opposite orders wait for ever.
+  /// Whether collectives of several streams may be under way at once. Then a thread that waits for one
+  /// operation must progress all that have begun, or two ranks that wait in opposite orders wait for ever.
   virtual bool overlaps() const { return false; }
   /// Whether tasks may run on another thread than the one that made the backend.
   virtual bool any_thread() const { return true; }
@@ -137,7 +137,8 @@ class Backend {
   virtual std::optional<std::uint64_t> shown(int /*rank*/) const { return std::nullopt; }
   /// The wire ledger: payload bytes that this rank has handed to the network between nodes.
   virtual std::uint64_t network_bytes() const { return 0; }
-  /// Hears of errors that are found beside the operations, by a watchdog's thread. Before the first operation.
+  /// Hears of errors that are found beside the operations, by a watchdog's thread. Before the first
+  /// operation.
   virtual void on_error(std::function<void(const Error&)> /*hear*/) {}
   /// Tells the other ranks, where it can, that this one will take part no longer.
   virtual void give_up(const std::string& reason) noexcept = 0;

@@ -1,9 +1,8 @@
 // Highway compiles this file once for every instruction set and picks one at run time.
 
-#include "collectives/kernels/reduce_kernel.hpp"
-
 #include <algorithm>
 
+#include "collectives/kernels/reduce_kernel.hpp"
 #include "weft/core/recycled.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -137,8 +136,8 @@ class Sum {
   HWY_ATTR void run() {
     const hn::ScalableTag<float> d;
     std::size_t i = groups(d);
-    if (!destinations_.streamed.empty())
-      hwy::FlushStream();  // before a peer is told that the sums are there
+    // Before a peer is told that the sums are there.
+    if (!destinations_.streamed.empty()) hwy::FlushStream();
     i = rest(d, i);
     i = rest(hn::CappedTag<float, 4>(), i);
     rest(hn::CappedTag<float, 1>(), i);

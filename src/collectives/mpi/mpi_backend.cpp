@@ -7,7 +7,6 @@
 #include "collectives/mpi/mpi_tags.hpp"
 #include "collectives/mpi/mpi_tasks.hpp"
 
-
 namespace weft::detail {
 namespace {
 
@@ -62,9 +61,10 @@ void MpiSideChannel::post(const std::string& message) {
   for (int rank = 0; rank < rendezvous_->size(); ++rank) {
     if (rank == rendezvous_->rank()) continue;
     sending->requests.emplace_back();
-    MpiRuntime::check(MPI_Isend(sending->body.data(), static_cast<int>(sending->body.size()), MPI_BYTE, rank,
-                                mpi_tags::side_channel, rendezvous_->communicator(), &sending->requests.back()),
-                      "MPI_Isend");
+    MpiRuntime::check(
+        MPI_Isend(sending->body.data(), static_cast<int>(sending->body.size()), MPI_BYTE, rank,
+                  mpi_tags::side_channel, rendezvous_->communicator(), &sending->requests.back()),
+        "MPI_Isend");
   }
   sending_.push_back(std::move(sending));
 }

@@ -24,9 +24,9 @@ std::shared_ptr<Backend> make_mpi_backend(std::shared_ptr<MpiRendezvous> rendezv
                                           std::chrono::nanoseconds timeout, std::vector<int> names,
                                           std::vector<bool> are_near);
 
-/// Ranks on several nodes, nodes/: shared memory within each, MPI between them, which carries as little as if every
-/// node were one rank. Where each node has one rank it is the one above, on a single node the host backend.
-/// Collective over `rendezvous`.
+/// Ranks on several nodes, nodes/: shared memory within each, MPI between them, which carries as little as if
+/// every node were one rank. Where each node has one rank it is the one above, on a single node the host
+/// backend. Collective over `rendezvous`.
 std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>& rendezvous,
                                             const Topology& topology, const Choices& choices,
                                             std::shared_ptr<NodeHeap> heap,

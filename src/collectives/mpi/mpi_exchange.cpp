@@ -1,5 +1,3 @@
-#include "collectives/mpi/mpi_tasks.hpp"
-
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -8,6 +6,7 @@
 
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/kernels/reduce_kernel.hpp"
+#include "collectives/mpi/mpi_tasks.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

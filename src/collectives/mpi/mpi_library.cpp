@@ -1,10 +1,9 @@
-#include "collectives/mpi/mpi_tasks.hpp"
-
 #include <array>
 #include <limits>
 
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/kernels/reduce_kernel.hpp"
+#include "collectives/mpi/mpi_tasks.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -2,7 +2,7 @@
 // Who uses which tags of weft's MPI communicators.
 //
 // The tag of a collective is made of all that ranks must agree on. So operations that differ never take each
-// other's data: both sides wait, say on the side_channel what they wait in, and hear that they disagree.
+// other's data: both sides wait, say on the side channel what they wait in, and hear that they disagree.
 
 #include "collectives/exchange/exchange.hpp"
 #include "collectives/front/backend.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// The two ways to carry out a collective between nodes: weft's own plan over messages, and MPI's own collective. Both
-// are posted and polled, and never block.
+// The two ways to carry out a collective between nodes: weft's own plan over messages, and MPI's own
+// collective. Both are posted and polled, and never block.
 
 #include <atomic>
 #include <memory>

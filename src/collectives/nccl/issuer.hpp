@@ -103,10 +103,10 @@ class Issuer {
   std::thread watchdog_;
 };
 
-/// Zeroed device memory that NCCL knows: no copies through its own buffers, and on NVLink its kernels read and
-/// write peers directly. From NCCL's allocator and registered with the communicator, as a window from NCCL 2.27 on, which
-/// makes this collective: every rank asks for the same, in the same order; before 2.19 plain device memory.
-/// The Buffer may outlive the communicator.
+/// Zeroed device memory that NCCL knows: no copies through its own buffers, and on NVLink its kernels read
+/// and write peers directly. From NCCL's allocator and registered with the communicator, as a window from
+/// NCCL 2.27 on, which makes this collective: every rank asks for the same, in the same order; before 2.19
+/// plain device memory. The Buffer may outlive the communicator.
 Buffer allocate(const std::shared_ptr<Issuer>& issuer, const std::shared_ptr<cuda::Runtime>& runtime,
                 Device device, DataType dtype, std::int64_t count);
 

@@ -1,5 +1,5 @@
-// Collectives over nodes: shared memory within each node, MPI between them. nodes_steps.hpp tells the steps; what
-// has no such steps goes over MPI from every rank to every other.
+// Collectives over nodes: shared memory within each node, MPI between them. nodes_steps.hpp tells the steps;
+// what has no such steps goes over MPI from every rank to every other.
 
 #include <algorithm>
 

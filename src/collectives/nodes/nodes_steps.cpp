@@ -93,8 +93,8 @@ void NodesSteps::gather_slices(Steps& steps, View data) {
                  .slices = place_.rails});
 }
 
-/// Means are divided within the nodes, so that sums of 16-bit types do not overflow; between them only the sum is
-/// left.
+/// Means are divided within the nodes, so that sums of 16-bit types do not overflow; between them only the
+/// sum is left.
 static ReduceOp between_nodes(ReduceOp op) {
   return op == ReduceOp::avg ? ReduceOp::sum : op;
 }

@@ -1,10 +1,10 @@
 #pragma once
 // What a collective over nodes consists of: within each node, between nodes, within each node.
 //
-// A rail is one rank of each node. Each rail carries its slice between the nodes, at the same time as the others,
-// so the network carries no more than if every node were one rank (docs/algorithms.md counts the bytes). Sums are
-// taken in rank order within a node and then in the order of nodes: every rank holds the same bits, and 16-bit
-// types are rounded once more a node.
+// A rail is one rank of each node. Each rail carries its slice between the nodes, at the same time as the
+// others, so the network carries no more than if every node were one rank (docs/algorithms.md counts the
+// bytes). Sums are taken in rank order within a node and then in the order of nodes: every rank holds the
+// same bits, and 16-bit types are rounded once more a node.
 
 #include <functional>
 #include <memory>
@@ -98,8 +98,8 @@ class NodesSteps {
   std::shared_ptr<Backend> flat_;
   std::uint64_t within_ = 0;   // operations of local_ so far
   std::uint64_t between_ = 0;  // of rail_
-  // Operations follow each other, so one room serves all of them. An older, smaller one lives on with the steps
-  // that were planned for it.
+  // Operations follow each other, so one room serves all of them. An older, smaller one lives on with the
+  // steps that were planned for it.
   std::shared_ptr<Buffer> room_;
 };
 

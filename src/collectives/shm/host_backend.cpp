@@ -69,7 +69,7 @@ struct Peer {
 class HostSegment final : public ShmSegment {
  public:
   HostSegment(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout,
-             int cores, std::shared_ptr<NodeHeap> heap, std::vector<Peer> peers)
+              int cores, std::shared_ptr<NodeHeap> heap, std::vector<Peer> peers)
       : ShmSegment(rank, size, std::move(memory), timeout, cores),
         heap_(std::move(heap)),
         peers_(std::move(peers)) {}
@@ -137,7 +137,7 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
   auto memory = std::make_shared<SharedMapping>(
       MemoryFile::of_process(introductions[0].pid, introductions[0].segment_fd, bytes).map());
   auto segment = std::make_shared<HostSegment>(rendezvous->rank(), rendezvous->size(), std::move(memory),
-                                             timeout, cores.count(), std::move(heap), std::move(peers));
+                                               timeout, cores.count(), std::move(heap), std::move(peers));
   if (!names.empty()) segment->call_ranks(std::move(names));
   // No rank closes a descriptor that others still have to open.
   rendezvous->all_gather("", "connect within the node: memory is mapped", deadline);

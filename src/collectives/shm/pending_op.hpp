@@ -23,8 +23,8 @@ class PendingOp : public Recycled {
     if (error_) std::rethrow_exception(error_);
   }
   void progress() noexcept;
-  /// Time has passed without an attempt: an operation that counts attempts should look at the clock. Called, like
-  /// advance(), by the thread that holds the segment's lock.
+  /// Time has passed without an attempt: an operation that counts attempts should look at the clock. Called,
+  /// like advance(), by the thread that holds the segment's lock.
   virtual void rested() {}
 
  private:

@@ -10,31 +10,33 @@
 
 namespace weft::detail {
 
-/// Once its stream has come to it, it progresses whenever a thread of this rank waits for anything on the segment.
+/// Once its stream has come to it, it progresses whenever a thread of this rank waits for anything on the
+/// segment.
 class ShmTask final : public Task {
  public:
   ShmTask(std::shared_ptr<ShmSegment> segment, std::unique_ptr<PendingOp> work)
       : segment_(std::move(segment)), work_(std::move(work)) {}
   ~ShmTask() override {
-    if (pending_) segment_->remove_pending(*work_);  // also when it is over: another thread may be just leaving it
+    // Also when it is over: another thread may be just leaving it.
+    if (is_pending_) segment_->remove_pending(*work_);
   }
 
   bool advance() override {
-    if (!pending_) segment_->add_pending(*work_);
-    pending_ = true;
+    if (!is_pending_) segment_->add_pending(*work_);
+    is_pending_ = true;
     if (!work_->over()) segment_->progress();
     if (!work_->over()) return false;
     work_->rethrow();
     return true;
   }
   void rest(std::chrono::microseconds at_most) override {
-    if (pending_ && !work_->over()) segment_->rest(*work_, at_most);
+    if (is_pending_ && !work_->over()) segment_->rest(*work_, at_most);
   }
 
  private:
   std::shared_ptr<ShmSegment> segment_;
   std::unique_ptr<PendingOp> work_;
-  bool pending_ = false;
+  bool is_pending_ = false;
 };
 
 /// What each rank has issued for its device stands in its RankBlock.

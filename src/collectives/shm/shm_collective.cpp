@@ -1,6 +1,7 @@
-// The barrier phases of a collective in shared memory. In a phase a rank stores how far it is in its slot, and then
-// reads the others' until all are as far. Small: one phase, after which the data is there. Direct: a phase, the
-// exchange, a phase. Staged: two phases a chunk, so that staging space is read before it is filled again.
+// The barrier phases of a collective in shared memory. In a phase a rank stores how far it is in its slot,
+// and then reads the others' until all are as far. Small: one phase, after which the data is there. Direct: a
+// phase, the exchange, a phase. Staged: two phases a chunk, so that staging space is read before it is filled
+// again.
 
 #include <algorithm>
 #include <utility>
@@ -38,7 +39,9 @@ class ShmCollective final : public PendingOp {
   }
   /// Whether all ranks have reached it.
   bool all_arrived() {
-    while (arrived_ < segment_.size() && op_slot(arrived_).reached.load(std::memory_order_acquire) >= reached_) ++arrived_;
+    while (arrived_ < segment_.size() &&
+           op_slot(arrived_).reached.load(std::memory_order_acquire) >= reached_)
+      ++arrived_;
     return arrived_ == segment_.size();
   }
   bool next();
@@ -172,7 +175,8 @@ std::unique_ptr<PendingOp> make_shm_collective(ShmSegment& segment, const Operat
 }
 
 std::unique_ptr<PendingOp> begin_shm_collective(ShmSegment& segment, const Operation& operation) {
-  // Looks without anything new, which together cost about what queueing would: pauses, or yields of this core.
+  // Looks without anything new, which together cost about what queueing would: pauses, or yields of this
+  // core.
   const int looks = segment.crowded() ? 2 : 32;
   ShmCollective now(segment, operation);
   if (const auto alone = segment.try_lock()) {

@@ -24,7 +24,8 @@ constexpr std::uint64_t number_in(std::uint64_t reached) {
   return reached >> phase_bits;
 }
 
-/// What a rank is about to do; compared by all. An operation of a few elements needs only its first cache line.
+/// What a rank is about to do; compared by all. An operation of a few elements needs only its first cache
+/// line.
 struct alignas(128) OpSlot {
   static constexpr std::size_t room = 64;
 

@@ -29,7 +29,7 @@ std::size_t ShmSegment::bytes_for(int size) {
 }
 
 ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory,
-                           std::chrono::nanoseconds timeout, int cores)
+                       std::chrono::nanoseconds timeout, int cores)
     : rank_(rank),
       size_(size),
       memory_(std::move(memory)),
@@ -39,10 +39,11 @@ ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory
       timeout_(timeout),
       crowded_(cores < size),
       known_completed_(static_cast<std::size_t>(size)) {
-  // Zeroed memory is a valid state of every atomic here; only the own line is touched, so no peer's arrival is
-  // overwritten.
+  // Zeroed memory is a valid state of every atomic here; only the own line is touched, so no peer's arrival
+  // is overwritten.
   block(rank).presence.store(Presence::here, std::memory_order_release);
-  pending_.reserve(2 * RankBlock::slots);  // collectives, and as many groups of messages as mostly are under way
+  // Collectives, and as many groups of messages as mostly are under way.
+  pending_.reserve(2 * RankBlock::slots);
   scratch_.reserve(static_cast<std::size_t>(size));
 }
 
@@ -56,7 +57,8 @@ Channel& ShmSegment::channel(int from, int to) const {
 }
 
 std::byte* ShmSegment::staging_in(int rank, std::uint64_t number) const {
-  return staging_ + (static_cast<std::size_t>(rank) * RankBlock::slots + number % RankBlock::slots) * 2 * staging_bytes;
+  return staging_ +
+         (static_cast<std::size_t>(rank) * RankBlock::slots + number % RankBlock::slots) * 2 * staging_bytes;
 }
 
 std::byte* ShmSegment::staging_out(int rank, std::uint64_t number) const {
@@ -119,9 +121,9 @@ void ShmSegment::progress() {
   if (waits && crowded_) give_way();
 }
 
-// A ringer stores its progress and then reads who sleeps; a sleeper says that it sleeps and then looks once more. A
-// processor may reorder the ringer's two accesses: a fence would cost every barrier phase more than the rare
-// sleeper gains. Such a ring is lost, and the sleeper wakes when its time is up.
+// A ringer stores its progress and then reads who sleeps; a sleeper says that it sleeps and then looks once
+// more. A processor may reorder the ringer's two accesses: a fence would cost every barrier phase more than
+// the rare sleeper gains. Such a ring is lost, and the sleeper wakes when its time is up.
 void ShmSegment::rest(PendingOp& work, std::chrono::microseconds at_most) {
   Doorbell& doorbell = block(rank_).doorbell;
   doorbell.asleep.fetch_add(1, std::memory_order_seq_cst);

@@ -1,15 +1,15 @@
 #pragma once
 // The shared memory of the ranks of one node, and the protocol of its barrier phases.
 //
-// Every rank owns a `RankBlock` (whether it is still there, what it is about to do), staging space for data that
-// peers cannot reach, and a `Channel` to every other rank for messages.
+// Every rank owns a `RankBlock` (whether it is still there, what it is about to do), staging space for data
+// that peers cannot reach, and a `Channel` to every other rank for messages.
 //
-// A collective takes the OpSlot of its number on every rank. A rank writes into its slot what it is about to do, and
-// then how far it is. A barrier phase is a store of the own progress and a read of the others': a rank that sees the
-// progress may read the slot. Small data travels in the slot or beside it, so a small operation needs one phase.
-// Up to 32 operations are under way at once, each in its slot. A slot is free again when every rank has said that it
-// has completed all operations up to the one that had it; slots carry that number along, so it costs no extra
-// traffic where ranks keep communicating.
+// A collective takes the OpSlot of its number on every rank. A rank writes into its slot what it is about to
+// do, and then how far it is. A barrier phase is a store of the own progress and a read of the others': a
+// rank that sees the progress may read the slot. Small data travels in the slot or beside it, so a small
+// operation needs one phase. Up to 32 operations are under way at once, each in its slot. A slot is free
+// again when every rank has said that it has completed all operations up to the one that had it; slots carry
+// that number along, so it costs no extra traffic where ranks keep communicating.
 
 #include <algorithm>
 #include <functional>
@@ -55,9 +55,10 @@ class ShmSegment {
   static std::size_t bytes_for(int size);
 
   /// @param memory bytes_for(size) bytes, zeroed, that all ranks see
-  /// @param cores that the ranks have between them: with fewer than ranks, a thread that waits yields its core
+  /// @param cores that the ranks have between them: with fewer than ranks, a thread that waits yields its
+  /// core
   ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout,
-               int cores);
+             int cores);
   virtual ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
   ShmSegment& operator=(const ShmSegment&) = delete;
@@ -75,7 +76,8 @@ class ShmSegment {
   /// Where a rank puts up to small_bytes of an operation for the others.
   std::byte* small(int rank, std::uint64_t number, std::size_t bytes) const {
     if (bytes <= OpSlot::room) return op_slot(rank, number).data;
-    return small_ + (static_cast<std::size_t>(rank) * RankBlock::slots + number % RankBlock::slots) * small_bytes;
+    return small_ +
+           (static_cast<std::size_t>(rank) * RankBlock::slots + number % RankBlock::slots) * small_bytes;
   }
 
   /// What to tell peers about `bytes` bytes of this rank's memory.
@@ -85,7 +87,9 @@ class ShmSegment {
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
 
   /// The slot of the operation with this number.
-  OpSlot& op_slot(int rank, std::uint64_t number) const { return block(rank).op_slots[number % RankBlock::slots]; }
+  OpSlot& op_slot(int rank, std::uint64_t number) const {
+    return block(rank).op_slots[number % RankBlock::slots];
+  }
   /// Whether this rank and all others are through with the operation that had the slot of `number` before.
   bool slot_is_free(std::uint64_t number);
   /// Whether this rank itself is.

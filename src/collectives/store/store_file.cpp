@@ -93,7 +93,8 @@ std::string read_some(const File& file, std::uint64_t offset, std::size_t bytes,
   return data;
 }
 
-/// The file appears under its name complete and locked: no rank ever sees it without its heading or its owner.
+/// The file appears under its name complete and locked: no rank ever sees it without its heading or its
+/// owner.
 File create(const std::string& path) {
   const std::string draft = text(path, ".", ::getpid(), ".new");
   File file(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

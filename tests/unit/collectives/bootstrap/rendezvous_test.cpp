@@ -45,9 +45,10 @@ TEST_P(EveryRendezvous, TellsEveryRankWhichOnesAreMissing) {
     const auto rendezvous = meet(rank, 4);
     both.arrive_and_wait();  // neither is to miss the other, whose thread may be slow to start
     const Deadline deadline = Deadline::in(1s);
-    expect_error(ErrorKind::timeout,
-                 {"rank " + std::to_string(rank) + ": ranks 1, 3 of 4 did not arrive within 1.0 s for connect"},
-                 [&] { rendezvous->all_gather("", "connect", deadline); });
+    expect_error(
+        ErrorKind::timeout,
+        {"rank " + std::to_string(rank) + ": ranks 1, 3 of 4 did not arrive within 1.0 s for connect"},
+        [&] { rendezvous->all_gather("", "connect", deadline); });
     EXPECT_LT(deadline.waited_seconds(), 20);
   });
 }

@@ -69,11 +69,11 @@ TEST(OperationLog, SaysInJsonWhatWasIssued) {
   OperationLog log(R"(rows "a"\b)", {4, 7}, 1);
   EXPECT_EQ(log.json(), R"({"name":"rows \"a\"\\b","ranks":[4,7],"rank":1,"operations":[]})");
   log.issued(Sequence::host, {.kind = Collective::broadcast,
-                          .number = 3,
-                          .count = 1'000'000'000'000,
-                          .dtype = DataType::bf16,
-                          .op = ReduceOp::max,
-                          .root = 1});
+                              .number = 3,
+                              .count = 1'000'000'000'000,
+                              .dtype = DataType::bf16,
+                              .op = ReduceOp::max,
+                              .root = 1});
   log.issued(Sequence::device, operation(1));
   log.issued(Sequence::group, {.number = 9});
   EXPECT_EQ(log.json(), R"({"name":"rows \"a\"\\b","ranks":[4,7],"rank":1,"operations":[
@@ -194,7 +194,8 @@ TEST(OperationLog, WhatIsOverIsSaidToBeWhateverHangsBeforeIt) {
   Stream first;
   Stream second;
   log.handed_over(log.issued(Sequence::device, operation(1)), first.submit(std::make_unique<Gated>(hangs)));
-  log.handed_over(log.issued(Sequence::device, operation(2)), second.submit(std::make_unique<Gated>(goes_on)));
+  log.handed_over(log.issued(Sequence::device, operation(2)),
+                  second.submit(std::make_unique<Gated>(goes_on)));
   EXPECT_EQ(state(log, 1), "issued");
   EXPECT_EQ(state(log, 2), "done");
   hangs.open = true;

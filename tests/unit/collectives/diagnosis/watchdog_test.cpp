@@ -55,7 +55,9 @@ class FakeSideChannel final : public SideChannel {
 
 struct Rank {
   Rank(std::shared_ptr<Mailbox> mailbox, int rank)
-      : side_channel(std::move(mailbox), rank), log("world", {0, 1, 2, 3}, rank), watchdog(side_channel, log, rank) {}
+      : side_channel(std::move(mailbox), rank),
+        log("world", {0, 1, 2, 3}, rank),
+        watchdog(side_channel, log, rank) {}
 
   Operation issue(Operation operation) {
     log.issued(OperationLog::Sequence::host, operation);

@@ -206,7 +206,7 @@ class Trial {
   static float value(int rank, std::int64_t i) { return test::ordinary<float>(rank, i); }
   std::int64_t in_count() const { return kind_ == Collective::reduce_scatter ? count_ * ranks_ : count_; }
   std::int64_t out_count() const { return kind_ == Collective::all_gather ? count_ * ranks_ : count_; }
-  /// Of the inputs' element that becomes this one.
+  /// The index of the input element that becomes this one.
   std::int64_t index(int rank, std::int64_t i) const {
     return kind_ == Collective::reduce_scatter ? count_ * rank + i : i;
   }

@@ -1,5 +1,5 @@
-// A trace must not change the path that it traces: an operation that completes in its call without a trace does so with
-// one, and has its span.
+// A trace must not change the path that it traces: an operation that completes in its call without a trace
+// does so with one, and has its span.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ struct Rank {
   View view{std::span(values)};
   Communicator comm = made(trace, recorder);
 
-  static Communicator made(const std::shared_ptr<Trace>& trace, const std::shared_ptr<FlightRecorder>& recorder) {
+  static Communicator made(const std::shared_ptr<Trace>& trace,
+                           const std::shared_ptr<FlightRecorder>& recorder) {
     auto rendezvous = make_store_rendezvous(make_memory_store(), "traced", 0, 1);
     auto backend = make_threads_backend(rendezvous, {.timeout = 1min});
     return make_communicator(backend, rendezvous, Topology({"here"}), 1min, trace, {.recorder = recorder});

@@ -52,8 +52,7 @@ TEST(NcclCommunicator, ConnectingEndsAtTheDeadline) {
     FakeNccl fake(version);
     fake.answer("CommInitRankConfig", {in_progress});
     fake.answer("async", std::deque<Result>(1'000'000, in_progress));
-    expect_error(ErrorKind::timeout,
-                 {"rank 1: connect", "still in progress after ", "a rank did not come"},
+    expect_error(ErrorKind::timeout, {"rank 1: connect", "still in progress after ", "a rank did not come"},
                  [&] { connect(fake, {.timeout = 50ms}); });
     EXPECT_EQ(fake.calls.back(), "CommAbort");
     EXPECT_EQ(std::ranges::count(fake.calls, "CommAbort"), 1);
