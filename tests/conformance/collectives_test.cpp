@@ -301,14 +301,14 @@ TEST(Collectives, RanksOfANodeSeeTheNumberThatEachShows) {
   on_ranks([](Communicator comm) {
     Stream stream;
     const auto number = [](int rank) { return 1'000'000'000'000U + static_cast<std::uint64_t>(rank); };
-    comm.show(number(comm.rank()));
+    detail::show(comm, number(comm.rank()));
     comm.barrier(stream).wait();
     for (int rank = 0; rank < comm.size(); ++rank) {
       const bool is_near = comm.topology().node_of(rank) == comm.topology().node_of(comm.rank());
       if (is_near) {
-        EXPECT_EQ(comm.shown(rank), number(rank));
+        EXPECT_EQ(detail::shown(comm, rank), number(rank));
       } else {
-        EXPECT_EQ(comm.shown(rank), std::nullopt);
+        EXPECT_EQ(detail::shown(comm, rank), std::nullopt);
       }
     }
     comm.barrier(stream).wait();

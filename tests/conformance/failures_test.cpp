@@ -91,7 +91,7 @@ TEST(Failures, AnOperationThatWasDroppedHoldsNobodyUpForEver) {
                  {.timeout = short_timeout});
 }
 
-// A card must stay until everybody has read it, also of an operation that is over after one meeting.
+// A slot must stay until all ranks have read it, also for an operation that is over after one barrier phase.
 TEST(Failures, ARankThatIsFarAheadIsNotAMismatch) {
   std::atomic<bool> first_posted = false;
   std::atomic<bool> all_posted = false;

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/algorithms/reduce_kernel.hpp"
+#include "collectives/kernels/reduce_kernel.hpp"
 #include "collectives/nccl/api.hpp"
 #include "support/fake_cuda.hpp"
 

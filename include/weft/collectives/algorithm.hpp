@@ -34,8 +34,8 @@ enum class Collective : std::uint8_t {
   reduce,
   all_to_all,
   barrier,
-  // Steps of operations over nodes, which nobody issues: the first `slices` ranks reduce a slice each into
-  // their own output, and everybody collects the slices.
+  // Steps of operations over nodes, which users do not issue: the first `slices` ranks reduce a slice each
+  // into their own output, and every rank collects the slices.
   reduce_slices,
   gather_slices
 };

@@ -11,7 +11,7 @@
 // the same order, with the same count, dtype, op and root; what differs is an Error on every rank that names
 // ranks and values. One thread at a time issues. Operations on one stream run one after the other; on
 // different streams they may overlap (within a node up to 32 do), so join the streams with an event where one
-// needs what another made. Whoever waits for one carries on all that have begun: ranks may wait in any order.
+// needs what another made. Waiting for one progresses all that have begun: ranks may wait in any order.
 // On a CUDA device one thread issues for all communicators of that device, in the same order on every rank:
 // NCCL's kernels wait on the device, and two orders would wait for each other.
 //
@@ -24,8 +24,8 @@
 //   comm.all_reduce(gradient.view(), ReduceOp::avg, stream);
 //   stream.synchronize();
 //
-// WRONG: if (comm.rank() == 0) comm.barrier(stream);             // the others never come; an Error after the
-// timeout
+// WRONG: if (comm.rank() == 0) comm.barrier(stream);
+//        // The others never come: an Error after the timeout.
 
 #include <cstdint>
 #include <functional>
@@ -47,14 +47,21 @@
 
 namespace weft {
 
+class Communicator;
 namespace detail {
 class CommunicatorState;
-}
+/// Not for users. Leaves a number for the other ranks to look at, such as its place in a plan; costs a
+/// store.
+/// costs a store.
+void show(Communicator& comm, std::uint64_t number);
+/// Not for users. What a rank has shown last, 0 before; none for a rank on another node.
+std::optional<std::uint64_t> shown(const Communicator& comm, int rank);
+}  // namespace detail
 class Group;
 
 struct ConnectOptions {
   std::shared_ptr<Trace> trace{};  ///< records a span for every operation, with its share of the wire ledger
-  /// Of sums between nodes. Where it is not given WEFT_ORDER decides, or rank.
+  /// The order of sums between nodes. Where it is not given WEFT_ORDER decides, else it is rank.
   std::optional<ReductionOrder> order{};
   /// Before the built-in one, between nodes; where it is not given the one in WEFT_ALGORITHMS, if any.
   std::optional<AlgorithmTable> algorithms{};
@@ -88,7 +95,7 @@ class Communicator {
   Work reduce_scatter(ConstView in, View out, ReduceOp op, const Stream& stream);
   /// out[r*n + i] = rank r's in[i]; in has n elements, out size()*n. `in` may be this rank's part of `out`.
   Work all_gather(ConstView in, View out, const Stream& stream);
-  /// Everybody gets root's data.
+  /// Every rank gets root's data.
   Work broadcast(View data, int root, const Stream& stream);
   /// Like all_reduce, but only root's `out` is written (others may pass an empty view).
   Work reduce(ConstView in, View out, ReduceOp op, int root, const Stream& stream);
@@ -97,22 +104,19 @@ class Communicator {
   /// Done when every rank has reached it.
   Work barrier(const Stream& stream);
 
-  /// The ranks that name the same color, ordered by key and then rank; nobody for no color. Collective over
+  /// The ranks that name the same color, ordered by key and then rank; none for no color. Collective over
   /// all ranks, blocks the host. @throws Error (timeout) naming the ranks that do not take part
   std::optional<Communicator> split(std::optional<int> color, int key = 0);
 
-  /// For whoever cannot go on: later operations fail with `error`, and so do the others' as soon as they wait
-  /// for this rank, instead of at their deadline. @param error what ended it, for everybody to read
+  /// Call it when this rank cannot go on: its later operations fail with `error`, and so do the others' as
+  /// soon as they wait for this rank, instead of at their deadline. @param error what ended it; the others
+  /// read it
   void give_up(const Error& error) noexcept;
   /// From then on, waiting so long for another rank is logged, once an operation, with who it is for: a rank
-  /// that is slow is no error before the timeout. 1 s where nobody says; a GradientReducer says twice the
-  /// median step, and at least 0.25 s. Of operations on host memory.
+  /// that is slow is no error before the timeout. 1 s unless it is set; a GradientReducer sets twice the
+  /// median step, and at least 0.25 s. For operations on host memory.
   void slow_after(std::chrono::nanoseconds duration);
-  /// Leaves a number for the other ranks to look at, such as how far this one is in a plan; costs a store.
-  void show(std::uint64_t number);
-  /// What a rank has shown last, 0 before; none of a rank on another node.
-  std::optional<std::uint64_t> shown(int rank) const;
-  /// Null where there is none: of ranks that are threads.
+  /// Null for ranks that are threads.
   std::shared_ptr<FlightRecorder> flight_recorder() const;
 
   /// Zeroed memory that this communicator's operations reach without a copy. On a CUDA device it is
@@ -133,6 +137,8 @@ class Communicator {
 
  private:
   friend class Group;
+  friend void detail::show(Communicator& comm, std::uint64_t number);
+  friend std::optional<std::uint64_t> detail::shown(const Communicator& comm, int rank);
   std::shared_ptr<detail::CommunicatorState> state_;
 };
 
@@ -178,8 +184,8 @@ Communicator self();
 
 struct ThreadRanks {
   std::chrono::nanoseconds timeout = std::chrono::minutes(1);
-  bool shared_memory =
-      true;  ///< false: as if no rank could reach another's buffers, so that all data is staged
+  /// False: as if no rank could reach another's buffers, so that all data is staged.
+  bool shared_memory = true;
   std::shared_ptr<Trace> trace{};
 };
 

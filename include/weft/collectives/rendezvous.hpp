@@ -1,7 +1,7 @@
 #pragma once
 // Where ranks meet: the one operation that setting up a communicator needs, whatever carries it.
 //
-// `all_gather` hands everybody's note to everybody, waits until a deadline, and names the ranks that did not
+// `all_gather` hands every rank's note to all ranks, waits until a deadline, and names the ranks that did not
 // come. It is collective: every rank of the rendezvous calls it equally often, one call at a time. Notes are
 // small (addresses, names); data goes through a Communicator.
 //

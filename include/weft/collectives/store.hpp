@@ -1,14 +1,14 @@
 #pragma once
-// A small key-value board on which ranks leave notes for each other before they can communicate.
+// A small key-value side_channel on which ranks leave notes for each other before they can communicate.
 //
 // Keys are written once; a key is at most 4 KiB long, a value at most 16 MiB. `get` waits for a key; nothing
 // else waits for another rank. One Store object belongs to one rank, may be used from any thread, and keeps
 // its resources (a server, a file) until it is destroyed. Three kinds: in memory for ranks that are threads,
 // a file for processes of one machine (no dependency), TCP (Boost.Asio) across machines.
 //
-//   auto store = open_store("tcp://node0:29500", rank, Deadline::in(30s));   // rank 0 serves, all are
-//   clients store->set("hello/" + std::to_string(rank), "I am here"); std::optional<std::string> note =
-//   store->get("hello/1", deadline);       // nullopt: not there at the deadline
+//   auto store = open_store("tcp://node0:29500", rank, Deadline::in(30s));  // rank 0 serves all
+//   store->set("hello/" + std::to_string(rank), "I am here");
+//   std::optional<std::string> note = store->get("hello/1", deadline);  // nullopt: not there in time
 //
 // WRONG: store->set("step", "1"); store->set("step", "2");   // an Error: put what changes into the key
 
@@ -44,9 +44,9 @@ std::shared_ptr<Store> make_file_store(const std::string& path, int rank,
                                        Deadline deadline = Deadline::in(std::chrono::minutes(2)));
 
 /// Rank 0 listens on host:port, every rank connects. At its end rank 0 stays for up to five seconds until the
-/// others have disconnected, so that nobody loses the last answer: of stores in one process, destroy rank 0's
-/// last. @throws Error (usage) when the port is in use on rank 0, (timeout) when rank 0 does not answer in
-/// time, (usage) in a build without Boost
+/// others have disconnected, so that no rank loses the last answer: of stores in one process, destroy rank
+/// 0's last. @throws Error (usage) when the port is in use on rank 0, (timeout) when rank 0 does not answer
+/// in time, (usage) in a build without Boost
 std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline);
 
 /// By address: tcp://HOST:PORT or file://PATH. @throws Error (usage) on any other

@@ -3,10 +3,10 @@
 //
 // `World::from_environment()` works the same under mpirun, weft-launch, torchrun-style variables, PMIx, PMI
 // (MPICH, Intel MPI), a Slurm step and for a single process. It asks, in this order: options given in code or
-// WEFT_*, an MPI that is already initialised, torchrun, PMIx, Open MPI, PMI, plain RANK/WORLD_SIZE, Slurm,
-// nobody. A launcher that sits beneath another (Slurm under mpirun, mpirun under torchrun) is outranked;
-// claims of equal standing that disagree are an Error that shows both. WEFT_LOG=info prints the decision,
-// `weft-launch env` shows it without starting anything.
+// WEFT_*, an MPI that is already initialised, torchrun, PMIx, Open MPI, PMI, plain RANK/WORLD_SIZE, Slurm;
+// where none of them answers it is a single process. A launcher that sits beneath another (Slurm under
+// mpirun, mpirun under torchrun) is outranked; claims of equal standing that disagree are an Error that shows
+// both. WEFT_LOG=info prints the decision, `weft-launch env` shows it without starting anything.
 //
 // A World is a cheap value: copies share the rendezvous and, where weft initialised MPI, the MPI that the
 // last copy (and the last Communicator made from it) finalizes. An MPI that the user initialised is never
@@ -87,7 +87,7 @@ class World {
   /// @throws Error (usage) as launch_claims and decide; (timeout) when rank 0's address does not answer
   static World from_environment(const WorldOptions& options = {},
                                 const Environment& environment = Environment::of_process());
-  /// A world that somebody else arranged (tests, ranks as threads).
+  /// A world whose ranks have met already (tests, ranks as threads).
   static World over(std::shared_ptr<Rendezvous> rendezvous,
                     std::chrono::nanoseconds timeout = std::chrono::minutes(10));
   /// The same with timeouts and device from `options` or `environment`. @throws Error (usage) when options

@@ -26,7 +26,7 @@ Error lost_error(const std::string& missing) {
 
 Issuer::Issuer(std::unique_ptr<Communicator> comm, std::shared_ptr<Backend> host,
                std::chrono::nanoseconds timeout)
-    : comm_(std::move(comm)), host_(std::move(host)), bulletin_(host_->bulletin()), timeout_(timeout) {
+    : comm_(std::move(comm)), host_(std::move(host)), peer_status_(host_->peer_status()), timeout_(timeout) {
   comm_->on_break([this](const Error& reason) { make_void(reason); });
   watchdog_ = std::thread([this] { watch(); });
 }
@@ -45,10 +45,10 @@ Issuer::~Issuer() {
 }
 
 void Issuer::announce(const Description& what) {
-  if (!what.collective || bulletin_ == nullptr || comm_->broken()) return;
-  bulletin_->issued(*what.collective);
+  if (!what.collective || peer_status_ == nullptr || comm_->broken()) return;
+  peer_status_->issued(*what.collective);
   try {
-    bulletin_->compare(*what.collective);
+    peer_status_->compare(*what.collective);
   } catch (const Error& error) {
     comm_->give_up(error);
     throw;
@@ -97,7 +97,7 @@ void Issuer::look() {
     }
     Flight& first = flights_.front();
     for (Flight& flight : flights_) {
-      if (flight.what.collective && bulletin_ != nullptr) bulletin_->compare(*flight.what.collective);
+      if (flight.what.collective && peer_status_ != nullptr) peer_status_->compare(*flight.what.collective);
       check_deadline(flight);
     }
     const auto missing = lost(first.what);
@@ -119,7 +119,7 @@ void Issuer::check_deadline(Flight& flight) const {
   if (!flight.began || Clock::now() - *flight.began < timeout_) return;
   if (const auto missing = lost(flight.what)) throw lost_error(*missing);
   const std::string behind =
-      flight.what.collective && bulletin_ != nullptr ? bulletin_->behind(flight.what.number) : "";
+      flight.what.collective && peer_status_ != nullptr ? peer_status_->behind(flight.what.number) : "";
   throw Error(ErrorKind::timeout,
               text("waited ", seconds(Clock::now() - *flight.began), " s for ",
                    behind.empty() ? "the device, and no rank is known to be late" : behind),
@@ -130,15 +130,15 @@ void Issuer::check_deadline(Flight& flight) const {
 }
 
 std::optional<std::string> Issuer::lost(const Description& what) const {
-  if (bulletin_ == nullptr) return std::nullopt;
-  return bulletin_->lost(what.collective ? what.number : 0);
+  if (peer_status_ == nullptr) return std::nullopt;
+  return peer_status_->lost(what.collective ? what.number : 0);
 }
 
 // NCCL connects ranks at their first operation, in the issuing thread's time.
 void Issuer::look_around(const Description& what) {
-  if (bulletin_ == nullptr || Clock::now() < next_look_) return;
+  if (peer_status_ == nullptr || Clock::now() < next_look_) return;
   next_look_ = Clock::now() + look_every;  // it asks the system about every peer
-  if (what.collective) bulletin_->compare(*what.collective);
+  if (what.collective) peer_status_->compare(*what.collective);
   if (const auto missing = lost(what)) throw lost_error(*missing);
 }
 

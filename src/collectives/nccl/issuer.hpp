@@ -12,9 +12,10 @@
 #include <mutex>
 #include <thread>
 
-#include "collectives/backend.hpp"
-#include "collectives/nccl/communicator.hpp"
+#include "collectives/front/backend.hpp"
+#include "collectives/nccl/nccl_communicator.hpp"
 #include "core/cuda/stream.hpp"
+#include "weft/core/buffer.hpp"
 
 namespace weft::detail::nccl {
 
@@ -90,7 +91,7 @@ class Issuer {
 
   std::unique_ptr<Communicator> comm_;
   std::shared_ptr<Backend> host_;
-  Bulletin* bulletin_;
+  PeerStatus* peer_status_;
   std::chrono::nanoseconds timeout_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -101,5 +102,12 @@ class Issuer {
   bool stopping_ = false;
   std::thread watchdog_;
 };
+
+/// Zeroed device memory that NCCL knows: no copies through its own buffers, and on NVLink its kernels read
+/// and write peers directly. From NCCL's allocator and registered with the communicator, as a window from
+/// NCCL 2.27 on, which makes this collective: every rank asks for the same, in the same order; before 2.19
+/// plain device memory. The Buffer may outlive the communicator.
+Buffer allocate(const std::shared_ptr<Issuer>& issuer, const std::shared_ptr<cuda::Runtime>& runtime,
+                Device device, DataType dtype, std::int64_t count);
 
 }  // namespace weft::detail::nccl

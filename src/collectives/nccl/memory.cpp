@@ -1,5 +1,4 @@
-#include "collectives/nccl/memory.hpp"
-
+#include "collectives/nccl/issuer.hpp"
 #include "weft/core/log.hpp"
 #include "weft/core/stream.hpp"
 

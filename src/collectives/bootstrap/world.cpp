@@ -1,0 +1,179 @@
+#include "weft/collectives/world.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <utility>
+
+#include "collectives/bootstrap/device_choice.hpp"
+#include "weft/collectives/topology.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
+
+#if WEFT_HAS_MPI
+#include "collectives/mpi/mpi_rendezvous.hpp"
+#include "collectives/mpi/mpi_runtime.hpp"
+#endif
+
+namespace weft {
+namespace {
+
+const std::string mpi = "mpi";
+
+bool mpi_initialised() {
+#if WEFT_HAS_MPI
+  return detail::MpiRuntime::initialised();
+#else
+  return false;
+#endif
+}
+
+/// MPI's own rank and size, which a claim of the environment must not contradict.
+[[maybe_unused]] LaunchClaim confirmed(LaunchClaim claim, int rank, int size, const std::string& library) {
+  const bool same = claim.rank == rank && (claim.size == -1 || claim.size == size);
+  if (claim.launcher != Launcher::single && !same) {
+    throw Error(ErrorKind::usage,
+                text(library, " says rank ", rank, " of ", size, ", but ", name(claim.launcher), " says ",
+                     describe(claim)),
+                "start the ranks with this MPI's own mpirun, or set WEFT_RENDEZVOUS (and do not initialise "
+                "MPI) to do "
+                "without it");
+  }
+  claim.rank = rank;
+  claim.size = size;
+  return claim;
+}
+
+std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
+                                        std::chrono::nanoseconds timeout) {
+#if WEFT_HAS_MPI
+  auto runtime = detail::MpiRuntime::acquire();
+  int rank = 0;
+  int size = 1;
+  {
+    const auto lock = runtime->enter();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+  }
+  claim = confirmed(std::move(claim), rank, size, detail::MpiRuntime::library());
+  if (claim.rendezvous != mpi) return nullptr;
+  return std::make_shared<detail::MpiRendezvous>(std::move(runtime), MPI_COMM_WORLD, deadline, timeout);
+#else
+  static_cast<void>(deadline);
+  static_cast<void>(timeout);
+  throw Error(ErrorKind::usage,
+              text(describe(claim), " is to meet the others through MPI, but this build of weft has none"),
+              "set WEFT_RENDEZVOUS to tcp://HOST:PORT or file://PATH");
+#endif
+}
+
+std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline deadline) {
+  if (claim.size == 1) return make_store_rendezvous(make_memory_store(), "world", 0, 1);
+  if (claim.size == -1) {
+    throw Error(ErrorKind::usage,
+                text(name(claim.launcher), " names ", describe(claim), " and MPI is not asked"),
+                "set WEFT_RANK and WEFT_SIZE, or unset WEFT_RENDEZVOUS in a build with MPI");
+  }
+  if (claim.rendezvous.empty()) {
+    throw Error(
+        ErrorKind::usage,
+        text(describe(claim), " (by ", name(claim.launcher), ") does not know where the ranks meet"),
+        "set WEFT_RENDEZVOUS to tcp://HOST:PORT, where rank 0 listens, or on one machine to file://PATH");
+  }
+  auto store = open_store(claim.rendezvous, claim.rank, deadline);
+  return make_store_rendezvous(std::move(store), "world", claim.rank, claim.size);
+}
+
+std::string decision(const LaunchClaim& claim) {
+  std::string line = text(describe(claim), " by ", name(claim.launcher));
+  if (claim.local_rank) line += text(", local rank ", *claim.local_rank);
+  return claim.rendezvous.empty() ? line : line + text(", meeting at ", claim.rendezvous);
+}
+
+}  // namespace
+
+// Each part tells apart what the others take for one: the host name two network namespaces of one kernel, the
+// boot id two machines with one name, the pid namespace two containers that cannot open each other's memory.
+std::string host_id(const Environment& environment) {
+  if (const auto given = environment.get(env::host_id)) return *given;
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0)
+    throw system_error("gethostname failed", "set WEFT_HOST_ID");
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat pid_namespace {};
+  if (boot.empty() || stat("/proc/self/ns/pid", &pid_namespace) != 0) {
+    throw Error(ErrorKind::system, "cannot name this node: /proc does not show boot id and pid namespace",
+                "set WEFT_HOST_ID to a name that is equal only for ranks that share memory");
+  }
+  return text(host.data(), "/", boot, "/", pid_namespace.st_ino);
+}
+
+World World::from_environment(const WorldOptions& options, const Environment& environment) {
+  const bool initialised = mpi_initialised();
+  World world;
+  world.claim_ = decide(launch_claims(options, environment, initialised));
+  world.environment_ = environment;
+  world.host_id_ = weft::host_id(environment);
+  world.connect_timeout_ = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
+  world.timeout_ = options.timeout.value_or(environment.seconds(env::timeout));
+
+  LaunchClaim& claim = world.claim_;
+  const bool is_explicit = claim.launcher == Launcher::explicit_options;
+  const bool address_given = options.rendezvous || environment.has(env::rendezvous);
+  if (initialised && !address_given && (!is_explicit || claim.rendezvous.empty())) claim.rendezvous = mpi;
+  log::info(text(decision(claim), " on ", world.host_id_));
+
+  const Deadline deadline = Deadline::in(world.connect_timeout_);
+  const bool ask_mpi =
+      initialised ? !is_explicit || claim.rendezvous == mpi : claim.rendezvous == mpi && claim.size != 1;
+  if (ask_mpi) world.rendezvous_ = meet_by_mpi(claim, deadline, world.timeout_);
+  if (ask_mpi && initialised && !is_explicit) claim.launcher = Launcher::mpi;
+  if (world.rendezvous_ == nullptr) world.rendezvous_ = meet_at_store(claim, deadline);
+  world.choose_device(options);
+  return world;
+}
+
+void World::choose_device(const WorldOptions& options) {
+  const auto local_rank = [&] {
+    if (claim_.local_rank) return *claim_.local_rank;
+    const auto deadline = Deadline::in(connect_timeout_);
+    return Topology(rendezvous_->all_gather(host_id_, "count the ranks of each node", deadline))
+        .local_rank(rank());
+  };
+  device_ = options.device ? *options.device : detail::choose_device(environment_, local_rank);
+}
+
+World World::over(std::shared_ptr<Rendezvous> rendezvous, std::chrono::nanoseconds timeout) {
+  const Environment environment = Environment::of_process();
+  WorldOptions options;
+  options.timeout = timeout;
+  options.connect_timeout = std::min(timeout, environment.seconds(env::connect_timeout));
+  return over(std::move(rendezvous), options, environment);
+}
+
+World World::over(std::shared_ptr<Rendezvous> rendezvous, const WorldOptions& options,
+                  const Environment& environment, Launcher launcher) {
+  if (rendezvous == nullptr || options.rank || options.size || options.rendezvous) {
+    throw Error(ErrorKind::usage,
+                rendezvous == nullptr ? "World::over without a rendezvous"
+                                      : "options name a rank, size or meeting point although the "
+                                        "ranks have met",
+                "give options the two timeouts and the device only");
+  }
+  World world;
+  world.claim_.launcher = launcher;
+  world.claim_.rank = rendezvous->rank();
+  world.claim_.size = rendezvous->size();
+  world.environment_ = environment;
+  world.host_id_ = weft::host_id(environment);
+  world.connect_timeout_ = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
+  world.timeout_ = options.timeout.value_or(environment.seconds(env::timeout));
+  world.rendezvous_ = std::move(rendezvous);
+  world.choose_device(options);
+  return world;
+}
+
+}  // namespace weft

@@ -1,0 +1,147 @@
+#pragma once
+// The seam between the front and what moves bytes: an operation is a value, a backend turns it into a Task.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/collectives/algorithm.hpp"
+#include "weft/collectives/reduce_op.hpp"
+#include "weft/collectives/rendezvous.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/stream.hpp"
+
+namespace weft::detail {
+
+/// What all ranks do together. `count` is the unit the operation works in: elements of one rank's part for
+/// reduce_scatter, all_gather and all_to_all, of the whole buffer otherwise.
+struct Operation {
+  Collective kind = Collective::barrier;
+  std::uint64_t number = 0;
+  ConstView in{};
+  View out{};
+  std::int64_t count = 0;
+  DataType dtype = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  int slices = 0;
+  int averaged = 0;  ///< what avg divides by; 0: the number of ranks
+
+  /// "all_reduce #3 of 10 f32 (sum, root 0)"
+  std::string text() const {
+    return weft::text(name(kind), " #", number, " of ", count, " ", dtype, " (", op, ", root ", root, ")");
+  }
+  bool agrees_with(const Operation& other) const {
+    return kind == other.kind && count == other.count && dtype == other.dtype && op == other.op &&
+           root == other.root && number == other.number;
+  }
+  bool reduces() const { return weft::reduces(kind); }
+  /// The larger of its buffers.
+  std::uint64_t bytes(int ranks) const {
+    const bool has_parts = kind == Collective::reduce_scatter || kind == Collective::all_gather ||
+                           kind == Collective::all_to_all;
+    return static_cast<std::uint64_t>(count) * size_of(dtype) *
+           static_cast<std::uint64_t>(has_parts ? ranks : 1);
+  }
+};
+
+/// One message of a Group: `in` is received into, or `out` is sent.
+struct Transfer {
+  ConstView out;
+  View in;
+  int peer = 0;
+  bool sends = false;
+
+  std::int64_t count() const { return sends ? out.count() : in.count(); }
+  DataType dtype() const { return sends ? out.dtype() : in.dtype(); }
+  Device device() const { return sends ? out.device() : in.device(); }
+};
+
+/// What every rank sees of every other without exchanging messages: for operations of devices, whose
+/// libraries say neither which rank is missing nor that ranks disagree. Any thread may call.
+class PeerStatus {
+ public:
+  virtual ~PeerStatus() = default;
+  /// This rank has issued the operation; the newest few are remembered.
+  virtual void issued(const Operation& operation) = 0;
+  /// What another rank issued under the same number, if that differs. @throws Error (mismatch) naming both
+  virtual void compare(const Operation& operation) const = 0;
+  /// "rank 1 (its last device operation is #3), rank 2 (...)": who has not come to this number; may be empty
+  virtual std::string behind(std::uint64_t number) const = 0;
+  /// "rank 1 (process 77) has died": a rank that will not come to `number`, with what became of it.
+  virtual std::optional<std::string> lost(std::uint64_t number) const = 0;
+};
+
+/// Short messages between the ranks of several nodes, beside the data's path. Any thread may call.
+class SideChannel {
+ public:
+  virtual ~SideChannel() = default;
+  /// To all other ranks; does not wait for them.
+  virtual void post(const std::string& message) = 0;
+  struct Message {
+    int rank;
+    std::string body;
+  };
+  /// What has come since the last time, in the order of each rank.
+  virtual std::vector<Message> collect() = 0;
+};
+
+/// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
+/// calls it with checked arguments, from one thread at a time. Its tasks may run on any threads, one after
+/// the other; where it overlaps() collectives, only groups of transfers do that.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  virtual std::string name() const = 0;
+  /// The task that carries it out, for `stream` alone, which is of the memory's device.
+  virtual std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) = 0;
+  /// The same when its turn on the stream has come, in the caller's thread: carries out at once what need not
+  /// wait. Null: that was all.
+  virtual std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream) {
+    return start(operation, stream);
+  }
+  virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) = 0;
+  virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// Whether the node's other ranks reach this memory without a copy.
+  virtual bool reaches(const ConstView&) const { return false; }
+  /// Whose memory it allocates. It takes memory of the host in any case.
+  virtual Device device() const { return {}; }
+  /// Where ranks tell each other how far they are beside the data's path; null where there is no such place.
+  virtual PeerStatus* peer_status() { return nullptr; }
+  /// "rank 1 (its last collective is #3)": who has not come to the collective with this number, where that
+  /// can be seen; for messages.
+  virtual std::string late(std::uint64_t /*number*/) const { return {}; }
+  /// Null where ranks see each other without one.
+  virtual SideChannel* side_channel() { return nullptr; }
+  /// Whether collectives of several streams may be under way at once. Then a thread that waits for one
+  /// operation must progress all that have begun, or two ranks that wait in opposite orders wait for ever.
+  virtual bool overlaps() const { return false; }
+  /// Whether tasks may run on another thread than the one that made the backend.
+  virtual bool any_thread() const { return true; }
+  /// A backend for `members` (ranks of this one, this rank among them), who meet at `rendezvous`. Collective.
+  virtual std::shared_ptr<Backend> split(const std::vector<int>& members,
+                                         const std::shared_ptr<Rendezvous>& rendezvous) = 0;
+  /// How it would be carried out, in words; `operation` needs no memory.
+  virtual std::string explain(const Operation& operation) const = 0;
+  /// Leaves a number where the node's other ranks see it; a store. Any thread.
+  virtual void show(std::uint64_t /*number*/) {}
+  /// What a rank of this node has shown last, 0 before; none where its memory is not seen from here.
+  virtual std::optional<std::uint64_t> shown(int /*rank*/) const { return std::nullopt; }
+  /// The wire ledger: payload bytes that this rank has handed to the network between nodes.
+  virtual std::uint64_t network_bytes() const { return 0; }
+  /// Hears of errors that are found beside the operations, by a watchdog's thread. Before the first
+  /// operation.
+  virtual void on_error(std::function<void(const Error&)> /*hear*/) {}
+  /// Tells the other ranks, where it can, that this one will take part no longer.
+  virtual void give_up(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,306 @@
+#include "collectives/front/communicator_state.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "core/stream_state.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
+
+namespace weft {
+
+void Work::wait(Deadline deadline) const {
+  try {
+    event_.wait(deadline);
+  } catch (const Error& error) {
+    throw error.in({-1, std::string(operation_), number_});
+  }
+}
+
+namespace detail {
+namespace {
+
+/// An operation as its stream sees it: the backend's task, with context on its errors, how far it is in the
+/// log, and a span in the trace.
+class IssuedTask final : public Task {
+ public:
+  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, const Issued& issued)
+      : state_(std::move(state)), task_(std::move(task)), issued_(issued) {}
+
+  bool advance() override {
+    state_->expect_intact();
+    if (!begin_) begin();
+    try {
+      if (!task_->advance()) {
+        wait();
+        return false;
+      }
+    } catch (const Error& error) {
+      state_->log().ended(issued_.place, OperationLog::State::failed);
+      const Error enriched = state_->in_context(error, issued_.label, issued_.number);
+      state_->fail(enriched);
+      throw enriched;
+    }
+    if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
+    state_->record_span(issued_);
+    return true;
+  }
+  void rest(std::chrono::microseconds at_most) override {
+    task_->rest(at_most);
+    polls_ = 0;
+  }
+
+ private:
+  // A look at the clock costs as much as a look at the peers: most attempts go without.
+  void wait() {
+    constexpr int attempts_a_look = 64;
+    if (polls_++ % attempts_a_look != 0) return;
+    if (state_->watchdog() != nullptr) state_->watchdog()->look(issued_.watched, *begin_);
+    if (!has_told_ && Trace::Clock::now() - *begin_ > state_->slow_after())
+      has_told_ = state_->tell_late(issued_, *begin_);
+  }
+  void begin() {
+    begin_ = Trace::Clock::now();
+    state_->log().begun(issued_.place);
+    if (!issued_.span) issued_.span = state_->begin_span(issued_);
+  }
+
+  std::shared_ptr<CommunicatorState> state_;
+  std::unique_ptr<Task> task_;
+  Issued issued_;
+  std::optional<Trace::Clock::time_point> begin_;
+  int polls_ = 0;
+  bool has_told_ = false;
+};
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                                     Topology topology, std::chrono::nanoseconds timeout,
+                                     std::shared_ptr<Trace> trace, Identity identity)
+    : backend_(std::move(backend)),
+      rendezvous_(std::move(rendezvous)),
+      rank_(rendezvous_->rank()),
+      size_(rendezvous_->size()),
+      topology_(std::move(topology)),
+      timeout_(timeout),
+      trace_(std::move(trace)),
+      identity_(std::move(identity)) {
+  if (identity_.ranks.empty()) {
+    identity_.ranks.resize(static_cast<std::size_t>(size_));
+    std::iota(identity_.ranks.begin(), identity_.ranks.end(), 0);
+  }
+  log_ = std::make_shared<OperationLog>(identity_.name, identity_.ranks, rank_);
+  if (recorder()) recorder()->add_communicator(log_);
+  if (recorder()) {
+    backend_->on_error([recorder = recorder()](const Error& error) {
+      recorder->raised(error);
+      recorder->dump("error");
+    });
+  }
+  if (SideChannel* side_channel = backend_->side_channel()) watchdog_.emplace(*side_channel, *log_, rank_);
+}
+
+CommunicatorState::~CommunicatorState() {
+  // A rank alone holds up no other.
+  if (std::uncaught_exceptions() == 0 || is_broken_ || !recorder() || size_ == 1) return;
+  recorder()->raised(Error(ErrorKind::internal, "the communicator was left while an exception was thrown", {},
+                           {rank_, {}, 0}));
+  recorder()->dump("error");
+}
+
+Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Payload payload) {
+  expect_intact();
+  const std::string_view label = name(operation.kind);
+  const Device memory = operation.kind == Collective::barrier ? stream.device() : operation.in.device();
+  check_stream(label, memory, stream);
+  operation.number = memory.is_host() ? ++collectives_ : ++device_collectives_;
+  sent_ += payload.whole;
+  shared_ += payload.shared;
+  const auto sequence = memory.is_host() ? OperationLog::Sequence::host : OperationLog::Sequence::device;
+  Issued issued{label, operation.number, log_->issued(sequence, operation), true};
+  issued.on_device = !memory.is_host();
+  const bool begins_now =
+      memory.is_host() && backend_->overlaps() && Behind::of(stream)->takes_work_at_once();
+  if (begins_now) issued.span = begin_span(issued);
+  auto task = begins_now ? begin(operation, stream) : backend_->start(operation, stream);
+  if (!task) {
+    log_->done_at_once(issued.place);
+    record_span(issued);
+    return {Event(), label, operation.number};
+  }
+  log_->waits(issued.place);
+  if (watchdog_ && memory.is_host()) issued.watched = operation;
+  if (backend_->overlaps() || !memory.is_host())
+    return {submit(std::move(task), issued, stream), label, operation.number};
+  return in_turn(std::move(task), issued, stream);
+}
+
+std::unique_ptr<Task> CommunicatorState::begin(const Operation& operation, const Stream& stream) {
+  class Failed final : public Task {
+   public:
+    explicit Failed(std::exception_ptr error) : error_(std::move(error)) {}
+    bool advance() override { std::rethrow_exception(error_); }
+
+   private:
+    std::exception_ptr error_;
+  };
+  try {
+    return backend_->begin(operation, stream);
+  } catch (...) {  // is the stream's error, as it would be a moment later
+    return std::make_unique<Failed>(std::current_exception());
+  }
+}
+
+// The device's own time is taken by device_trace_.
+std::optional<SpanBegin> CommunicatorState::begin_span(const Issued& issued) const {
+  if (!trace_ || issued.on_device) return std::nullopt;
+  return SpanBegin{Trace::Clock::now(), backend_->network_bytes()};
+}
+
+// Operations that use the network follow each other, so what went out meanwhile is this one's.
+void CommunicatorState::record_span(const Issued& issued) const {
+  if (!issued.span) return;
+  std::vector<Trace::Figure> figures;
+  const std::uint64_t sent = backend_->network_bytes() - issued.span->network_bytes;
+  if (sent > 0) figures.push_back({"network_bytes", sent});
+  trace_->span("communicator", text(issued.label, " #", issued.number), issued.span->at, Trace::Clock::now(),
+               std::move(figures));
+}
+
+Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
+  expect_intact();
+  for (const Transfer& transfer : transfers) {
+    if (transfer.sends && transfer.peer != rank()) sent_ += transfer.out.size_bytes();
+  }
+  constexpr std::string_view label = "send/receive group";
+  const Device memory = transfers.empty() ? stream.device() : transfers.front().device();
+  for (const Transfer& transfer : transfers) check_stream(label, transfer.device(), stream);
+  Issued issued{label, ++groups_, log_->issued(OperationLog::Sequence::group, {.number = groups_})};
+  issued.on_device = !memory.is_host();
+  auto task = backend_->start(std::move(transfers), stream);
+  log_->waits(issued.place);
+  if (!memory.is_host()) return {submit(std::move(task), issued, stream), label, issued.number};
+  return in_turn(std::move(task), issued, stream);
+}
+
+Work CommunicatorState::in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream) {
+  Stream(stream).wait(last_);
+  last_ = submit(std::move(task), issued, stream);
+  return {last_, issued.label, issued.number};
+}
+
+void CommunicatorState::check_stream(std::string_view operation, Device memory, const Stream& stream) const {
+  if (memory == stream.device() && (memory.is_host() || memory == backend_->device())) return;
+  const ErrorContext here{rank(), std::string(operation), 0};
+  if (!memory.is_host() && memory != backend_->device()) {
+    throw Error(ErrorKind::usage,
+                text("a buffer on ", memory, " given to a communicator of ", backend_->device()),
+                backend_->device().is_host() ? "copy it to the host, or connect with WEFT_DEVICE=cuda"
+                                             : "copy it to that device",
+                here);
+  }
+  if (memory != stream.device()) {
+    throw Error(ErrorKind::usage, text("a buffer on ", memory, " used on a stream of ", stream.device()),
+                "use a stream of the buffer's device, and join streams with events", here);
+  }
+}
+
+// What the host does of it is over long before the device: its time is taken there.
+Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream) {
+  if (trace_ && !device_trace_) device_trace_.emplace(trace_, stream.device(), "communicator");
+  if (device_trace_) device_trace_->begin(stream, text(issued.label, " #", issued.number));
+  const Event event =
+      stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
+  if (device_trace_) device_trace_->end(stream);
+  if (recorder()) log_->handed_over(issued.place, event);
+  return event;
+}
+
+Event CommunicatorState::submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream) {
+  if (!stream.device().is_host()) return submit_to_device(std::move(task), issued, std::move(stream));
+  return stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
+}
+
+bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_clock::time_point since) {
+  if (!issued.is_collective) return true;  // who is behind in collectives need not be who it waits for
+  if (log::level() < log::Level::warn) return true;
+  const std::string late =
+      watchdog_ ? watchdog_->late(issued.number, size_, since) : backend_->late(issued.number);
+  if (late.empty()) return false;
+  const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+  log::warn(
+      text("rank ", rank_, ": ", issued.label, " #", issued.number, " has waited ", waited, " s for ", late));
+  return true;
+}
+
+void CommunicatorState::fail(const Error& error) noexcept {
+  {
+    const std::lock_guard lock(broken_mutex_);
+    if (broken_) return;
+    broken_ = error;
+    is_broken_.store(true, std::memory_order_release);
+  }
+  backend_->give_up(error.problem());
+  if (watchdog_) watchdog_->give_up(error);
+  if (!recorder()) return;
+  recorder()->raised(error);
+  recorder()->dump("error");
+}
+
+void CommunicatorState::expect_intact() const {
+  if (!is_broken_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(broken_mutex_);
+  throw Error(*broken_);
+}
+
+Error CommunicatorState::in_context(const Error& error, std::string_view operation,
+                                    std::uint64_t number) const {
+  return error.in({rank(), std::string(operation), number});
+}
+
+std::optional<Communicator> CommunicatorState::split(std::optional<int> color, int key) {
+  expect_intact();
+  ++splits_;
+  const std::string note = color ? text(*color, " ", key) : "";
+  const auto notes = rendezvous_->all_gather(note, "split", Deadline::in(timeout_));
+  struct Member {
+    int key;
+    int rank;
+  };
+  std::vector<Member> chosen;
+  for (int other = 0; other < size(); ++other) {
+    std::istringstream in(notes[static_cast<std::size_t>(other)]);
+    int other_color = 0;
+    int other_key = 0;
+    if (color && in >> other_color >> other_key && other_color == *color)
+      chosen.push_back({other_key, other});
+  }
+  std::ranges::stable_sort(chosen, {}, &Member::key);
+  std::vector<int> members;
+  for (const Member& member : chosen) members.push_back(member.rank);
+
+  // A rank without a color still takes part, alone: the rendezvous splits for all ranks at once.
+  const bool alone = members.empty();
+  if (alone) members.push_back(rank());
+  auto rendezvous = rendezvous_->split(members);
+  auto backend = backend_->split(members, rendezvous);
+  if (alone) return std::nullopt;
+  Identity identity{text(identity_.name, '/', splits_, ':', *color), {}, recorder()};
+  for (const int member : members)
+    identity.ranks.push_back(identity_.ranks[static_cast<std::size_t>(member)]);
+  return make_communicator(std::move(backend), std::move(rendezvous), topology_.of(members), timeout_, trace_,
+                           std::move(identity));
+}
+
+Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                               Topology topology, std::chrono::nanoseconds timeout,
+                               std::shared_ptr<Trace> trace, Identity identity) {
+  return Communicator(std::make_shared<CommunicatorState>(std::move(backend), std::move(rendezvous),
+                                                          std::move(topology), timeout, std::move(trace),
+                                                          std::move(identity)));
+}
+
+}  // namespace detail
+}  // namespace weft

@@ -1,0 +1,127 @@
+#pragma once
+// What stands behind Communicator: checks, numbers, records, and calls the backend.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "collectives/diagnosis/operation_log.hpp"
+#include "collectives/diagnosis/watchdog.hpp"
+#include "weft/collectives/communicator.hpp"
+#include "weft/core/stream_trace.hpp"
+
+namespace weft::detail {
+
+/// Where the span of a traced operation begins.
+struct SpanBegin {
+  Trace::Clock::time_point at;
+  std::uint64_t network_bytes;  ///< sent until then
+};
+
+/// What is known of an operation from its call to its end.
+struct Issued {
+  std::string_view label;  ///< one of the names that last for ever
+  std::uint64_t number = 0;
+  std::uint64_t place = 0;  ///< in the log
+  bool is_collective = false;
+  std::optional<Operation> watched{};  ///< where a watchdog compares it
+  bool on_device = false;              ///< over when its stream has passed it, long after its task
+  std::optional<SpanBegin> span{};     ///< set when the host begins it, where there is a trace
+};
+
+/// What a rank sends to others by an operation's own count, in bytes.
+struct Payload {
+  std::uint64_t whole = 0;
+  std::uint64_t shared = 0;  ///< of which all but this rank's part, (N-1)/N, goes to others
+};
+
+/// What a communicator is called in the flight record, and where that is.
+struct Identity {
+  std::string name = "world";
+  std::vector<int> ranks{};  ///< of the world, by rank; empty: the same
+  std::shared_ptr<FlightRecorder> recorder{};
+};
+
+class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
+ public:
+  CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                    Topology topology, std::chrono::nanoseconds timeout, std::shared_ptr<Trace> trace,
+                    Identity identity);
+  ~CommunicatorState();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const Topology& topology() const { return topology_; }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+  Backend& backend() { return *backend_; }
+  std::uint64_t wire_bytes() const {
+    const auto ranks = static_cast<std::uint64_t>(size_);
+    return sent_ + shared_ / ranks * (ranks - 1) + shared_ % ranks * (ranks - 1) / ranks;
+  }
+
+  /// Checks, numbers and submits a collective.
+  Work issue(Operation&& operation, const Stream& stream, Payload payload);
+  Work issue(std::vector<Transfer> transfers, const Stream& stream);
+  std::optional<Communicator> split(std::optional<int> color, int key);
+
+  /// Called by an operation that failed: later ones fail with the same error, and peers hear of it.
+  void fail(const Error& error) noexcept;
+  /// @throws the error that broke the communicator, if one has
+  void expect_intact() const;
+  Error in_context(const Error& error, std::string_view operation, std::uint64_t number) const;
+  const std::shared_ptr<FlightRecorder>& recorder() const { return identity_.recorder; }
+  OperationLog& log() { return *log_; }
+  /// A rank that makes others wait longer is logged.
+  std::chrono::nanoseconds slow_after() const { return std::chrono::nanoseconds(slow_after_.load()); }
+  void slow_after(std::chrono::nanoseconds duration) { slow_after_ = duration.count(); }
+  /// None without a trace, and for operations on a device.
+  std::optional<SpanBegin> begin_span(const Issued& issued) const;
+  /// Ends the operation's span, if one has begun.
+  void record_span(const Issued& issued) const;
+  /// Says who makes `issued` wait since then, if that can be told yet.
+  bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
+  /// Null where ranks see each other without one.
+  Watchdog* watchdog() { return watchdog_ ? &*watchdog_ : nullptr; }
+
+ private:
+  /// Carries out at once what can be; null when that is all.
+  std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream);
+  Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
+  Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
+  Work in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
+
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<Rendezvous> rendezvous_;
+  int rank_;
+  int size_;
+  Topology topology_;
+  std::chrono::nanoseconds timeout_;
+  std::shared_ptr<Trace> trace_;
+  Identity identity_;
+  int splits_ = 0;
+  std::shared_ptr<OperationLog> log_;
+  std::optional<Watchdog> watchdog_;
+  std::optional<StreamTrace> device_trace_;  // of operations on the device's streams; made with the first
+  void check_stream(std::string_view operation, Device memory, const Stream& stream) const;
+
+  // Operations on host memory and on the device's are numbered apart: one backend for each.
+  std::uint64_t collectives_ = 0;
+  std::uint64_t device_collectives_ = 0;
+  std::uint64_t groups_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t shared_ = 0;
+  // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
+  // this state, and the two would keep each other alive.
+  Event last_;
+  std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
+  mutable std::mutex broken_mutex_;
+  std::optional<Error> broken_;
+  std::atomic<bool> is_broken_ = false;
+};
+
+Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
+                               Topology topology, std::chrono::nanoseconds timeout,
+                               std::shared_ptr<Trace> trace, Identity identity = {});
+
+}  // namespace weft::detail

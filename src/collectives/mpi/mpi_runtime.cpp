@@ -1,0 +1,106 @@
+#if WEFT_HAS_MPI
+
+#include "collectives/mpi/mpi_runtime.hpp"
+
+#include <array>
+#include <exception>
+#include <vector>
+
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
+
+namespace weft::detail {
+namespace {
+
+bool flag_of(int (*query)(int*)) {
+  int flag = 0;
+  query(&flag);
+  return flag != 0;
+}
+
+/// MPI belongs to the process, and so does this.
+struct Process {
+  std::mutex mutex;
+  std::weak_ptr<MpiRuntime> runtime;
+  std::vector<std::shared_ptr<void>> kept;
+};
+
+Process& process() {
+  static auto* const never_destroyed = new Process;
+  return *never_destroyed;
+}
+
+}  // namespace
+
+bool MpiRuntime::initialised() {
+  return flag_of(MPI_Initialized) && !flag_of(MPI_Finalized);
+}
+
+std::shared_ptr<MpiRuntime> MpiRuntime::acquire() {
+  const std::lock_guard lock(process().mutex);
+  if (auto runtime = process().runtime.lock()) return runtime;
+  const std::shared_ptr<MpiRuntime> runtime(new MpiRuntime);
+  process().runtime = runtime;
+  return runtime;
+}
+
+MpiRuntime::MpiRuntime() {
+  if (flag_of(MPI_Finalized)) {
+    throw Error(ErrorKind::usage, "MPI was finalized before and cannot start again in this process",
+                "keep one World for as long as the process communicates");
+  }
+  int provided = MPI_THREAD_SINGLE;
+  if (!flag_of(MPI_Initialized)) {
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    ours_ = true;
+  } else {
+    check(MPI_Query_thread(&provided), "MPI_Query_thread");
+  }
+  any_thread_ = provided >= MPI_THREAD_SERIALIZED;
+  if (!any_thread_) {
+    log::info(
+        "MPI was initialised with less than MPI_THREAD_SERIALIZED: weft calls it from the main thread only");
+  }
+}
+
+MpiRuntime::~MpiRuntime() {
+  if (!ours_ || broken_ || std::uncaught_exceptions() > 0 || flag_of(MPI_Finalized)) return;
+  MPI_Finalize();
+}
+
+std::unique_lock<std::mutex> MpiRuntime::enter() {
+  if (!any_thread_ && !flag_of(MPI_Is_thread_main)) {
+    throw Error(ErrorKind::usage, "MPI was called from another thread than the main one",
+                "initialise MPI with MPI_THREAD_SERIALIZED or more");
+  }
+  return std::unique_lock(mutex_);
+}
+
+bool MpiRuntime::usable() const {
+  return !broken_ && !flag_of(MPI_Finalized);
+}
+
+void MpiRuntime::check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING + 1> words{};
+  int length = 0;
+  MPI_Error_string(code, words.data(), &length);
+  throw Error(ErrorKind::system, text(call, " failed: ", words.data()));
+}
+
+void MpiRuntime::keep_for_ever(std::shared_ptr<void> memory) {
+  const std::lock_guard lock(process().mutex);
+  process().kept.push_back(std::move(memory));
+}
+
+std::string MpiRuntime::library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> words{};
+  int length = 0;
+  MPI_Get_library_version(words.data(), &length);
+  const std::string all = words.data();
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
+}  // namespace weft::detail
+
+#endif

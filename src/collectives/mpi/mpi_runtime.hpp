@@ -1,0 +1,51 @@
+#pragma once
+// MPI as weft uses it: initialised once, called by one thread at a time, finalized by its last owner.
+//
+// Every MPI call of weft is made while holding enter(), so MPI_THREAD_SERIALIZED suffices. A user's own MPI
+// is used as it is and never finalized. When an exception unwinds, or after mark_broken(), MPI_Finalize is
+// not called: it waits for the other ranks, and a rank that leaves without it is what makes mpirun end them.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "weft/interop/mpi.hpp"
+
+namespace weft::detail {
+
+class MpiRuntime {
+ public:
+  /// Whether MPI is initialised and not finalized, by weft or by the user.
+  static bool initialised();
+  /// The process's one runtime. @throws Error (usage) after MPI_Finalize
+  static std::shared_ptr<MpiRuntime> acquire();
+  /// @throws Error (system) with MPI's own words unless `code` is MPI_SUCCESS
+  static void check(int code, const char* call);
+  /// Holds memory that MPI may still write to until the process ends.
+  static void keep_for_ever(std::shared_ptr<void> memory);
+
+  MpiRuntime(const MpiRuntime&) = delete;
+  MpiRuntime& operator=(const MpiRuntime&) = delete;
+  ~MpiRuntime();
+
+  /// @throws Error (usage) on another thread than MPI allows
+  std::unique_lock<std::mutex> enter();
+  /// Whether MPI may be called from any thread, one at a time.
+  bool any_thread() const { return any_thread_; }
+  /// False when communicators can no longer be freed: MPI is finalized or a rank was lost.
+  bool usable() const;
+  void mark_broken() noexcept { broken_ = true; }
+  /// For messages: "Open MPI v4.1.4".
+  static std::string library();
+
+ private:
+  MpiRuntime();
+
+  bool ours_ = false;
+  bool any_thread_ = false;
+  std::atomic<bool> broken_ = false;
+  std::mutex mutex_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,30 @@
+#pragma once
+// Who uses which tags of weft's MPI communicators.
+//
+// The tag of a collective is made of all that ranks must agree on. So operations that differ never take each
+// other's data: both sides wait, say on the side channel what they wait in, and hear that they disagree.
+
+#include "collectives/exchange/exchange.hpp"
+#include "collectives/front/backend.hpp"
+#include "core/fnv.hpp"
+
+namespace weft::detail::mpi_tags {
+
+inline constexpr int side_channel = 0;
+inline constexpr int arrival = 1;  ///< of a rendezvous
+inline constexpr int verdict = 2;
+inline constexpr int transfers = 3;
+inline constexpr int first_collective = 4;
+
+/// The tag of the first stage; those of the others follow. @param most the largest tag that MPI allows
+inline int of(const Operation& operation, int most) {
+  Fnv words;
+  words.add(static_cast<std::int64_t>(operation.number)).add(static_cast<std::int64_t>(operation.kind));
+  words.add(operation.count).add(static_cast<std::int64_t>(operation.dtype));
+  words.add(static_cast<std::int64_t>(operation.op)).add(static_cast<std::int64_t>(operation.root));
+  const std::uint64_t hash = words.value() ^ words.value() >> 32;  // low bits of a product know low bits only
+  const int operations = (most - first_collective) / exchange_stages;
+  return first_collective + static_cast<int>(hash % static_cast<std::uint64_t>(operations)) * exchange_stages;
+}
+
+}  // namespace weft::detail::mpi_tags

@@ -1,0 +1,119 @@
+// Collectives over nodes: shared memory within each node, MPI between them. nodes_steps.hpp tells the steps;
+// what has no such steps goes over MPI from every rank to every other.
+
+#include <algorithm>
+
+#include "collectives/mpi/mpi_backend.hpp"
+#include "collectives/nodes/nodes_steps.hpp"
+#include "collectives/shm/host_backend.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/node_heap.hpp"
+
+namespace weft::detail {
+namespace {
+
+class NodesBackend final : public Backend {
+ public:
+  NodesBackend(std::shared_ptr<MpiRendezvous> all, std::shared_ptr<MpiRendezvous> rail,
+               std::shared_ptr<Backend> local, Topology topology, Choices choices,
+               std::shared_ptr<NodeHeap> heap, std::chrono::nanoseconds timeout)
+      : all_(std::move(all)),
+        topology_(std::move(topology)),
+        choices_(std::move(choices)),
+        place_(topology_, all_->rank()),
+        heap_(std::move(heap)),
+        local_(std::move(local)),
+        rail_(make_rail(std::move(rail), timeout)),
+        flat_(make_flat(timeout)),
+        timeout_(timeout),
+        steps_(all_->rank(), topology_, local_, rail_, flat_) {}
+
+  std::string name() const override { return "host (shared memory + MPI)"; }
+  bool any_thread() const override { return flat_->any_thread(); }
+  Buffer allocate(DataType dtype, std::int64_t count) override { return local_->allocate(dtype, count); }
+  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) override {
+    return flat_->start(std::move(transfers), stream);
+  }
+  std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) override {
+    return steps_.takes_steps(operation) ? steps_.start(operation) : flat_->start(operation, stream);
+  }
+  std::shared_ptr<Backend> split(const std::vector<int>& members,
+                                 const std::shared_ptr<Rendezvous>& rendezvous) override {
+    return make_nodes_backend(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous), topology_.of(members),
+                              choices_, heap_, timeout_, timeout_);
+  }
+  std::string explain(const Operation& operation) const override;
+  SideChannel* side_channel() override { return flat_->side_channel(); }
+  void show(std::uint64_t number) override { local_->show(number); }
+  std::optional<std::uint64_t> shown(int rank) const override {
+    const auto& near = place_.neighbours;
+    const auto found = std::ranges::find(near, rank);
+    if (found == near.end()) return std::nullopt;
+    return local_->shown(static_cast<int>(found - near.begin()));
+  }
+  std::uint64_t network_bytes() const override { return rail_->network_bytes() + flat_->network_bytes(); }
+  void give_up(const std::string& reason) noexcept override {
+    local_->give_up(reason);
+    rail_->give_up(reason);
+  }
+
+ private:
+  std::shared_ptr<Backend> make_rail(std::shared_ptr<MpiRendezvous> rail, std::chrono::nanoseconds timeout) {
+    if (!place_.on_rail()) return make_mpi_backend(std::move(rail), choices_, timeout);
+    std::vector<bool> are_near(place_.rail.size());
+    are_near[static_cast<std::size_t>(place_.node)] = true;
+    return make_mpi_backend(std::move(rail), choices_, timeout, place_.rail, std::move(are_near));
+  }
+  std::shared_ptr<Backend> make_flat(std::chrono::nanoseconds timeout) {
+    std::vector<int> names;
+    std::vector<bool> are_near;
+    for (int rank = 0; rank < all_->size(); ++rank) {
+      names.push_back(rank);
+      are_near.push_back(topology_.node_of(rank) == place_.node);
+    }
+    return make_mpi_backend(all_, choices_, timeout, std::move(names), std::move(are_near));
+  }
+
+  std::shared_ptr<MpiRendezvous> all_;
+  Topology topology_;
+  Choices choices_;
+  Rails place_;
+  std::shared_ptr<NodeHeap> heap_;
+  std::shared_ptr<Backend> local_;
+  std::shared_ptr<Backend> rail_;
+  std::shared_ptr<Backend> flat_;
+  std::chrono::nanoseconds timeout_;
+  NodesSteps steps_;
+};
+
+std::string NodesBackend::explain(const Operation& operation) const {
+  if (!steps_.takes_steps(operation)) return text("every rank with every other: ", flat_->explain(operation));
+  const bool is_sliced =
+      operation.kind != Collective::reduce_scatter && operation.kind != Collective::barrier;
+  Operation carried = operation;
+  if (is_sliced) carried.count = slice_of(operation.count, 0, place_.rails, operation.dtype).count;
+  const std::string between = operation.kind == Collective::all_gather ? "pairwise" : rail_->explain(carried);
+  return text("within each node: ", local_->explain(operation), "; between ", place_.nodes, " nodes on ",
+              place_.rails, place_.rails == 1 ? " rail: " : " rails: ", between);
+}
+
+}  // namespace
+
+std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>& rendezvous,
+                                            const Topology& topology, const Choices& choices,
+                                            std::shared_ptr<NodeHeap> heap,
+                                            std::chrono::nanoseconds connect_timeout,
+                                            std::chrono::nanoseconds timeout) {
+  const Rails place(topology, rendezvous->rank());
+  if (topology.nodes() == 1) return make_host_backend(rendezvous, std::move(heap), connect_timeout, timeout);
+  bool alone = true;
+  for (int node = 0; node < topology.nodes(); ++node) alone = alone && topology.ranks_of(node).size() == 1;
+  if (alone) return make_mpi_backend(rendezvous, choices, timeout);
+  const auto node = rendezvous->split(place.neighbours);
+  const auto rail = rendezvous->split(place.on_rail() ? place.rail : std::vector{rendezvous->rank()});
+  auto local = make_host_backend(node, heap, connect_timeout, timeout, place.neighbours);
+  return std::make_shared<NodesBackend>(rendezvous, std::dynamic_pointer_cast<MpiRendezvous>(rail),
+                                        std::move(local), topology, choices, std::move(heap), timeout);
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,216 @@
+#include "collectives/nodes/nodes_steps.hpp"
+
+#include <cstring>
+
+namespace weft::detail {
+
+bool NodesSteps::takes_steps(const Operation& operation) const {
+  switch (operation.kind) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+      // The mean of integers is rounded once, so their sum must not be.
+      return operation.op != ReduceOp::avg || is_floating(operation.dtype);
+    case Collective::reduce_scatter:
+      return place_.even && (operation.op != ReduceOp::avg || is_floating(operation.dtype));
+    case Collective::all_gather:
+      return place_.even;
+    case Collective::broadcast:
+    case Collective::barrier:
+      return true;
+    default:
+      return false;  // of all_to_all every byte goes to one rank only
+  }
+}
+
+NodesSteps::Steps NodesSteps::steps_of(const Operation& operation) {
+  switch (operation.kind) {
+    case Collective::all_reduce:
+      return all_reduce(operation);
+    case Collective::reduce:
+      return reduce(operation);
+    case Collective::reduce_scatter:
+      return reduce_scatter(operation);
+    case Collective::all_gather:
+      return all_gather(operation);
+    case Collective::broadcast:
+      return broadcast(operation);
+    default:
+      return barrier();
+  }
+}
+
+void NodesSteps::within(Steps& steps, Operation operation) {
+  operation.number = ++within_;
+  steps.push_back([this, operation] { return local_->start(operation, Stream()); });
+}
+
+void NodesSteps::between(Steps& steps, Operation operation) {
+  if (!place_.on_rail()) return;
+  operation.number = ++between_;
+  steps.push_back([this, operation] { return rail_->start(operation, Stream()); });
+}
+
+void NodesSteps::copy(Steps& steps, ConstView from, View to) {
+  if (from.data() == to.data() || to.empty()) return;
+  steps.push_back([from, to]() -> std::unique_ptr<Task> {
+    std::memcpy(to.data(), from.data(), to.size_bytes());
+    return nullptr;
+  });
+}
+
+View NodesSteps::room(DataType dtype, std::int64_t count) {
+  const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
+  if (!room_ || room_->size_bytes() < bytes)
+    room_ = std::make_shared<Buffer>(local_->allocate(DataType::u8, static_cast<std::int64_t>(bytes)));
+  return {room_->view().data(), count, dtype};
+}
+
+View NodesSteps::reachable(View wanted) {
+  return local_->reaches(wanted) ? wanted : room(wanted.dtype(), wanted.count());
+}
+
+void NodesSteps::reduce_slices(Steps& steps, const Operation& operation, ConstView in, View data) {
+  if (!local_->reaches(in)) {
+    copy(steps, in, data);
+    in = data;
+  }
+  within(steps, {.kind = Collective::reduce_slices,
+                 .in = in,
+                 .out = data,
+                 .count = data.count(),
+                 .dtype = data.dtype(),
+                 .op = operation.op,
+                 .slices = place_.rails,
+                 .averaged = topology_.size()});
+}
+
+void NodesSteps::gather_slices(Steps& steps, View data) {
+  within(steps, {.kind = Collective::gather_slices,
+                 .in = data,
+                 .out = data,
+                 .count = data.count(),
+                 .dtype = data.dtype(),
+                 .slices = place_.rails});
+}
+
+/// Means are divided within the nodes, so that sums of 16-bit types do not overflow; between them only the
+/// sum is left.
+static ReduceOp between_nodes(ReduceOp op) {
+  return op == ReduceOp::avg ? ReduceOp::sum : op;
+}
+
+void NodesSteps::between_slices(Steps& steps, Collective kind, View data, ReduceOp op, int root) {
+  const Slice mine = my_slice(data);
+  const View slice = data.slice(mine.begin, mine.count);
+  between(steps, {.kind = kind,
+                  .in = slice,
+                  .out = slice,
+                  .count = mine.count,
+                  .dtype = data.dtype(),
+                  .op = between_nodes(op),
+                  .root = root});
+}
+
+NodesSteps::Steps NodesSteps::all_reduce(const Operation& operation) {
+  Steps steps;
+  const View data = reachable(operation.out);
+  reduce_slices(steps, operation, operation.in, data);
+  between_slices(steps, Collective::all_reduce, data, operation.op);
+  gather_slices(steps, data);
+  copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesSteps::Steps NodesSteps::reduce(const Operation& operation) {
+  Steps steps;
+  const bool is_root = rank_ == operation.root;
+  const View data = is_root ? reachable(operation.out) : room(operation.dtype, operation.count);
+  reduce_slices(steps, operation, operation.in, data);
+  const int node = topology_.node_of(operation.root);
+  between_slices(steps, Collective::reduce, data, operation.op, node);
+  if (node == place_.node) gather_slices(steps, data);
+  if (is_root) copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesSteps::Steps NodesSteps::reduce_scatter(const Operation& operation) {
+  Steps steps;
+  const std::int64_t count = operation.count;
+  const std::int64_t block = count * static_cast<std::int64_t>(place_.neighbours.size());
+  // By node: what this rail's rank there is to get, summed over this node.
+  const View sums = room(operation.dtype, count * place_.nodes);
+  for (int node = 0; node < place_.nodes; ++node) {
+    within(steps, {.kind = Collective::reduce_scatter,
+                   .in = operation.in.slice(block * node, block),
+                   .out = sums.slice(count * node, count),
+                   .count = count,
+                   .dtype = operation.dtype,
+                   .op = operation.op,
+                   .averaged = topology_.size()});
+  }
+  between(steps, {.kind = Collective::reduce_scatter,
+                  .in = sums,
+                  .out = operation.out,
+                  .count = count,
+                  .dtype = operation.dtype,
+                  .op = between_nodes(operation.op)});
+  return steps;
+}
+
+NodesSteps::Steps NodesSteps::all_gather(const Operation& operation) {
+  Steps steps;
+  const std::int64_t block = operation.count * static_cast<std::int64_t>(place_.neighbours.size());
+  const View data = reachable(operation.out);
+  const View own = data.slice(block * place_.node, block);
+  within(steps, {.kind = Collective::all_gather,
+                 .in = operation.in,
+                 .out = own,
+                 .count = operation.count,
+                 .dtype = operation.dtype});
+  const Slice mine = my_slice(own);
+  std::vector<Transfer> transfers;
+  for (int step = 1; step < place_.nodes && mine.count > 0; ++step) {
+    const int node = (place_.node + step) % place_.nodes;
+    transfers.push_back({{},
+                         data.slice(block * node + mine.begin, mine.count),
+                         place_.rail[static_cast<std::size_t>(node)],
+                         false});
+    transfers.push_back(
+        {own.slice(mine.begin, mine.count), {}, place_.rail[static_cast<std::size_t>(node)], true});
+  }
+  steps.push_back([this, transfers] { return flat_->start(transfers, Stream()); });
+  for (int node = 0; node < place_.nodes; ++node) {
+    if (node != place_.node) gather_slices(steps, data.slice(block * node, block));
+  }
+  copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesSteps::Steps NodesSteps::broadcast(const Operation& operation) {
+  Steps steps;
+  const int node = topology_.node_of(operation.root);
+  const View data = reachable(operation.out);
+  if (node == place_.node) {
+    if (rank_ == operation.root) copy(steps, operation.in, data);
+    within(steps, {.kind = Collective::broadcast,
+                   .in = data,
+                   .out = data,
+                   .count = data.count(),
+                   .dtype = data.dtype(),
+                   .root = topology_.local_rank(operation.root)});
+  }
+  between_slices(steps, Collective::broadcast, data, ReduceOp::sum, node);
+  if (node != place_.node) gather_slices(steps, data);
+  if (rank_ != operation.root) copy(steps, data, operation.out);
+  return steps;
+}
+
+NodesSteps::Steps NodesSteps::barrier() {
+  Steps steps;
+  within(steps, {.kind = Collective::barrier});
+  between(steps, {.kind = Collective::barrier});
+  within(steps, {.kind = Collective::barrier});
+  return steps;
+}
+
+}  // namespace weft::detail

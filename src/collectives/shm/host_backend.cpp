@@ -1,0 +1,147 @@
+#include "collectives/shm/host_backend.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "collectives/shm/cores.hpp"
+#include "collectives/shm/shm_backend.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/node_heap.hpp"
+
+namespace weft::detail {
+namespace {
+
+/// A peer's process: readable once it has ended, even before its parent has reaped it. A pid alone could be
+/// another process's by then.
+class ProcessWatch {
+ public:
+  explicit ProcessWatch(int pid) : fd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
+    if (fd_ < 0) throw system_error(text("cannot watch process ", pid));
+  }
+  ProcessWatch(ProcessWatch&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  ProcessWatch& operator=(ProcessWatch&&) = delete;
+  ~ProcessWatch() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  bool ended() const {
+    pollfd query{fd_, POLLIN, 0};
+    return poll(&query, 1, 0) > 0;
+  }
+
+ private:
+  int fd_;
+};
+
+/// What a rank tells the others about itself.
+struct Introduction {
+  int pid = 0;
+  int heap_fd = 0;
+  std::size_t heap_bytes = 0;
+  int segment_fd = -1;  ///< of the first rank only
+  Cores cores = Cores::of_this_thread();
+
+  std::string note() const {
+    return text(pid, " ", heap_fd, " ", heap_bytes, " ", segment_fd, " ", cores.note());
+  }
+  static Introduction from(const std::string& note) {
+    Introduction result;
+    std::istringstream in(note);
+    std::string cores;
+    if (!(in >> result.pid >> result.heap_fd >> result.heap_bytes >> result.segment_fd >> cores)) {
+      throw Error(ErrorKind::internal, text("a peer introduced itself as '", note, "'"));
+    }
+    result.cores = Cores::from(cores);
+    return result;
+  }
+};
+
+/// Another rank as this one sees it.
+struct Peer {
+  Peer(int process, SharedMapping mapping) : pid(process), watch(process), heap(std::move(mapping)) {}
+
+  int pid;
+  ProcessWatch watch;
+  SharedMapping heap;
+};
+
+class HostSegment final : public ShmSegment {
+ public:
+  HostSegment(int rank, int size, std::shared_ptr<SharedMapping> memory, std::chrono::nanoseconds timeout,
+              int cores, std::shared_ptr<NodeHeap> heap, std::vector<Peer> peers)
+      : ShmSegment(rank, size, std::move(memory), timeout, cores),
+        heap_(std::move(heap)),
+        peers_(std::move(peers)) {}
+
+  Address publish(const void* memory, std::size_t bytes) const override {
+    if (bytes == 0) return {true, 0};
+    const auto offset = heap_->offset_of(memory, bytes);
+    return {offset.has_value(), offset.value_or(0)};
+  }
+  std::byte* resolve(int rank, Address address) const override {
+    // Own memory by its own address: a second one would be translated, and cached in the TLB, twice.
+    if (rank == this->rank()) return heap_->at(address.token);
+    return peers_[static_cast<std::size_t>(rank)].heap.at(address.token);
+  }
+  Buffer allocate(DataType dtype, std::int64_t count) override { return heap_->allocate(dtype, count); }
+  const std::shared_ptr<NodeHeap>& heap() const { return heap_; }
+
+ private:
+  std::optional<std::string> died(int rank) const override {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (!peer.watch.ended()) return std::nullopt;
+    return text("rank ", name_of(rank), " (process ", peer.pid, ") has died");
+  }
+
+  std::shared_ptr<NodeHeap> heap_;
+  std::vector<Peer> peers_;
+};
+
+class HostBackend final : public ShmBackend {
+ public:
+  explicit HostBackend(std::shared_ptr<HostSegment> segment) : ShmBackend(segment), heap_(segment->heap()) {}
+
+  std::string name() const override { return "host (shared memory)"; }
+  std::shared_ptr<Backend> split(const std::vector<int>&,
+                                 const std::shared_ptr<Rendezvous>& rendezvous) override {
+    return make_host_backend(rendezvous, heap_, segment()->timeout(), segment()->timeout());
+  }
+
+ private:
+  std::shared_ptr<NodeHeap> heap_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& rendezvous,
+                                           std::shared_ptr<NodeHeap> heap,
+                                           std::chrono::nanoseconds connect_timeout,
+                                           std::chrono::nanoseconds timeout, std::vector<int> names) {
+  const Deadline deadline = Deadline::in(connect_timeout);
+  const std::size_t bytes = ShmSegment::bytes_for(rendezvous->size());
+  std::optional<MemoryFile> file;
+  if (rendezvous->rank() == 0) file.emplace("weft-segment", bytes);
+
+  const Introduction mine{getpid(), heap->fd(), heap->capacity(), file ? file->fd() : -1};
+  std::vector<Introduction> introductions;
+  for (const std::string& note : rendezvous->all_gather(mine.note(), "connect within the node", deadline)) {
+    introductions.push_back(Introduction::from(note));
+  }
+  std::vector<Peer> peers;
+  Cores cores = mine.cores;
+  for (const Introduction& one : introductions) {
+    cores.add(one.cores);
+    peers.emplace_back(one.pid, MemoryFile::of_process(one.pid, one.heap_fd, one.heap_bytes).map());
+  }
+  auto memory = std::make_shared<SharedMapping>(
+      MemoryFile::of_process(introductions[0].pid, introductions[0].segment_fd, bytes).map());
+  auto segment = std::make_shared<HostSegment>(rendezvous->rank(), rendezvous->size(), std::move(memory),
+                                               timeout, cores.count(), std::move(heap), std::move(peers));
+  if (!names.empty()) segment->call_ranks(std::move(names));
+  // No rank closes a descriptor that others still have to open.
+  rendezvous->all_gather("", "connect within the node: memory is mapped", deadline);
+  return std::make_shared<HostBackend>(std::move(segment));
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,69 @@
+#include "weft/collectives/store.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "collectives/store/store_detail.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft {
+namespace {
+
+class MemoryStore final : public Store {
+ public:
+  void set(const std::string& key, const std::string& value) override {
+    detail::check_entry(key, value.size());
+    const std::lock_guard lock(mutex_);
+    const auto [entry, fresh] = values_.try_emplace(key, value);
+    if (!fresh && entry->second != value) {
+      throw Error(ErrorKind::usage, text("key '", key, "' was set before to another value"));
+    }
+    changed_.notify_all();
+  }
+
+  std::optional<std::string> get(const std::string& key, Deadline deadline) override {
+    std::unique_lock lock(mutex_);
+    // Turns of an hour: the clock's largest time point, which means "never", overflows inside some libraries.
+    while (true) {
+      if (const auto found = values_.find(key); found != values_.end()) return found->second;
+      if (deadline.passed()) return std::nullopt;
+      changed_.wait_until(lock, std::min(deadline.end(), Deadline::Clock::now() + std::chrono::hours(1)));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_memory_store() {
+  return std::make_shared<MemoryStore>();
+}
+
+std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline deadline) {
+  const std::string file = "file://";
+  if (address.starts_with(file) && address.size() > file.size()) {
+    return make_file_store(address.substr(file.size()), rank, deadline);
+  }
+  const std::string tcp = "tcp://";
+  const std::size_t colon = address.rfind(':');
+  if (address.starts_with(tcp) && colon >= tcp.size()) {
+    std::string host = address.substr(tcp.size(), colon - tcp.size());
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    int port = 0;
+    const char* last = address.data() + address.size();
+    const auto [end, code] = std::from_chars(address.data() + colon + 1, last, port);
+    if (!host.empty() && code == std::errc{} && end == last)
+      return make_tcp_store(host, port, rank, deadline);
+  }
+  throw Error(ErrorKind::usage,
+              text("meeting point '", address, "' is neither tcp://HOST:PORT nor file://PATH"));
+}
+
+}  // namespace weft

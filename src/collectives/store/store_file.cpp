@@ -1,0 +1,252 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "collectives/store/store_detail.hpp"
+#include "weft/collectives/store.hpp"
+#include "weft/core/backoff.hpp"
+
+// The file is a heading and then records, each a RecordHead, the key and the value. Only a record whose
+// checksum holds is there, so readers take no lock (a crowd of polling readers would starve the writers), and
+// whatever a killed writer left at the end is cut off by the next one, under flock. Rank 0 holds a lock on
+// the first byte as long as it lives: a file without it belongs to a run that is over.
+
+namespace weft {
+namespace {
+
+constexpr std::string_view heading = "weft-store 1\n";
+constexpr std::chrono::seconds lock_timeout{60};  // for writers ahead of this one, who need microseconds
+
+struct RecordHead {
+  std::uint64_t checksum;
+  std::uint32_t key_bytes;
+  std::uint32_t value_bytes;
+};
+
+std::uint64_t checksum(std::string_view key, std::string_view value) {
+  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
+  const auto mix = [&](std::string_view bytes) {
+    for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+    hash = (hash ^ bytes.size()) * 0x100000001b3U;
+  };
+  mix(key);
+  mix(value);
+  return hash;
+}
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File&&) = delete;
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+/// Ends with the process that set it, whatever way it ends; belongs to the open file, so that threads are
+/// ranks too.
+struct flock first_byte() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  return lock;
+}
+
+void write_all(const File& file, std::string_view bytes, std::uint64_t offset, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw system_error(text("cannot write ", path));
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+}
+
+/// Up to `bytes` from `offset`; shorter at the end of the file.
+std::string read_some(const File& file, std::uint64_t offset, std::size_t bytes, const std::string& path) {
+  std::string data(bytes, '\0');
+  std::size_t filled = 0;
+  while (filled < bytes) {
+    const ssize_t got =
+        ::pread(file.get(), data.data() + filled, bytes - filled, static_cast<off_t>(offset + filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(text("cannot read ", path));
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  data.resize(filled);
+  return data;
+}
+
+/// The file appears under its name complete and locked: no rank ever sees it without its heading or its
+/// owner.
+File create(const std::string& path) {
+  const std::string draft = text(path, ".", ::getpid(), ".new");
+  File file(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.get() < 0) {
+    throw Error(ErrorKind::usage, text("cannot create ", draft, ": ", std::strerror(errno)),
+                "file:// needs a path in a folder that all ranks can write");
+  }
+  struct flock lock = first_byte();
+  int failed = 0;
+  if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) failed = errno;
+  if (failed == 0 && ::pwrite(file.get(), heading.data(), heading.size(), 0) < 0) failed = errno;
+  if (failed == 0 && ::link(draft.c_str(), path.c_str()) != 0) failed = errno;
+  ::unlink(draft.c_str());
+  if (failed == EEXIST) {
+    throw Error(ErrorKind::usage, text(path, " exists: another run uses it or used it"),
+                "give every run a path of its own, or remove the file");
+  }
+  if (failed != 0) throw Error(ErrorKind::system, text("cannot create ", path, ": ", std::strerror(failed)));
+  return file;
+}
+
+File join(const std::string& path, int rank, Deadline deadline) {
+  Backoff backoff;
+  while (true) {
+    File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (file.get() >= 0) {
+      struct flock lock = first_byte();
+      if (read_some(file, 0, heading.size(), path) != heading) {
+        throw Error(ErrorKind::usage, text(path, " is not a file that ranks meet in"),
+                    "give a path that does not exist", {rank, {}, 0});
+      }
+      if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) throw system_error(text("cannot lock ", path));
+      if (lock.l_type == F_UNLCK) {
+        throw Error(ErrorKind::usage, text(path, " was left by a run whose rank 0 is gone"),
+                    "give every run a path of its own, or remove the file", {rank, {}, 0});
+      }
+      return file;
+    }
+    if (errno != ENOENT)
+      throw Error(ErrorKind::usage, text("cannot open ", path, ": ", std::strerror(errno)));
+    if (deadline.passed()) {
+      throw Error(ErrorKind::timeout,
+                  text("rank 0 did not create ", path, " within ", detail::seconds_text(deadline)),
+                  "see why rank 0 did not start; file:// needs all ranks on one machine", {rank, {}, 0});
+    }
+    backoff.pause();
+  }
+}
+
+class FileStore final : public Store {
+ public:
+  FileStore(std::string path, int rank, Deadline deadline)
+      : path_(std::move(path)),
+        owner_(rank == 0),
+        file_(owner_ ? create(path_) : join(path_, rank, deadline)) {}
+
+  ~FileStore() override {
+    if (owner_) ::unlink(path_.c_str());  // those who have it open keep reading
+  }
+
+  void set(const std::string& key, const std::string& value) override {
+    detail::check_entry(key, value.size());
+    const std::lock_guard lock(mutex_);
+    const WriteLock write_lock(*this);
+    catch_up();
+    if (const auto found = values_.find(key); found != values_.end()) {
+      if (found->second == value) return;
+      throw Error(ErrorKind::usage, text("key '", key, "' was set before to another value in ", path_));
+    }
+    if (::ftruncate(file_.get(), static_cast<off_t>(end_)) != 0)
+      throw system_error(text("cannot truncate ", path_));
+    const RecordHead head{checksum(key, value), static_cast<std::uint32_t>(key.size()),
+                          static_cast<std::uint32_t>(value.size())};
+    std::string record(sizeof(head), '\0');
+    std::memcpy(record.data(), &head, sizeof(head));
+    write_all(file_, record + key + value, end_, path_);
+    catch_up();
+  }
+
+  std::optional<std::string> get(const std::string& key, Deadline deadline) override {
+    Backoff backoff;
+    while (true) {
+      const bool last = deadline.passed();
+      {
+        const std::lock_guard lock(mutex_);
+        catch_up();
+        if (const auto found = values_.find(key); found != values_.end()) return found->second;
+      }
+      if (last) return std::nullopt;
+      backoff.pause();
+    }
+  }
+
+ private:
+  class WriteLock {
+   public:
+    explicit WriteLock(const FileStore& store) : file_(store.file_) {
+      const Deadline deadline = Deadline::in(lock_timeout);
+      Backoff backoff;
+      while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) throw system_error(text("cannot lock ", store.path_));
+        if (deadline.passed()) {
+          throw Error(ErrorKind::timeout,
+                      text("another rank has held the lock of ", store.path_, " for ",
+                           detail::seconds_text(deadline)),
+                      "see which rank is stopped");
+        }
+        backoff.pause();
+      }
+    }
+    WriteLock(const WriteLock&) = delete;
+    WriteLock& operator=(const WriteLock&) = delete;
+    ~WriteLock() { ::flock(file_.get(), LOCK_UN); }
+
+   private:
+    const File& file_;
+  };
+
+  /// Takes in every record that is complete since the last look.
+  void catch_up() {
+    struct stat status {};
+    if (::fstat(file_.get(), &status) != 0) throw system_error(text("cannot read ", path_));
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    RecordHead head{};
+    while (size >= end_ + sizeof(head)) {
+      const std::string raw = read_some(file_, end_, sizeof(head), path_);
+      if (raw.size() < sizeof(head)) return;
+      std::memcpy(&head, raw.data(), sizeof(head));
+      if (head.key_bytes > detail::longest_key || head.value_bytes > detail::longest_value) return;
+      const std::size_t bytes = std::size_t{head.key_bytes} + head.value_bytes;
+      const std::string body = read_some(file_, end_ + sizeof(head), bytes, path_);
+      if (body.size() < bytes) return;
+      const std::string_view key(body.data(), head.key_bytes);
+      const std::string_view value(body.data() + head.key_bytes, head.value_bytes);
+      if (checksum(key, value) != head.checksum) return;
+      values_.emplace(key, value);
+      end_ += sizeof(head) + bytes;
+    }
+  }
+
+  const std::string path_;
+  const bool owner_;
+  File file_;
+  std::mutex mutex_;
+  std::map<std::string, std::string, std::less<>> values_;
+  std::uint64_t end_ = heading.size();  ///< of the last complete record this rank has seen
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_file_store(const std::string& path, int rank, Deadline deadline) {
+  return std::make_shared<FileStore>(path, rank, deadline);
+}
+
+}  // namespace weft

@@ -1,0 +1,209 @@
+#include "collectives/store/store_detail.hpp"
+#include "weft/collectives/store.hpp"
+
+#if WEFT_HAS_BOOST
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/store/store_tcp_server.hpp"
+#include "collectives/store/store_tcp_wire.hpp"
+
+namespace weft {
+namespace {
+
+using namespace detail::tcp_store;
+
+constexpr std::chrono::seconds answer_timeout{30};  // for answers that the server gives at once
+// Then the host is looked up again: a restarted pod has a new address.
+constexpr std::chrono::seconds attempt{5};
+
+/// Asio's blocking calls know no deadline, so each connection runs the asynchronous ones on a context of its
+/// own.
+class Connection {
+ public:
+  Connection() : socket_(context_) {}
+
+  error_code open(const std::string& host, int port, Deadline deadline) {
+    tcp::resolver resolver(context_);
+    tcp::resolver::results_type endpoints;
+    error_code failed = within(deadline, [&](auto done) {
+      resolver.async_resolve(host, std::to_string(port),
+                             [&endpoints, done](error_code code, const auto& found) {
+                               endpoints = found;
+                               done(code);
+                             });
+    });
+    if (failed) return failed;
+    failed = within(deadline, [&](auto done) {
+      asio::async_connect(socket_, endpoints, [done](error_code code, const tcp::endpoint&) { done(code); });
+    });
+    if (failed) return failed;
+    error_code ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+    socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+    return failed;
+  }
+
+  /// The answer's head and value.
+  error_code exchange(const std::string& request, Head& head, std::string& value, Deadline deadline) {
+    const auto transfer = [](auto done) { return [done](error_code code, std::size_t) { done(code); }; };
+    error_code failed = within(
+        deadline, [&](auto done) { asio::async_write(socket_, asio::buffer(request), transfer(done)); });
+    if (failed) return failed;
+    failed = within(deadline, [&](auto done) {
+      asio::async_read(socket_, asio::buffer(&head, sizeof(head)), transfer(done));
+    });
+    if (failed) return failed;
+    if (!acceptable(head) || head.key_bytes != 0) return asio::error::operation_not_supported;
+    value.resize(head.value_bytes);
+    return within(deadline,
+                  [&](auto done) { asio::async_read(socket_, asio::buffer(value), transfer(done)); });
+  }
+
+ private:
+  template <class Start>
+  error_code within(Deadline deadline, Start start) {
+    error_code result;
+    start([&result](error_code code) { result = code; });
+    context_.restart();
+    context_.run_until(deadline.end());
+    if (context_.stopped()) return result;
+    error_code ignored;
+    socket_.close(ignored);
+    context_.stop();
+    return asio::error::timed_out;
+  }
+
+  asio::io_context context_{1};
+  tcp::socket socket_;
+};
+
+class TcpStore final : public Store {
+ public:
+  TcpStore(const std::string& host, int port, int rank, Deadline deadline)
+      : host_(rank == 0 ? own_address(host) : host),
+        port_(port),
+        rank_(rank),
+        address_(text(host, ":", port)) {
+    if (rank == 0) server_ = std::make_unique<Server>(host, port);
+    idle_.push_back(connect(deadline));
+  }
+
+  void set(const std::string& key, const std::string& value) override {
+    detail::check_entry(key, value.size());
+    const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(answer_timeout));
+    if (word == Word::conflict) {
+      throw Error(ErrorKind::usage, text("key '", key, "' was set before to another value at ", address_),
+                  "give every run a port of its own", context());
+    }
+  }
+
+  std::optional<std::string> get(const std::string& key, Deadline deadline) override {
+    detail::check_entry(key, 0);
+    const bool never = deadline.end() == Deadline::Clock::time_point::max();
+    const std::int64_t wait = never ? -1 : deadline.left().count();
+    auto [word, value] =
+        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, answer_timeout));
+    if (word != Word::ok) return std::nullopt;
+    return std::move(value);
+  }
+
+ private:
+  ErrorContext context() const { return {rank_, {}, 0}; }
+
+  std::unique_ptr<Connection> connect(Deadline deadline) const {
+    std::string last = "no attempt was made";
+    do {
+      auto connection = std::make_unique<Connection>();
+      const Deadline step = detail::at_most(attempt, deadline);
+      error_code failed = connection->open(host_, port_, step);
+      Head head;
+      std::string ignored;
+      if (!failed) failed = connection->exchange(message({.word = Word::hello}, {}, {}), head, ignored, step);
+      if (!failed) return connection;
+      if (failed == asio::error::operation_not_supported) {
+        throw Error(ErrorKind::usage, text("something else than rank 0 of weft listens at ", address_),
+                    "choose another port for the ranks to meet", context());
+      }
+      last = failed.message();
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50), deadline.left()));
+    } while (!deadline.passed());
+    throw Error(ErrorKind::timeout,
+                text("rank 0 did not answer at ", address_, " within ", detail::seconds_text(deadline), " (",
+                     last, ")"),
+                "see whether rank 0 started and its address and port are reachable from here", context());
+  }
+
+  /// A connection that a waiting get occupies must not hold up a set from another thread: each takes one of
+  /// its own.
+  std::unique_ptr<Connection> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        auto connection = std::move(idle_.back());
+        idle_.pop_back();
+        return connection;
+      }
+    }
+    return connect(Deadline::in(answer_timeout));
+  }
+
+  std::pair<Word, std::string> ask(const std::string& request, Deadline deadline) {
+    auto connection = take();
+    Head head;
+    std::string value;
+    const error_code failed = connection->exchange(request, head, value, deadline);
+    if (failed == asio::error::timed_out) {
+      throw Error(ErrorKind::timeout,
+                  text("rank 0 at ", address_, " did not answer within ", detail::seconds_text(deadline)),
+                  "see whether rank 0 or its machine is stopped", context());
+    }
+    if (failed) {
+      throw Error(ErrorKind::peer_lost, text("rank 0 at ", address_, " is gone (", failed.message(), ")"),
+                  "see why rank 0 ended", context());
+    }
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(connection));
+    return {head.word, std::move(value)};
+  }
+
+  const std::string host_;
+  const int port_;
+  const int rank_;
+  const std::string address_;
+  std::unique_ptr<Server> server_;  // before the connections: it waits for them to close
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> idle_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline) {
+  if (host.empty() || port < 1 || port > 65535) {
+    throw Error(ErrorKind::usage, text("ranks cannot meet at '", host, "' port ", port),
+                "give a host name or address and a port from 1 to 65535");
+  }
+  return std::make_shared<TcpStore>(host, port, rank, deadline);
+}
+
+}  // namespace weft
+
+#else
+
+namespace weft {
+
+std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int /*rank*/,
+                                      Deadline /*deadline*/) {
+  throw Error(ErrorKind::usage,
+              text("this build of weft has no Boost and cannot meet at tcp://", host, ":", port),
+              "ranks of one machine can meet at file://PATH, others through MPI");
+}
+
+}  // namespace weft
+
+#endif

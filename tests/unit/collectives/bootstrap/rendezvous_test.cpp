@@ -1,0 +1,136 @@
+#include "weft/collectives/rendezvous.hpp"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../store/meeting_places.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect_error;
+
+class EveryRendezvous : public test::AtEveryPlace {
+ protected:
+  std::shared_ptr<Rendezvous> meet(int rank, int size, const std::string& name = "test") {
+    return make_store_rendezvous(place().open(rank), name, rank, size);
+  }
+};
+
+TEST_P(EveryRendezvous, HandsEverybodysNoteToEverybodyInEveryRound) {
+  test::on_ranks(5, [&](int rank) {
+    const auto rendezvous = meet(rank, 5);
+    EXPECT_EQ(rendezvous->rank(), rank);
+    EXPECT_EQ(rendezvous->size(), 5);
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::string> expected;
+      for (int other = 0; other < 5; ++other)
+        expected.push_back(text("note ", round, other) + std::string(1, '\0'));
+      EXPECT_EQ(rendezvous->all_gather(expected[static_cast<std::size_t>(rank)], "test", Deadline::in(20s)),
+                expected);
+    }
+  });
+}
+
+TEST_P(EveryRendezvous, TellsEveryRankWhichOnesAreMissing) {
+  std::barrier<> both(2);
+  test::on_ranks(4, [&](int rank) {
+    if (rank % 2 != 0) return;
+    const auto rendezvous = meet(rank, 4);
+    both.arrive_and_wait();  // neither is to miss the other, whose thread may be slow to start
+    const Deadline deadline = Deadline::in(1s);
+    expect_error(
+        ErrorKind::timeout,
+        {"rank " + std::to_string(rank) + ": ranks 1, 3 of 4 did not arrive within 1.0 s for connect"},
+        [&] { rendezvous->all_gather("", "connect", deadline); });
+    EXPECT_LT(deadline.waited_seconds(), 20);
+  });
+}
+
+TEST_P(EveryRendezvous, NamesRankZeroWhenThatIsTheMissingOne) {
+  // Rank 0 holds the place where the others meet, but does not come.
+  const auto absent = meet(0, 3);
+  test::on_ranks(3, [&](int rank) {
+    if (rank == 0) return;
+    const auto rendezvous = meet(rank, 3);
+    expect_error(ErrorKind::timeout, {"rank 0 of 3 did not arrive within 0.5 s for connect"},
+                 [&] { rendezvous->all_gather("", "connect", Deadline::in(500ms)); });
+  });
+}
+
+TEST_P(EveryRendezvous, TellsALateRankAtOnceThatTheOthersGaveUp) {
+  const auto first = meet(0, 2);
+  expect_error(ErrorKind::timeout, {"rank 1 of 2 did not arrive"},
+               [&] { first->all_gather("", "connect", Deadline::in(100ms)); });
+  auto late = meet(1, 2);
+  const Deadline deadline = Deadline::in(30s);
+  expect_error(ErrorKind::timeout, {"rank 1 of 2 did not arrive within 0.1 s"},
+               [&] { late->all_gather("", "connect", deadline); });
+  EXPECT_LT(deadline.waited_seconds(), 20);
+  late.reset();
+}
+
+TEST_P(EveryRendezvous, TellsApartRanksThatCameForDifferentThings) {
+  test::on_ranks(3, [&](int rank) {
+    const auto rendezvous = meet(rank, 3);
+    expect_error(ErrorKind::mismatch, {"rank 2 came for 'register', rank 0 for 'connect'"},
+                 [&] { rendezvous->all_gather("", rank == 2 ? "register" : "connect", Deadline::in(20s)); });
+  });
+}
+
+TEST_P(EveryRendezvous, SplitsAgainAndAgainIntoGroupsInTheOrderOfTheirMembers) {
+  test::on_ranks(4, [&](int rank) {
+    const auto all = meet(rank, 4);
+    const auto gather = [&](Rendezvous& group) {
+      std::string together;
+      for (const std::string& note : group.all_gather(std::to_string(rank), "group", Deadline::in(20s)))
+        together += note;
+      return together;
+    };
+    for (int turn = 0; turn < 2; ++turn) {
+      const bool even = rank % 2 == 0;
+      const auto halves = all->split(even ? std::vector{2, 0} : std::vector{1, 3});
+      EXPECT_EQ(gather(*halves), even ? "20" : "13");
+      EXPECT_EQ(halves->size(), 2);
+      const auto single = halves->split({halves->rank()});
+      EXPECT_EQ(gather(*single), std::to_string(rank));
+      EXPECT_EQ(gather(*all), "0123");
+    }
+    all->all_gather("", "end", Deadline::in(20s));
+  });
+}
+
+TEST_P(EveryRendezvous, OfAnotherNameOnTheSameStoreIsAnotherOne) {
+  const auto store = place().open(0);
+  const auto first = make_store_rendezvous(store, "first", 0, 1);
+  const auto second = make_store_rendezvous(store, "second", 0, 1);
+  EXPECT_EQ(first->all_gather("a", "test", Deadline::in(20s)), std::vector<std::string>{"a"});
+  EXPECT_EQ(second->all_gather("b", "test", Deadline::in(20s)), std::vector<std::string>{"b"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, EveryRendezvous, testing::ValuesIn(test::all_places()), test::place_name);
+
+TEST(Rendezvous, ShortensALongListOfMissingRanks) {
+  const auto lonely = make_store_rendezvous(make_memory_store(), "test", 0, 100);
+  expect_error(ErrorKind::timeout, {"ranks 1, 2, 3,", "15, 16 and 83 more of 100 did not arrive"},
+               [&] { lonely->all_gather("", "connect", Deadline::in(10ms)); });
+}
+
+TEST(Rendezvous, RefusesRanksAndGroupsThatMakeNoSense) {
+  const auto store = make_memory_store();
+  expect_error(ErrorKind::usage, {"rank 2 of 2"}, [&] { make_store_rendezvous(store, "test", 2, 2); });
+  expect_error(ErrorKind::usage, {"without a store"}, [&] { make_store_rendezvous(nullptr, "test", 0, 2); });
+  const auto rendezvous = make_store_rendezvous(store, "test", 1, 4);
+  for (const std::vector<int>& members : {std::vector<int>{}, {0, 2}, {1, 1}, {1, 4}, {-1, 1}}) {
+    expect_error(ErrorKind::usage, {"asked by rank 1 of 4"}, [&] { rendezvous->split(members); });
+  }
+}
+
+}  // namespace
+}  // namespace weft

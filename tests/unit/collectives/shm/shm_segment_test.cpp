@@ -1,0 +1,77 @@
+// The doorbell: who sleeps wakes when another rank rings, or when the work it waits for is over.
+
+#include "collectives/shm/shm_segment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace weft::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+class TestSegment final : public ShmSegment {
+ public:
+  TestSegment(int rank, std::shared_ptr<SharedMapping> memory)
+      : ShmSegment(rank, 2, std::move(memory), 10s, 2) {}
+  Address publish(const void*, std::size_t) const override { return {}; }
+  std::byte* resolve(int, Address) const override { return nullptr; }
+  Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
+};
+
+/// Is over when it is told so.
+class Waiting final : public PendingOp {
+ public:
+  std::atomic<bool> has_ended = false;
+
+ private:
+  bool advance() override { return has_ended; }
+};
+
+class Doorbells : public testing::Test {
+ protected:
+  Doorbells() { segment.add_pending(work); }
+  ~Doorbells() override { segment.remove_pending(work); }
+  /// Sleeps in another thread, for far longer than any test may take.
+  std::thread sleeper() {
+    std::thread thread([this] { segment.rest(work, 100s); });
+    while (segment.block(0).doorbell.asleep == 0) std::this_thread::yield();
+    return thread;
+  }
+
+  std::shared_ptr<SharedMapping> memory =
+      std::make_shared<SharedMapping>(MemoryFile("weft-test", ShmSegment::bytes_for(2)).map());
+  TestSegment segment{0, memory};
+  TestSegment peer{1, memory};
+  Waiting work;
+};
+
+// A ring may be lost that comes at the moment when somebody lies down, so these ring until they are heard.
+TEST_F(Doorbells, APeerWakesWhoSleeps) {
+  std::thread thread = sleeper();
+  while (segment.block(0).doorbell.asleep != 0) {
+    peer.ring();
+    std::this_thread::sleep_for(1ms);
+  }
+  thread.join();
+  EXPECT_GT(segment.block(0).doorbell.rung, 0U);
+  EXPECT_EQ(peer.block(1).doorbell.rung, 0U);  // nobody slept there
+}
+
+TEST_F(Doorbells, AnotherThreadOfTheSameRankThatEndsTheWorkWakesItToo) {
+  std::thread thread = sleeper();
+  work.has_ended = true;
+  while (segment.block(0).doorbell.asleep != 0) segment.progress();
+  thread.join();
+  EXPECT_TRUE(work.over());
+}
+
+TEST_F(Doorbells, NobodySleepsForWorkThatIsOver) {
+  work.has_ended = true;
+  segment.rest(work, 100s);
+  EXPECT_TRUE(work.over());
+}
+
+}  // namespace
+}  // namespace weft::detail
