@@ -1,6 +1,6 @@
 // Steps of stage 3 beside a simulation: gpt-ref trained with parameters gathered ahead within several
 // budgets, and the same computations replayed against a link with the speed that was measured alone just
-// before (src/zero/step_simulation.hpp). The computation between weft's calls is recorded in the measured
+// before (src/zero/simulation/step_simulation.hpp). The computation between weft's calls is recorded in the measured
 // steps themselves, so the sharing of cores affects both.
 //
 //   launchers/cluster.sh up 4 1gbit
@@ -19,7 +19,7 @@
 #include "gpt/trainer/reference.hpp"
 #include "program.hpp"
 #include "weft/weft.hpp"
-#include "zero/step_simulation.hpp"
+#include "zero/simulation/step_simulation.hpp"
 
 namespace {
 

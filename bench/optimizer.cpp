@@ -19,7 +19,7 @@
 #include "program.hpp"
 #include "rounds.hpp"
 #include "weft/weft.hpp"
-#include "zero/fused_step.hpp"
+#include "zero/update/fused_step.hpp"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/operation_log.hpp"
+#include "collectives/diagnosis/operation_log.hpp"
 #include "program.hpp"
 #include "weft/weft.hpp"
 
@@ -69,7 +69,7 @@ double seconds_of_a_record() {
   constexpr int times = 1'000'000;
   const auto begin = Clock::now();
   for (int i = 1; i <= times; ++i) {
-    const auto place = log.issued(detail::OperationLog::Lane::host,
+    const auto place = log.issued(detail::OperationLog::Sequence::host,
                                   {.kind = Collective::all_reduce, .number = static_cast<std::uint64_t>(i)});
     log.waits(place);
     log.begun(place);

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "collectives/algorithms/reduce_kernel.hpp"
+#include "collectives/kernels/reduce_kernel.hpp"
 #include "weft/collectives/communicator.hpp"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "program.hpp"
 #include "rounds.hpp"
 #include "weft/weft.hpp"
-#include "zero/offloaded_state.hpp"
+#include "zero/offload/offloaded_state.hpp"
 
 namespace {
 
@@ -62,7 +62,7 @@ struct Stepped {
   void step(const Buffer& gradient, const zero::AdamW& rule, int number) {
     const auto factors = detail::factors(rule, number, rule.learning_rate, 1);
     state.update(0, gradient.view(), factors, {}, true, static_cast<std::uint64_t>(number));
-    state.bring(0, parameters.view(), {});
+    state.upload(0, parameters.view(), {});
     state.end_step();
     state.synchronize();
   }

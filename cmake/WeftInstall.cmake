@@ -1,7 +1,7 @@
 # cmake --install: libraries, headers and a package that find_package(weft) finds from outside.
 include(CMakePackageConfigHelpers)
 
-set(floors weft_core weft_collectives weft_gradient weft_compression weft_pipeline weft_zero weft)
+set(floors weft_core weft_collectives weft_gradient weft_compression weft_schedules weft_pipeline weft_zero weft)
 install(TARGETS ${floors} EXPORT weftTargets)
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/weft)

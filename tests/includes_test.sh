@@ -17,7 +17,7 @@ expect_refused() {  # FILE INCLUDE
   grep -q "$1" "$work/out" || { echo "FAILED: $1 is not named"; exit 1; }
 }
 expect_refused src/core/a.cpp '"weft/collectives/world.hpp"'
-expect_refused src/collectives/backends/a.cpp '"gradient/agreement.hpp"'
+expect_refused src/collectives/backends/a.cpp '"gradient/plan/plan_agreement.hpp"'
 expect_refused include/weft/gradient/a.hpp '"weft/zero/b.hpp"'
 expect_refused src/zero/a.cpp '"weft/pipeline/b.hpp"'
 expect_refused include/weft/core/a.hpp '<mpi.h>'

@@ -8,7 +8,7 @@
 
 #include "long_training.hpp"
 #include "made_trainings.hpp"
-#include "trainer.hpp"
+#include "gpt/trainer/trainer.hpp"
 
 namespace weft::examples {
 namespace {

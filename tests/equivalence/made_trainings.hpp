@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "reference.hpp"
-#include "text.hpp"
+#include "gpt/trainer/reference.hpp"
+#include "gpt/data/text.hpp"
 
 namespace weft::examples {
 

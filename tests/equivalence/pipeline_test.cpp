@@ -7,13 +7,13 @@
 #include <mutex>
 
 #include "made_trainings.hpp"
-#include "pipeline_trainer.hpp"
+#include "gpt/pipeline/pipeline_trainer.hpp"
 #include "weft/pipeline/schedules.hpp"
 
 namespace weft::examples {
 namespace {
 
-struct Job {
+struct PipelineJob {
   std::string schedule = "1f1b";
   int ranks = 2;
   int devices = 2;
@@ -31,7 +31,7 @@ std::vector<std::string> named() {
 }
 
 /// Returns the parameters after training, which all ranks must see alike.
-std::vector<float> train(const ModelSpec& spec, std::int64_t steps, const Job& job) {
+std::vector<float> train(const ModelSpec& spec, std::int64_t steps, const PipelineJob& job) {
   const Text text = make_text(spec);
   std::vector<float> result;
   std::mutex mutex;
@@ -83,7 +83,7 @@ TEST(Pipeline, WhatIsFoundForMeasuredCostsHasTheSameBits) {
 }
 
 TEST(Pipeline, WhereTheModelIsCutChangesNoBit) {
-  const auto trained = [](Job job) {
+  const auto trained = [](PipelineJob job) {
     ModelSpec spec = tiny(OptimizerKind::adamw);
     spec.sequences = 4 / job.devices;
     job.ranks = job.devices;
@@ -107,8 +107,8 @@ TEST(Pipeline, GradientsAreClippedToTheNormOfTheWholeModel) {
   const std::vector<float> reference = train_in_one_piece(spec, 10, 2, 4, 0.05);
   EXPECT_NE(reference, train_in_one_piece(spec, 10, 2, 4));
   EXPECT_EQ(train(spec, 10, {.schedule = "zb-v", .clip_norm = 0.05}), reference);
-  const Job sharded{.schedule = "1f1b", .ranks = 4, .stage = 3, .clip_norm = 0.05};
-  const Job whole{.schedule = "1f1b", .ranks = 4, .clip_norm = 0.05};
+  const PipelineJob sharded{.schedule = "1f1b", .ranks = 4, .stage = 3, .clip_norm = 0.05};
+  const PipelineJob whole{.schedule = "1f1b", .ranks = 4, .clip_norm = 0.05};
   EXPECT_EQ(train(spec, 10, sharded), train(spec, 10, whole));
 }
 
@@ -135,7 +135,7 @@ TEST(Pipeline, FiftySgdStepsUnderZeroEqualTheModelInOnePieceToRounding) {
   const ModelSpec spec = tiny(OptimizerKind::sgd);
   const std::vector<float> reference = train_in_one_piece(spec, 50, 4);
   for (const int stage : {2, 3}) {
-    const Job job{.schedule = "zb-h1", .ranks = 4, .stage = stage};
+    const PipelineJob job{.schedule = "zb-h1", .ranks = 4, .stage = stage};
     EXPECT_LE(relative_error(train(spec, 50, job), reference), 1e-6) << stage;
   }
 }

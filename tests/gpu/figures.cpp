@@ -6,9 +6,9 @@
 #include <functional>
 #include <iostream>
 
-#include "collectives/nccl/communicator.hpp"
+#include "collectives/nccl/nccl_communicator.hpp"
 #include "core/cuda/runtime.hpp"
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/interop/cuda.hpp"
 #include "weft/weft.hpp"
 

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/zero/some_step.hpp"
+#include "unit/zero/update/some_step.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/interop/cuda.hpp"
-#include "zero/cuda/update_kernels.hpp"
+#include "zero/update/update_cuda.hpp"
 
 namespace weft::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "core/cuda/runtime.hpp"
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "support/expect_error.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"

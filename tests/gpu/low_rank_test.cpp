@@ -8,8 +8,8 @@
 #include <functional>
 #include <random>
 
-#include "compression/low_rank_jobs.hpp"
-#include "compression/orthonormal.hpp"
+#include "compression/power_sgd/low_rank_jobs.hpp"
+#include "compression/power_sgd/low_rank.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"
 
@@ -296,17 +296,17 @@ TEST(LowRankOnDevice, BasesAreTheirTwin) {
   }
 }
 
-TEST(LowRankOnDevice, JudgesAsItsTwin) {
+TEST(LowRankOnDevice, ChecksForNaNLikeTheHost) {
   Twins twins(small_shapes(), 2, Kind::nothing, Side::left);
-  const auto verdict = std::make_shared<StepVerdict>(Device::cuda(0));
+  const auto guard = std::make_shared<NonFiniteGuard>(Device::cuda(0));
   const auto counts = [&] {
-    verdict->submitted(twins.stream());
-    return verdict->settle();
+    guard->submitted(twins.stream());
+    return guard->finish_step();
   };
   const auto both = [&] {
     twins.compare(
-        "judge", [](auto jobs) { on_host::judge(jobs); },
-        [&](const LowRankJobs& jobs, Stream stream) { judge(jobs, verdict, stream); });
+        "check_finite", [](auto jobs) { on_host::check_finite(jobs); },
+        [&](const LowRankJobs& jobs, Stream stream) { check_finite(jobs, guard, stream); });
     return counts();
   };
   EXPECT_TRUE(both());
@@ -324,15 +324,15 @@ TEST(LowRankOnDevice, JudgesAsItsTwin) {
     sums.back() = last;
     Buffer there = Buffer::on(Device::cuda(0), DataType::f32, static_cast<std::int64_t>(sums.size()));
     copy(there.view(), ConstView(std::span(sums)), twins.stream());
-    judge(there.view(), verdict, twins.stream());
-    EXPECT_EQ(counts(), !on_host::judge(sums));
+    check_finite(there.view(), guard, twins.stream());
+    EXPECT_EQ(counts(), !on_host::check_finite(sums));
   }
   for (const std::int64_t nans : {0, 1}) {
     const std::vector<std::int64_t> here{0, nans};
     Buffer there = Buffer::on(Device::cuda(0), DataType::i64, 2);
     copy(there.view(), ConstView(std::span(here)), twins.stream());
-    judge_counts(there.view(), verdict, twins.stream());
-    EXPECT_EQ(counts(), !on_host::judge_counts(here));
+    check_counts(there.view(), guard, twins.stream());
+    EXPECT_EQ(counts(), !on_host::check_counts(here));
   }
 }
 

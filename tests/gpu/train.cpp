@@ -5,7 +5,7 @@
 #include <chrono>
 #include <iostream>
 
-#include "trainer.hpp"
+#include "gpt/trainer/trainer.hpp"
 
 namespace {
 

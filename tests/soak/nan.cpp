@@ -164,7 +164,7 @@ class Rank {
  private:
   void step(const TrialStep& trial_step) {
     for (int micro_step = 0; micro_step < plan_.micro_steps; ++micro_step) {
-      reducer_->begin_step(micro_step + 1 < plan_.micro_steps ? Exchange::later : Exchange::now);
+      reducer_->begin_step(micro_step + 1 < plan_.micro_steps ? Exchange::no_sync : Exchange::now);
       for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
         const Floats values = gradient(plan_, trial_step, comm_.rank(), micro_step, parameter);
         reducer_->mark_ready(ParamId{parameter}, ConstView(std::span<const float>(values)), compute_);

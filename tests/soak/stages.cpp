@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "trainer.hpp"
+#include "gpt/trainer/trainer.hpp"
 
 namespace {
 

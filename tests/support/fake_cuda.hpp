@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/cuda/runtime.hpp"
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::test {

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "support/fake_cuda.hpp"
-#include "zero/cuda/update_kernels.hpp"
+#include "zero/update/update_cuda.hpp"
 
 namespace weft::test {
 

@@ -70,7 +70,7 @@ struct ShardedTraining {
 
  private:
   void micro_step(GradientReducer& reducer, Stream& compute, int rank, int step, bool is_last) const {
-    reducer.begin_step(is_last ? Exchange::now : Exchange::later);
+    reducer.begin_step(is_last ? Exchange::now : Exchange::no_sync);
     for (const Bucket& bucket : plan.buckets()) {
       for (const ParamId id : bucket.params) {
         const View place = reducer.gradient(id, compute);

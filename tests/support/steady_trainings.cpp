@@ -2,7 +2,7 @@
 
 #include <barrier>
 
-#include "collectives/backends/threads.hpp"
+#include "collectives/shm/threads_backend.hpp"
 #include "support/heap_watch.hpp"
 #include "support/zero_training.hpp"
 #include "weft/collectives/world.hpp"
@@ -33,7 +33,7 @@ struct ReducerTraining {
     double sum = 0;
     for (int step = 0; step < steps; ++step) {
       for (int micro = 1; micro <= micro_steps; ++micro) {
-        reducer.begin_step(micro == micro_steps ? Exchange::now : Exchange::later);
+        reducer.begin_step(micro == micro_steps ? Exchange::now : Exchange::no_sync);
         for (int i = reducer.layout().parameters() - 1; i >= 0; --i) {
           const View gradient = reducer.gradient(ParamId{i}, compute);
           compute.run([gradient] { std::ranges::fill(gradient.as<float>(), 1.0F); });
@@ -175,7 +175,7 @@ class Trainings {
     add("reducer_of_some", job);
     job = {.options = {.bucket_bytes = 4000, .count_bad_values = true, .norm_block = 64}};
     add("reducer_that_looks", job);
-    job = {.options = {.bucket_bytes = 4000, .fixed_parts = 4}, .micro_steps = 2};
+    job = {.options = {.bucket_bytes = 4000, .deterministic_tree = 4}, .micro_steps = 2};
     add("reducer_of_fixed_parts", job);
     job = {.options = {.bucket_bytes = 4000, .reduce_dtype = DataType::bf16}};
     add("reducer_casts", job);

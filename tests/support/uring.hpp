@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/uring.hpp"
+#include "core/files/uring.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::test {

@@ -120,7 +120,7 @@ struct ZeroTraining {
       if (says_rate) adam.begin_step(learning_rate());
       for (int micro = 0; micro < micro_steps; ++micro) {
         const bool last = micro + 1 == micro_steps;
-        params.begin_step(last ? Exchange::now : Exchange::later);
+        params.begin_step(last ? Exchange::now : Exchange::no_sync);
         if (gather_twice) {
           for (int group = 0; group < params.groups(); ++group) (void)params.gather(group, compute);
         }

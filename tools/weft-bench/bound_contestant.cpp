@@ -5,8 +5,8 @@
 #include <new>
 #include <sstream>
 
-#include "collectives/algorithms/reduce_kernel.hpp"
-#include "collectives/algorithms/slices.hpp"
+#include "collectives/kernels/reduce_kernel.hpp"
+#include "collectives/kernels/slices.hpp"
 #include "contestant.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <iostream>
 #include <string>
 #include <vector>
@@ -7,7 +9,6 @@
 #include "options.hpp"
 #include "supervisor.hpp"
 
-extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace {
 

@@ -30,7 +30,7 @@ struct Options {
   bool help = false;
 };
 
-po::options_description description() {
+po::options_description buckets_description() {
   po::options_description result("Options", 110);
   result.add_options()  //
       ("latency-us", po::value<double>()->value_name("US"),
@@ -55,7 +55,7 @@ Options parse(const std::vector<std::string>& arguments) {
     options.file = rest.front();
     rest.erase(rest.begin());
   }
-  const po::variables_map values = tool::parse(rest, description(), "weft-plan --help");
+  const po::variables_map values = tool::parse(rest, buckets_description(), "weft-plan --help");
   options.help = values.count("help") != 0;
   if (options.help) return options;
   if (command != "buckets") {
@@ -94,7 +94,7 @@ std::string help() {
          "and what buckets of fixed sizes would expose. TRACE is the file of weft-scaling --trace, from a "
          "run with\n"
          "planned buckets: without --bucket-bytes, and with a thread for communication.\n\n"
-      << description()
+      << buckets_description()
       << "\nExamples:\n"
          "  WEFT_PROGRESS=thread mpirun -n 2 weft-scaling --trace run.json && weft-plan buckets run.json\n"
          "  weft-plan buckets run.json --gbytes-per-second 12 --latency-us 20      on another network\n\n"

@@ -13,7 +13,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-po::options_description description() {
+po::options_description memory_description() {
   po::options_description result("Options", 110);
   const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
   result.add_options()                                                        //
@@ -127,7 +127,7 @@ std::int64_t amount(const char* option, const std::string& word, std::int64_t st
 
 MemoryCommand parse_memory(const std::vector<std::string>& arguments) {
   MemoryCommand command;
-  const po::variables_map values = tool::parse(arguments, description(), "weft-plan memory --help");
+  const po::variables_map values = tool::parse(arguments, memory_description(), "weft-plan memory --help");
   const Given given(values);
   command.help = given("help");
   if (command.help) return command;
@@ -165,7 +165,7 @@ std::string memory_help() {
          "The memory of parameters, gradients and optimizer state on each rank under each stage of ZeRO, on\n"
          "device, host and in files, and what fits on a device. Exact to the byte, and by a closed form\n"
          "(docs/memory.md). Activations are not counted.\n\n"
-      << description()
+      << memory_description()
       << "\nExamples:\n"
          "  weft-plan memory --layers 32 --width 4096 --dtype bf16 --ranks 8,64 --device-bytes 80G\n"
          "  weft-plan memory --parameters 70G --dtype bf16 --master split --stage 3 --ranks 64 --offload "

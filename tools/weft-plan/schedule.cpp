@@ -55,7 +55,7 @@ ScheduleResult evaluated(const ScheduleCommand& command) {
   return result;
 }
 
-std::string number(double value, const char* format = "%.4g") {
+std::string decimal(double value, const char* format = "%.4g") {
   std::array<char, 64> words{};
   std::snprintf(words.data(), words.size(), format, value);
   return words.data();
@@ -63,7 +63,7 @@ std::string number(double value, const char* format = "%.4g") {
 
 void explain(const ScheduleCommand& command, const ScheduleResult& result, std::ostream& out) {
   const auto time = [&](Nanoseconds value) {
-    return number(static_cast<double>(value) / command.unit.nanoseconds, "%.6g") + command.unit.time;
+    return decimal(static_cast<double>(value) / command.unit.nanoseconds, "%.6g") + command.unit.time;
   };
   const Prediction& predicted = result.predicted;
   out << grid(result.schedule, predicted,
@@ -73,27 +73,27 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
       << '\n'
       << result.schedule.name << ": " << result.schedule.devices() << " devices, " << result.schedule.stages()
       << " stages, " << result.schedule.microbatches << " microbatches\n"
-      << "makespan " << time(predicted.makespan) << ", bubble " << number(predicted.bubble_makespan(), "%.4f")
-      << "; span " << time(predicted.span) << ", bubble " << number(predicted.bubble_span(), "%.4f") << '\n'
+      << "makespan " << time(predicted.makespan) << ", bubble " << decimal(predicted.bubble_makespan(), "%.4f")
+      << "; span " << time(predicted.span) << ", bubble " << decimal(predicted.bubble_span(), "%.4f") << '\n'
       << "no schedule with this placement"
       << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
       << " is shorter than " << time(result.certificate.bound) << " by " << name(result.objective) << " ("
       << (result.certificate.argument == Argument::load ? "load" : "stream") << " of device "
       << result.certificate.device << "): this one is "
-      << (result.gap() == 0 ? "proved shortest" : "within " + number(100 * result.gap(), "%.2f") + " %")
+      << (result.gap() == 0 ? "proved shortest" : "within " + decimal(100 * result.gap(), "%.2f") + " %")
       << '\n'
       << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "
       << command.unit.memory << '\n';
   for (std::size_t d = 0; d < predicted.devices.size(); ++d) {
     const DevicePrediction& one = predicted.devices[d];
     const auto cell = [&](Nanoseconds value, std::size_t width) {
-      const std::string word = number(static_cast<double>(value) / command.unit.nanoseconds);
+      const std::string word = decimal(static_cast<double>(value) / command.unit.nanoseconds);
       return std::string(word.size() < width ? width - word.size() : 1, ' ') + word;
     };
     out << "  " << d << std::string(d < 10 ? 2 : 1, ' ') << cell(one.begin, 11) << cell(one.end, 10)
         << cell(one.idle.total(), 10) << cell(one.idle.before_first, 14) << cell(one.idle.for_forward, 9)
         << cell(one.idle.for_backward, 10) << cell(one.idle.for_wire, 6) << cell(one.idle.after_last, 5)
-        << "      " << number(static_cast<double>(one.peak_memory) / command.unit.bytes, "%.6g") << '\n';
+        << "      " << decimal(static_cast<double>(one.peak_memory) / command.unit.bytes, "%.6g") << '\n';
   }
 }
 

@@ -119,9 +119,9 @@ pipeline::Problem read_pipeline_profile(const std::string& path) {
 }
 
 /// Divided by all numbers of chunks up to 16, so that a chunk's part of a whole number is one.
-constexpr double unit = 720720;
+constexpr double parts_of_unit = 720720;
 
-po::options_description description() {
+po::options_description schedule_description() {
   std::string names = "auto";
   for (const auto& one : pipeline::named_schedules()) names += ", " + std::string(one.name);
   po::options_description result("Options", 110);
@@ -168,7 +168,7 @@ std::int64_t time_of(const Given& given, const char* option, double otherwise, d
   const auto word = given.word(option);
   const double units =
       word ? real(option, *word, least, 1e6, text("a time from ", least, " to 1000000")) : otherwise;
-  return std::llround(unit * units);
+  return std::llround(parts_of_unit * units);
 }
 
 void take_device(const Given& given, ScheduleCommand& command) {
@@ -177,13 +177,13 @@ void take_device(const Given& given, ScheduleCommand& command) {
   command.device = {.forward = time_of(given, "forward", 1, 1e-3),
                     .backward_input = time_of(given, "backward-input", 1, 1e-3),
                     .backward_weight = time_of(given, "backward-weight", 1, 1e-3),
-                    .activation = static_cast<pipeline::Bytes>(unit),
-                    .kept_for_weight = std::llround(unit * (1 - freed))};
+                    .activation = static_cast<pipeline::Bytes>(parts_of_unit),
+                    .kept_for_weight = std::llround(parts_of_unit * (1 - freed))};
   command.hop.latency = time_of(given, "comm", 0, 0);
   if (memory)
     command.memory =
-        std::llround(unit * real("memory", *memory, 0, 1e9, "a number of microbatches, 0 or more"));
-  command.unit = {unit, unit, "", "microbatches"};
+        std::llround(parts_of_unit * real("memory", *memory, 0, 1e9, "a number of microbatches, 0 or more"));
+  command.unit = {parts_of_unit, parts_of_unit, "", "microbatches"};
 }
 
 pipeline::Problem uniform(const ScheduleCommand& command, int devices, int chunks, int microbatches) {
@@ -212,7 +212,7 @@ void expect_alone(const Given& given, const char* alone, std::initializer_list<c
 
 ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments) {
   ScheduleCommand command;
-  const po::variables_map values = tool::parse(arguments, description(), "weft-plan schedule --help");
+  const po::variables_map values = tool::parse(arguments, schedule_description(), "weft-plan schedule --help");
   const Given given(values);
   command.help = given("help");
   if (command.help) return command;
@@ -265,7 +265,7 @@ std::string schedule_help() {
          "A schedule for a pipeline, drawn, verified and with its time predicted; by default the best that "
          "is\n"
          "found, with a proof of how much shorter any other can be at most (docs/pipeline.md).\n\n"
-      << description()
+      << schedule_description()
       << "\nExample:\n  weft-plan schedule --stages 8 --microbatches 8 --chunks 2 --memory 8\n"
          "  weft-plan schedule --name 1f1b --stages 4 --microbatches 8 --backward-weight 0.8 --comm 0.1\n";
   return std::move(out).str();

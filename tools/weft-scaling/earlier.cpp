@@ -67,7 +67,7 @@ class Place {
   std::string path_;
 };
 
-json::value parsed(const std::string& file) {
+json::value parsed_json(const std::string& file) {
   std::ifstream in(file);
   std::ostringstream content;
   if (!(in && content << in.rdbuf()))
@@ -105,7 +105,7 @@ void same(const std::string& file, const char* what, const auto& before, const a
 }  // namespace
 
 EarlierRun read_earlier(const std::string& file) {
-  const json::value content = parsed(file);
+  const json::value content = parsed_json(file);
   const Place all(file, content, "");
   if (all.has("sweep")) all.refuse("holds a sweep, which trains no strategies");
   EarlierRun result{.file = file,

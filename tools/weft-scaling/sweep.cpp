@@ -8,7 +8,7 @@
 namespace weft::scaling {
 namespace {
 
-constexpr std::int64_t turn_steps = 5;
+constexpr std::int64_t sweep_turn_steps = 5;
 
 /// Broadcasts the measurements of rank 0. Only numbers are sent; the rest follows from the arguments.
 SweepRun share(Communicator comm, SweepRun mine) {
@@ -41,8 +41,8 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
   if (one) one->first_loss = one->held_out_loss();
   // The other ranks sleep at barriers. Each ends long before a deadline, and none is to be reported as slow.
   comm.slow_after(std::chrono::hours(1));
-  for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
-    if (one) one->train(std::min(turn_steps, options.steps - done));
+  for (std::int64_t done = 0; done < options.steps; done += sweep_turn_steps) {
+    if (one) one->train(std::min(sweep_turn_steps, options.steps - done));
     Stream stream;
     comm.barrier(stream).wait();
   }

@@ -6,11 +6,11 @@ namespace weft::examples {
 
 namespace {
 
-constexpr double deviation = 0.02;
+constexpr double initial_deviation = 0.02;
 
 /// Every branch adds to the stream; this keeps its variance independent of the number of branches.
 double onto_stream(const BlockSizes& sizes) {
-  return deviation / std::sqrt(2.0 * sizes.layers);
+  return initial_deviation / std::sqrt(2.0 * sizes.layers);
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ AttentionBranch<Real>::AttentionBranch(ParameterTable<Real>& table, const std::s
     : math_(table.math()),
       sizes_(sizes),
       norm_(table, name + ".norm", sizes.width),
-      qkv_(table, name + ".qkv", sizes.width, 3 * sizes.width, deviation, Linear<Real>::Bias::zero),
+      qkv_(table, name + ".qkv", sizes.width, 3 * sizes.width, initial_deviation, Linear<Real>::Bias::zero),
       attention_(sizes.context, sizes.width, sizes.heads),
       project_(table, name + ".project", sizes.width, sizes.width, onto_stream(sizes),
                Linear<Real>::Bias::zero) {}
@@ -80,7 +80,7 @@ MlpBranch<Real>::MlpBranch(ParameterTable<Real>& table, const std::string& name,
     : math_(table.math()),
       sizes_(sizes),
       norm_(table, name + ".norm", sizes.width),
-      expand_(table, name + ".expand", sizes.width, 4 * sizes.width, deviation, Linear<Real>::Bias::zero),
+      expand_(table, name + ".expand", sizes.width, 4 * sizes.width, initial_deviation, Linear<Real>::Bias::zero),
       project_(table, name + ".project", 4 * sizes.width, sizes.width, onto_stream(sizes),
                Linear<Real>::Bias::zero) {}
 

@@ -163,7 +163,7 @@ void PipelineTrainer<Real>::State::make_stages() {
 
 template <class Real>
 void PipelineTrainer<Real>::State::step() {
-  const Schedule rates{optimizing.warmup_steps, options.steps, optimizing.final_fraction};
+  const RateSchedule rates{optimizing.warmup_steps, options.steps, optimizing.final_fraction};
   optimizer->begin_step(optimizing.learning_rate * learning_rate(steps, rates));
   text.training(options.seed, steps, share.rank * std::ssize(batch), batch);
   for_stages([&](auto& one) { one.begin_step(batch); });

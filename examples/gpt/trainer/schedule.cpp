@@ -8,7 +8,7 @@
 
 namespace weft::examples {
 
-double learning_rate(std::int64_t step, const Schedule& schedule) {
+double learning_rate(std::int64_t step, const RateSchedule& schedule) {
   if (step < schedule.warmup_steps) {
     return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   }

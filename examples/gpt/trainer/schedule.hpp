@@ -7,14 +7,14 @@
 
 namespace weft::examples {
 
-struct Schedule {
+struct RateSchedule {
   std::int64_t warmup_steps = 0;  ///< the rate rises linearly over these
   std::int64_t steps = 0;         ///< where the cosine reaches `floor`; 0: no decay
   double floor = 0.1;             ///< share of the peak that stays
 };
 
 /// Factor of the peak learning rate in step 0, 1, ...: warm-up, then a cosine down to `floor`.
-double learning_rate(std::int64_t step, const Schedule& schedule);
+double learning_rate(std::int64_t step, const RateSchedule& schedule);
 
 enum class OptimizerKind { sgd, adamw };
 
@@ -27,7 +27,7 @@ struct OptimizerSpec {
   double epsilon = 1e-8;
   double weight_decay = 0.1;  ///< per step, times the learning rate
   std::int64_t warmup_steps = 0;
-  double final_fraction = 0.1;  ///< Schedule::floor
+  double final_fraction = 0.1;  ///< RateSchedule::floor
 };
 
 /// Settings that a command line changes: --learning-rate, --final-fraction, --warmup, --beta1.

@@ -149,14 +149,14 @@ void Trainer<Real>::State::load_initial() {
 
 template <class Real>
 double Trainer<Real>::State::step() {
-  const Schedule schedule{optimizing.warmup_steps, options.steps, optimizing.final_fraction};
+  const RateSchedule schedule{optimizing.warmup_steps, options.steps, optimizing.final_fraction};
   optimizer->begin_step(optimizing.learning_rate * learning_rate(steps, schedule));
   double loss = 0;
   for (int part = 0; part < options.micro_steps; ++part) {
     const std::int64_t first =
         (std::int64_t{options.share.rank} * options.micro_steps + part) * std::ssize(batch);
     text.training(options.seed, steps, first, batch);
-    params.begin_step(part + 1 < options.micro_steps ? Exchange::later : Exchange::now);
+    params.begin_step(part + 1 < options.micro_steps ? Exchange::no_sync : Exchange::now);
     trace.begin(compute, "forward");
     loss += model->forward(batch) / options.micro_steps;
     ShardingSink<Real> sink(params, math, scratch, compute, trace);

@@ -21,7 +21,7 @@
 // has been there and back and made room. So when each can begin at the earliest follows from those before:
 // rounds. What also counts is that on every device beyond, a forward goes before or after the input gradient
 // that it meets, and makes late either who needs that one's room or who is behind itself; see
-// src/pipeline/rounds.hpp. What follows after some microbatches is a smaller problem of the same kind, so
+// src/pipeline/search/rounds.hpp. What follows after some microbatches is a smaller problem of the same kind, so
 // that load and stream also hold for those that are left, from when their first can begin.
 //
 // For the span of a device its own first action is the begin: load without the head; and stream and rounds,

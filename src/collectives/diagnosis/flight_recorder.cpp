@@ -11,7 +11,7 @@
 #include <fstream>
 #include <thread>
 
-#include "core/json_string.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft {

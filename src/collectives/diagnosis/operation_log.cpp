@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/json_string.hpp"
+#include "core/base/strings.hpp"
 
 namespace weft::detail {
 namespace {

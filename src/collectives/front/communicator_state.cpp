@@ -4,7 +4,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "core/stream_state.hpp"
+#include "core/streams/stream_state.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -122,7 +122,7 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   Issued issued{label, operation.number, log_->issued(sequence, operation), true};
   issued.on_device = !memory.is_host();
   const bool begins_now =
-      memory.is_host() && backend_->overlaps() && Behind::of(stream)->takes_work_at_once();
+      memory.is_host() && backend_->overlaps() && StreamAccess::state(stream)->takes_work_at_once();
   if (begins_now) issued.span = begin_span(issued);
   auto task = begins_now ? begin(operation, stream) : backend_->start(operation, stream);
   if (!task) {

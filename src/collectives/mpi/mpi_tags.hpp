@@ -6,7 +6,7 @@
 
 #include "collectives/exchange/exchange.hpp"
 #include "collectives/front/backend.hpp"
-#include "core/fnv.hpp"
+#include "core/base/fnv.hpp"
 
 namespace weft::detail::mpi_tags {
 

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "compression/auto/step_forecast.hpp"
-#include "core/fnv.hpp"
+#include "core/base/fnv.hpp"
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "compression/codecs/block_kernel.hpp"
-#include "core/round_up.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {

@@ -16,7 +16,7 @@
 #include <cstring>
 
 #include "compression/hooks/codec_hook_base.hpp"
-#include "core/round_up.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "compression/codecs/block_kernel.hpp"
-#include "core/round_up.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

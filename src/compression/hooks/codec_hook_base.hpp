@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "compression/hooks/non_finite_guard.hpp"
-#include "gradient/gaps.hpp"
+#include "gradient/windows/windowed_gradients.hpp"
 #include "weft/compression/codec_hook.hpp"
 
 namespace weft::detail {

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <optional>
 
-#include "core/nearest_name.hpp"
+#include "core/base/strings.hpp"
 #include "weft/compression/auto_hook.hpp"
 #include "weft/compression/codec.hpp"
 #include "weft/compression/codec_hook.hpp"

@@ -7,7 +7,7 @@
 
 #include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 #include "compression/power_sgd/low_rank.hpp"
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/interop/cuda.hpp"
 
 namespace weft::detail {

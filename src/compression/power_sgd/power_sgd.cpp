@@ -20,7 +20,7 @@
 
 #include "compression/power_sgd/power_sgd_tensors.hpp"
 #include "compression/power_sgd/power_sgd_work.hpp"
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft {

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "compression/power_sgd/power_sgd_tensors.hpp"
-#include "core/fnv.hpp"
-#include "gradient/shape_text.hpp"
+#include "core/base/fnv.hpp"
+#include "gradient/plan/shape_text.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {

@@ -4,9 +4,9 @@
 #include <set>
 #include <span>
 
-#include "core/fnv.hpp"
-#include "core/nearest_name.hpp"
-#include "core/round_up.hpp"
+#include "core/base/fnv.hpp"
+#include "core/base/strings.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/round_up.hpp"
+#include "core/base/round_up.hpp"
 
 namespace weft::detail {
 namespace {

@@ -1,5 +1,7 @@
 #include "weft/core/env.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -7,7 +9,6 @@
 
 #include "weft/core/error.hpp"
 
-extern char** environ;  // NOLINT: no POSIX header declares it
 
 namespace weft {
 

@@ -7,7 +7,7 @@
 
 #include "weft/gradient/comm_hook.hpp"
 
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 
 namespace weft {
 namespace {

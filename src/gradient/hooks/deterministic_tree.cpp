@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/gradient/comm_hook.hpp"
 

@@ -4,8 +4,8 @@
 #include <iomanip>
 #include <utility>
 
-#include "core/fnv.hpp"
-#include "core/round_up.hpp"
+#include "core/base/fnv.hpp"
+#include "core/base/round_up.hpp"
 
 namespace weft {
 namespace {

@@ -14,7 +14,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "core/json_string.hpp"
+#include "core/base/strings.hpp"
 
 namespace weft {
 namespace {

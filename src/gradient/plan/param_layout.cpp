@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/fnv.hpp"
-#include "core/round_up.hpp"
+#include "core/base/fnv.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <sstream>
 
-#include "core/fnv.hpp"
+#include "core/base/fnv.hpp"
 #include "gradient/plan/shape_text.hpp"
 
 namespace weft::detail {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/elementwise.hpp"
-#include "core/round_up.hpp"
+#include "core/memory/elementwise.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -12,7 +12,7 @@ namespace weft::detail {
 namespace {
 
 // What a rank shares: its number of NaN, of infinite values, and the first parameter that has any.
-constexpr std::size_t words = 3;
+constexpr std::size_t norm_words = 3;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ BadValueCounter::BadValueCounter(const ParamLayout& layout, Device device)
     : layout_(layout),
       counts_(Buffer::on(device, DataType::i64, 2 * std::int64_t{layout.parameters()})),
       here_(static_cast<std::size_t>(counts_.count())),
-      mine_(words),
+      mine_(norm_words),
       fetch_(device) {}
 
 void BadValueCounter::begin_step(const Stream& stream) {
@@ -58,7 +58,7 @@ void BadValueCounter::summarize() {
 void BadValueCounter::share(Communicator& comm, std::uint64_t step, const std::vector<Event>& counted) {
   step_ = step;
   rank_ = comm.rank();
-  all_.resize(words * static_cast<std::size_t>(comm.size()));
+  all_.resize(norm_words * static_cast<std::size_t>(comm.size()));
   for (const Event& event : counted) fetch_.wait(event);
   copy(View(std::span(here_)), counts_.view(), fetch_);
   host_.wait(fetch_.record());
@@ -72,9 +72,9 @@ const std::vector<BadValues>& BadValueCounter::found() {
   shared_.wait();
   is_read_ = true;
   found_.clear();
-  for (std::size_t at = 0; at < all_.size(); at += words) {
+  for (std::size_t at = 0; at < all_.size(); at += norm_words) {
     if (all_[at + 2] < 0) continue;
-    const auto rank = static_cast<int>(at / words);
+    const auto rank = static_cast<int>(at / norm_words);
     found_.push_back({.rank = rank,
                       .step = step_,
                       .first = ParamId{static_cast<std::int32_t>(all_[at + 2])},

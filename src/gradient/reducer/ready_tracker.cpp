@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/json_string.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

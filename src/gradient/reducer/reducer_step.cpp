@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "gradient/hooks/deterministic_tree.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
 #include "gradient/reducer/observed_steps.hpp"

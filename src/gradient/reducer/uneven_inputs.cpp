@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/core/recycled.hpp"
 
 namespace weft::detail {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/cuda/stopwatch.hpp"
+#include "core/cuda/timing.hpp"
 #include "gradient/reducer/step_clock.hpp"
 
 namespace weft::detail {

@@ -15,8 +15,8 @@
 
 #include <algorithm>
 
-#include "core/elementwise.hpp"
-#include "core/pinned.hpp"
+#include "core/memory/elementwise.hpp"
+#include "core/memory/host_memory.hpp"
 #include "gradient/reducer/reducer_state.hpp"
 #include "weft/core/copy.hpp"
 

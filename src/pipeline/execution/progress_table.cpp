@@ -56,7 +56,7 @@ std::string ProgressTable::blocked_by(const Action& waiting) const {
   for (int hop = 0; hop < schedule_->devices(); ++hop) {
     const int device = peer_of(*schedule_, at);
     const Action owed = counterpart(at);
-    const std::optional<std::uint64_t> shown = comm_.shown(device);
+    const std::optional<std::uint64_t> shown = weft::detail::shown(comm_, device);
     if (!shown) return text("device ", device, ", on another node, owes ", described(owed));
     if (*shown == 0) return text("device ", device, " is in no step, and owes ", described(owed));
     const std::vector<Action>& row = schedule_->rows[static_cast<std::size_t>(device)];

@@ -27,9 +27,9 @@ class ProgressTable {
   ProgressTable(Communicator comm, const Schedule& schedule) : comm_(std::move(comm)), schedule_(&schedule) {}
 
   /// Publishes this device's entry.
-  void set(std::size_t entry) { comm_.show(entry + 1); }
+  void set(std::size_t entry) { weft::detail::show(comm_, entry + 1); }
   /// This device is between two steps.
-  void clear() { comm_.show(0); }
+  void clear() { weft::detail::show(comm_, 0); }
   /// The device that this device's wait ends at, as a sentence: "device 1 is at 1F5 (stage 1, microbatch 5)".
   std::string blocked_by(const Action& waiting) const;
 

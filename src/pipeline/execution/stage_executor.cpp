@@ -7,7 +7,7 @@
 #include <array>
 #include <mutex>
 
-#include "gradient/agreement.hpp"
+#include "gradient/plan/plan_agreement.hpp"
 #include "pipeline/execution/executor_state.hpp"
 #include "pipeline/execution/value_slots.hpp"
 #include "weft/core/error.hpp"
@@ -60,7 +60,7 @@ std::string described(const Boundary& one) {
 /// @throws Error (mismatch) naming two devices whose schedules or options differ
 void agree_on_schedule(Communicator comm, const Schedule& schedule, const ExecutorOptions& options,
                        const std::optional<Error>& own) {
-  std::string mine = text("has ", schedule.name, " (", std::hex, schedule.hash(), ")",
+  std::string mine = text("has ", schedule.name, " (", hex(schedule.hash()), ")",
                           options.sizes_travel ? " and sizes that travel" : "");
   if (own) mine = "cannot make its executor: " + own->problem();
   try {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <set>
 
-#include "core/elementwise.hpp"
-#include "gradient/agreement.hpp"
+#include "core/memory/elementwise.hpp"
+#include "gradient/plan/plan_agreement.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::pipeline {

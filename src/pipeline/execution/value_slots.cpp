@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/round_up.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft::pipeline::detail {

@@ -18,7 +18,7 @@ namespace {
 using detail::escaped;
 using detail::pixels;
 
-constexpr int narrowest = 300;
+constexpr int least_drawing_width = 300;
 constexpr double top = 46, right = 16, digit = 6.4, label = 11;
 
 char colour_of(ActionType type) {
@@ -229,9 +229,9 @@ class Drawing {
 
 std::string svg(const Schedule& schedule, const Prediction& prediction, const DrawingOptions& options) {
   detail::expect_times(schedule, prediction);
-  if (options.width < narrowest)
+  if (options.width < least_drawing_width)
     throw Error(ErrorKind::usage, text("a drawing of ", options.width, " pixels"),
-                text("give a width of ", narrowest, " or more"));
+                text("give a width of ", least_drawing_width, " or more"));
   if (!(options.unit > 0) || !std::isfinite(options.unit))
     throw Error(ErrorKind::usage, text("a drawing in units of ", options.unit, " ns"), "give a unit above 0");
   return Drawing(schedule, prediction, options).draw();

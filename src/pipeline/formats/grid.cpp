@@ -12,7 +12,7 @@
 namespace weft::pipeline {
 namespace {
 
-constexpr int narrowest = 40;
+constexpr int least_grid_width = 40;
 
 /// "device 12 |", equally long for every device.
 std::string head(const Schedule& schedule, std::size_t device) {
@@ -23,9 +23,9 @@ std::string head(const Schedule& schedule, std::size_t device) {
 }
 
 std::size_t columns_of(const Schedule& schedule, const GridOptions& options) {
-  if (options.width < narrowest)
+  if (options.width < least_grid_width)
     throw Error(ErrorKind::usage, text("a grid of ", options.width, " characters"),
-                text("give a width of ", narrowest, " or more"));
+                text("give a width of ", least_grid_width, " or more"));
   return static_cast<std::size_t>(options.width) - head(schedule, 0).size();
 }
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "core/fnv.hpp"
+#include "core/base/fnv.hpp"
 
 namespace weft::pipeline {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/nearest_name.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedules.hpp"
 

@@ -6,7 +6,7 @@
 namespace weft::pipeline::detail {
 namespace {
 
-constexpr Nanoseconds never = std::numeric_limits<Nanoseconds>::max() / 4;
+constexpr Nanoseconds unbounded = std::numeric_limits<Nanoseconds>::max() / 4;
 
 }  // namespace
 
@@ -15,8 +15,8 @@ Rounds::Rounds(const Problem& problem, std::size_t stage, Bytes limit, bool cros
       count_(problem.microbatches),
       held_(static_cast<std::size_t>(limit / own_.activation)),
       spare_(limit % own_.activation),
-      all_(-never),
-      pairs_(-never) {
+      all_(-unbounded),
+      pairs_(-unbounded) {
   const auto count = static_cast<std::size_t>(count_);
   begin_.reserve(count);
   through_.reserve(count);
@@ -58,7 +58,7 @@ std::int64_t Rounds::weights_free(std::size_t more) const {
 void Rounds::set_work_between(std::size_t count) {
   for (std::size_t h = 0; h < count; ++h) {
     const auto between = static_cast<std::int64_t>(h);
-    Nanoseconds least = never;
+    Nanoseconds least = unbounded;
     for (std::size_t more = 0; more < held_; ++more) {
       const std::int64_t weights = std::max<std::int64_t>(0, between + 1 - weights_free(more));
       const auto inputs = static_cast<std::int64_t>(h + more);
@@ -77,7 +77,7 @@ Nanoseconds Rounds::room(std::size_t n) {
   pairs_ = std::max(through_[from], pairs_ + own_.forward + own_.backward_input);
   const bool choice = own_.kept_for_weight > 0 && own_.kept_for_weight < own_.activation;
   const std::size_t most = choice ? std::min<std::size_t>(held_ - 1, 8) : 0;
-  Nanoseconds least = never;
+  Nanoseconds least = unbounded;
   for (std::size_t more = 0; more <= most && through_[from + more] < least; ++more) {
     const Nanoseconds inputs = static_cast<Nanoseconds>(more) * own_.backward_input;
     const Nanoseconds weights = (1 - weights_free(more)) * own_.backward_weight;

@@ -18,16 +18,16 @@
 namespace weft::report {
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;  // the clocks of two hosts are assumed to differ by less
+constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;  // the clocks of two hosts are assumed to differ by less
 
 std::string utc(std::int64_t wall_ns) {
-  const auto seconds = static_cast<std::time_t>(wall_ns / second);
+  const auto seconds = static_cast<std::time_t>(wall_ns / nanoseconds_per_second);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   char day[32];
   char fraction[8];
   std::strftime(day, sizeof(day), "%F %T", &parts);
-  std::snprintf(fraction, sizeof(fraction), ".%03d", static_cast<int>(wall_ns % second / 1'000'000));
+  std::snprintf(fraction, sizeof(fraction), ".%03d", static_cast<int>(wall_ns % nanoseconds_per_second / 1'000'000));
   return text(day, fraction, " UTC");
 }
 
@@ -73,7 +73,7 @@ std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
   bool close = false;
   for (const FlightRecord* one : raised) {
     if (finding.evidence.size() < most_lines) finding.evidence.push_back(told(*one));
-    if (one->host != first.host && raised_at(*one) - raised_at(first) < second) close = true;
+    if (one->host != first.host && raised_at(*one) - raised_at(first) < nanoseconds_per_second) close = true;
   }
   if (close) {
     finding.confidence = 0.6;

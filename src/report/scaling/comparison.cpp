@@ -21,7 +21,7 @@ constexpr std::size_t most_draws = 1'000'000'000;  // runs of 50,000 steps and m
 
 using Random = std::mt19937_64;  // the same numbers on every platform, unlike std's distributions
 
-double median(std::vector<double>& values) {
+double median_in_place(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   if (values.size() % 2 != 0) return *middle;
@@ -48,9 +48,9 @@ std::pair<double, double> interval(const std::vector<double>& before, const std:
       std::clamp(most_draws / (before.size() + after.size()), fewest_resamples, most_resamples);
   for (std::size_t i = 0; i < wanted; ++i) {
     resample(before, drawn, random);
-    const double old_median = median(drawn);
+    const double old_median = median_in_place(drawn);
     resample(after, drawn, random);
-    ratios.push_back(median(drawn) / old_median);
+    ratios.push_back(median_in_place(drawn) / old_median);
   }
   std::ranges::sort(ratios);
   const std::size_t outside = wanted / 40;
@@ -77,9 +77,9 @@ Comparison::Row row(const Samples& before, const Samples& after) {
   check(after, "later");
   Comparison::Row result{.strategy = after.strategy};
   std::vector<double> values = before.seconds;
-  result.before_seconds = median(values);
+  result.before_seconds = median_in_place(values);
   values = after.seconds;
-  result.after_seconds = median(values);
+  result.after_seconds = median_in_place(values);
   result.ratio = result.after_seconds / result.before_seconds;
   std::tie(result.low, result.high) = interval(before.seconds, after.seconds);
   if (result.high < 1 - tolerance) result.verdict = Verdict::improved;

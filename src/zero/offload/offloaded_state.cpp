@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/elementwise.hpp"
-#include "core/pinned.hpp"
+#include "core/memory/elementwise.hpp"
+#include "core/memory/host_memory.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {

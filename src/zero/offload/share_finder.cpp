@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/pinned.hpp"
+#include "core/memory/host_memory.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file_ring.hpp"
+#include "core/files/file_ring.hpp"
 #include "zero/offload/state_layout.hpp"
 
 namespace weft::detail {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "core/elementwise.hpp"
-#include "core/round_up.hpp"
+#include "core/memory/elementwise.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {

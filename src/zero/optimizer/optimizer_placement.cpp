@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/elementwise.hpp"
+#include "core/memory/elementwise.hpp"
 #include "zero/optimizer/sharded_optimizer_state.hpp"
 
 namespace weft::zero {

@@ -14,7 +14,7 @@
 #include <limits>
 #include <ranges>
 
-#include "gradient/agreement.hpp"
+#include "gradient/plan/plan_agreement.hpp"
 #include "zero/optimizer/sharded_optimizer_state.hpp"
 
 namespace weft::detail {

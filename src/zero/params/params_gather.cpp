@@ -27,7 +27,7 @@ class GatherWait final : public Task {
       if (!event.done()) return false;
       if (const auto error = event.error()) std::rethrow_exception(error);
     }
-    wire_->lost(detail::Wire::Clock::now() - *begin_);
+    wire_->add_exposed(detail::Wire::Clock::now() - *begin_);
     return true;
   }
   void rest(std::chrono::microseconds at_most) override {

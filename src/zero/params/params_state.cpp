@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "core/pinned.hpp"
+#include "core/memory/host_memory.hpp"
 #include "weft/core/copy.hpp"
 #include "zero/params/params_state.hpp"
 

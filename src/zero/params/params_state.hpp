@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "gradient/wire.hpp"
+#include "gradient/reducer/wire.hpp"
 #include "weft/zero/sharded_params.hpp"
 #include "zero/params/group_slots.hpp"
 #include "zero/plan/params_plan.hpp"
@@ -63,7 +63,7 @@ class ShardedParams::State {
   /// Progresses gathers that waited for an offloaded update. Any thread may call it.
   void progress() { wire_->poll(); }
 
-  double exposed_seconds() const { return reducer_->exposed_seconds() + wire_->lost_seconds(); }
+  double exposed_seconds() const { return reducer_->exposed_seconds() + wire_->exposed_seconds(); }
   std::uint64_t wire_bytes() const;
   std::int64_t held_bytes() const;
   std::int64_t host_bytes() const;

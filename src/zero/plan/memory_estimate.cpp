@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "core/round_up.hpp"
+#include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
 #include "weft/zero/memory_plan.hpp"
 #include "zero/offload/state_file.hpp"

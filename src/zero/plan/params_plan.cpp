@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "gradient/windows.hpp"
+#include "gradient/windows/windows.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft::detail {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "gradient/windows.hpp"
+#include "gradient/windows/windows.hpp"
 #include "zero/params/group_slots.hpp"
 #include "zero/simulation/simulated_link.hpp"
 

@@ -1,5 +1,7 @@
 // After warm-up a step allocates nothing from the heap. The long trial is tests/soak.sh allocations.
 
+#include <gtest/gtest.h>
+
 #include <array>
 
 #include "support/heap_watch.hpp"

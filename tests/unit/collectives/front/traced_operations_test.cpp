@@ -5,7 +5,7 @@
 
 #include "collectives/front/communicator_state.hpp"
 #include "collectives/shm/threads_backend.hpp"
-#include "core/stream_state.hpp"
+#include "core/streams/stream_state.hpp"
 
 namespace weft::detail {
 namespace {
@@ -38,7 +38,7 @@ TEST(TracedOperations, CompleteInTheCallOnAnInlineStreamAndHaveTheirSpan) {
   const Work work = rank.comm.all_reduce(rank.view, ReduceOp::sum, stream);
   // Only what does not complete in its call is worth a time in the record.
   EXPECT_TRUE(has(rank.recorder->json("test"), R"("state":"done","issued_ns":0,"begun_ns":0,"ended_ns":0)"));
-  EXPECT_TRUE(Behind::of(stream)->takes_work_at_once());
+  EXPECT_TRUE(StreamAccess::state(stream)->takes_work_at_once());
   EXPECT_TRUE(has(rank.spans(), "all_reduce #1"));
   EXPECT_TRUE(work.done());
 }

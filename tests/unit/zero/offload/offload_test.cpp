@@ -193,7 +193,7 @@ TEST(OnReduced, TellsOfEveryBucketBeforeTheStepIsFinished) {
           params.mark_ready(ParamId{i}, compute);
         }
       };
-      micro_step(Exchange::later);
+      micro_step(Exchange::no_sync);
       params.reducer().finish_step(compute);
       EXPECT_TRUE(told.empty()) << "what is not exchanged is not reduced";
       micro_step(Exchange::now);
