@@ -94,7 +94,7 @@ run() {
   list=$(printf "%s:$slots," "${all[@]}")
   local tcp=(--mca btl_tcp_if_include "$network.0/24")
   [ "$over" = ucx ] && tcp=(-x UCX_TLS=tcp,self,sysv,posix -x UCX_NET_DEVICES=eth0)
-  # The hosts share this machine's processors: nobody is bound, and who waits lets others run.
+  # The hosts share this machine's processors: ranks are not bound, and a rank that waits gives its core away.
   exec "$launchers/mpirun.sh" --over "$over" "${tcp[@]}" --mca oob_tcp_if_include "$network.0/24" --mca plm rsh \
     --mca plm_rsh_agent "$launchers/cluster.sh agent" --mca plm_rsh_no_tree_spawn 1 --mca mpi_yield_when_idle 1 \
     --bind-to none --host "${list%,}" -np "$ranks" "$@"

@@ -12,7 +12,7 @@ nothing_left() {
   local left
   left=$(ls -A "$TMPDIR" | grep -v '^ompi\.')  # Open MPI's own, which its daemon removes a moment later
   if [ -n "$left" ]; then fail "$1: left in $TMPDIR: $left"; fi
-  # A rank carries its meeting point below TMPDIR in its environment.
+  # A rank carries its rendezvous below TMPDIR in its environment.
   left=$(grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ 2> /dev/null)
   if [ -n "$left" ]; then fail "$1: processes left: $left"; fi
 }

@@ -17,25 +17,25 @@ namespace {
 
 using namespace weft::test;
 
-int trial(const SteadyTraining& training, Meeting meeting, int steps) {
+int trial(const SteadyTraining& training, RankKind kind, int steps) {
   std::uint64_t taken = 0;
   try {
-    taken = allocations_of(training, meeting, steps);
+    taken = allocations_of(training, kind, steps);
   } catch (const std::exception& error) {
-    std::printf("FAILED: %s over %s: %s\n", training.name.c_str(), name(meeting), error.what());
+    std::printf("FAILED: %s over %s: %s\n", training.name.c_str(), name(kind), error.what());
     return 1;
   }
   if (taken == 0) return 0;
   std::printf("FAILED: %s over %s took memory %llu times in %d steps:\n%s", training.name.c_str(),
-              name(meeting), static_cast<unsigned long long>(taken), steps, heap_watch::report().c_str());
+              name(kind), static_cast<unsigned long long>(taken), steps, heap_watch::report().c_str());
   return 1;
 }
 
-bool passes(const SteadyTraining& training, Meeting meeting, int steps) {
+bool passes(const SteadyTraining& training, RankKind kind, int steps) {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
-    const int status = trial(training, meeting, steps);
+    const int status = trial(training, kind, steps);
     std::fflush(stdout);
     _exit(status);
   }
@@ -56,9 +56,9 @@ int main(int argc, char** argv) {
   int failed = 0;
   for (const SteadyTraining& training : steady_trainings()) {
     if (training.name.find(part) == std::string::npos) continue;
-    for (const Meeting meeting : {Meeting::threads, Meeting::host}) {
+    for (const RankKind kind : {RankKind::threads, RankKind::host}) {
       ++trainings;
-      if (!passes(training, meeting, steps)) ++failed;
+      if (!passes(training, kind, steps)) ++failed;
     }
   }
   std::printf("%d trainings of %d steps, %d took memory from the heap after they were warm\n", trainings,

@@ -75,13 +75,13 @@ class FakeNcclRanks {
     std::mutex mutex;
     std::condition_variable changed;
     Parts parts_of;
-    struct Meeting {
+    struct CollectiveCall {
       Parts parts;
       std::size_t come = 0;
       bool done = false;
       std::map<int, std::shared_ptr<Team>> made;  // by color
     };
-    std::map<int, Meeting> meetings;
+    std::map<int, CollectiveCall> calls;
     std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters;  // from, to
     std::size_t size() const { return parts_of.size(); }
   };
@@ -134,16 +134,16 @@ class FakeNcclRanks {
   static void meet(Comm& comm, int number, const Part& part, Work work) {
     Team& team = *comm.team;
     std::unique_lock lock(team.mutex);
-    auto& meeting = team.meetings[number];
-    meeting.parts.resize(team.size());
-    meeting.parts[static_cast<std::size_t>(comm.rank)] = part;
-    if (++meeting.come == team.size()) {
-      work(meeting);
-      meeting.done = true;
+    auto& call = team.calls[number];
+    call.parts.resize(team.size());
+    call.parts[static_cast<std::size_t>(comm.rank)] = part;
+    if (++call.come == team.size()) {
+      work(call);
+      call.done = true;
       team.changed.notify_all();
     }
-    team.changed.wait(lock, [&] { return meeting.done || comm.aborted; });
-    if (!meeting.done) --meeting.come;  // ended, and brings nothing any more
+    team.changed.wait(lock, [&] { return call.done || comm.aborted; });
+    if (!call.done) --call.come;  // ended, and brings nothing any more
   }
 
   template <class Work>
@@ -155,15 +155,15 @@ class FakeNcclRanks {
     return current->stuck == comm->rank ? detail::nccl::in_progress : detail::nccl::success;
   }
 
-  static std::vector<const std::byte*> inputs(const Team::Meeting& meeting) {
+  static std::vector<const std::byte*> inputs(const Team::CollectiveCall& call) {
     std::vector<const std::byte*> result;
-    for (const Part& part : meeting.parts) result.push_back(part.in);
+    for (const Part& part : call.parts) result.push_back(part.in);
     return result;
   }
-  static std::vector<std::byte> sum(const Team::Meeting& meeting, std::size_t count, Type type, Op op) {
+  static std::vector<std::byte> sum(const Team::CollectiveCall& call, std::size_t count, Type type, Op op) {
     std::vector<std::byte> result(count * size_of(dtype(type)));
     std::vector<std::byte*> to{result.data()};
-    const auto from = inputs(meeting);
+    const auto from = inputs(call);
     if (count > 0) detail::reduce(from, {to}, static_cast<std::int64_t>(count), dtype(type), reduce_op(op));
     return result;
   }
@@ -177,42 +177,42 @@ class FakeNcclRanks {
 
   static Result all_reduce(const void* in, void* out, std::size_t count, Type type, Op op, RawComm* comm,
                            Stream stream) {
-    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
-      const auto result = sum(meeting, count, type, op);
-      for (const Part& one : meeting.parts) put(one.out, result.data(), result.size());
+    return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
+      const auto result = sum(call, count, type, op);
+      for (const Part& one : call.parts) put(one.out, result.data(), result.size());
     });
   }
   static Result reduce(const void* in, void* out, std::size_t count, Type type, Op op, int root,
                        RawComm* comm, Stream stream) {
-    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
-      const auto result = sum(meeting, count, type, op);
-      put(meeting.parts[static_cast<std::size_t>(root)].out, result.data(), result.size());
+    return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
+      const auto result = sum(call, count, type, op);
+      put(call.parts[static_cast<std::size_t>(root)].out, result.data(), result.size());
     });
   }
   static Result reduce_scatter(const void* in, void* out, std::size_t count, Type type, Op op, RawComm* comm,
                                Stream stream) {
-    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
-      const auto result = sum(meeting, count * meeting.parts.size(), type, op);
+    return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
+      const auto result = sum(call, count * call.parts.size(), type, op);
       const std::size_t share = count * size_of(dtype(type));
-      for (std::size_t r = 0; r < meeting.parts.size(); ++r)
-        put(meeting.parts[r].out, result.data() + r * share, share);
+      for (std::size_t r = 0; r < call.parts.size(); ++r)
+        put(call.parts[r].out, result.data() + r * share, share);
     });
   }
   static Result all_gather(const void* in, void* out, std::size_t count, Type type, RawComm* comm,
                            Stream stream) {
-    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
+    return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
       const std::size_t share = count * size_of(dtype(type));
-      for (const Part& one : meeting.parts) {
-        for (std::size_t r = 0; r < meeting.parts.size(); ++r)
-          put(one.out + r * share, meeting.parts[r].in, share);
+      for (const Part& one : call.parts) {
+        for (std::size_t r = 0; r < call.parts.size(); ++r)
+          put(one.out + r * share, call.parts[r].in, share);
       }
     });
   }
   static Result broadcast(const void* in, void* out, std::size_t count, Type type, int root, RawComm* comm,
                           Stream stream) {
-    return enqueue(comm, stream, part(in, out), [=](Team::Meeting& meeting) {
-      for (const Part& one : meeting.parts)
-        put(one.out, meeting.parts[static_cast<std::size_t>(root)].in, count * size_of(dtype(type)));
+    return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
+      for (const Part& one : call.parts)
+        put(one.out, call.parts[static_cast<std::size_t>(root)].in, count * size_of(dtype(type)));
     });
   }
 
@@ -276,16 +276,16 @@ class FakeNcclRanks {
     const int number = comm.operations++;
     int rank = 0;
     std::shared_ptr<Team> team;
-    meet(comm, number, mine, [](Team::Meeting& meeting) {
+    meet(comm, number, mine, [](Team::CollectiveCall& call) {
       std::map<int, int> members;
-      for (const Part& part : meeting.parts) ++members[part.color];
-      for (const auto& [color_of, count] : members) meeting.made[color_of] = std::make_shared<Team>(count);
+      for (const Part& part : call.parts) ++members[part.color];
+      for (const auto& [color_of, count] : members) call.made[color_of] = std::make_shared<Team>(count);
     });
     if (comm.aborted || color == detail::nccl::no_color) return *result = nullptr, detail::nccl::success;
     const std::lock_guard lock(comm.team->mutex);
-    const auto& meeting = comm.team->meetings[number];
-    for (const Part& part : meeting.parts) rank += part.color == color && part.key < key ? 1 : 0;
-    *result = current->make(meeting.made.at(color), rank);
+    const auto& call = comm.team->calls[number];
+    for (const Part& part : call.parts) rank += part.color == color && part.key < key ? 1 : 0;
+    *result = current->make(call.made.at(color), rank);
     return detail::nccl::success;
   }
 

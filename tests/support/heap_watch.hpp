@@ -1,6 +1,6 @@
 #pragma once
 // Counts what all threads of this process take from the heap, between two points, and remembers who did.
-// Whoever links heap_watch.cpp has malloc and its relatives go through it (operator new calls them); not with
+// In a program that links heap_watch.cpp, malloc and its relatives go through it (operator new calls them); not with
 // sanitizers, which have their own, and of glibc alone.
 //
 //   heap_watch::begin();

@@ -35,7 +35,7 @@ struct ShardedTraining {
   std::function<std::shared_ptr<CommHook>()> hook{[] { return all_reduce_hook(); }};
   /// Called on every rank after each step, when the means are there; may be collective.
   std::function<void(GradientReducer& reducer, int rank, int step)> after{};
-  /// Of micro-step `step`, counted through.
+  /// Gradients of micro-step `step`, numbered over all steps.
   std::function<float(int rank, int step, int parameter, std::size_t i)> value = any_value;
 
   /// By step, of the plan's flat space, gaps included: the parts of all ranks put together.

@@ -225,13 +225,13 @@ std::vector<SteadyTraining> steady_trainings() {
   return Trainings().all();
 }
 
-std::uint64_t allocations_of(const SteadyTraining& training, Meeting meeting, int steps) {
+std::uint64_t allocations_of(const SteadyTraining& training, RankKind kind, int steps) {
   log::set_level(log::Level::error);  // a rank that waits long says so
   Watch watch(training.warm_steps, steps);
   const auto train = [&](const Communicator& comm) {
     training.train(comm, steps, [&watch](int step) { watch.after(step); });
   };
-  if (meeting == Meeting::threads) {
+  if (kind == RankKind::threads) {
     run_as_threads(ranks, train);
   } else {
     const auto store = make_memory_store();

@@ -20,12 +20,12 @@ struct SteadyTraining {
 std::vector<SteadyTraining> steady_trainings();
 
 /// How its ranks meet: memory that is theirs as threads, or the node's, as processes have it.
-enum class Meeting { threads, host };
-constexpr const char* name(Meeting meeting) {
-  return meeting == Meeting::threads ? "threads" : "host";
+enum class RankKind { threads, host };
+constexpr const char* name(RankKind kind) {
+  return kind == RankKind::threads ? "threads" : "host";
 }
 
 /// How often any thread took memory from the heap after the warm steps. heap_watch::report() says who.
-std::uint64_t allocations_of(const SteadyTraining& training, Meeting meeting, int steps);
+std::uint64_t allocations_of(const SteadyTraining& training, RankKind kind, int steps);
 
 }  // namespace weft::test

@@ -1,6 +1,6 @@
 #pragma once
 // A training without a model: gradients are drawn from step, rank and element, and pull parameters towards
-// zero, so that whoever has a wrong parameter soon has many.
+// zero, so that a rank with a wrong parameter soon has many.
 
 #include <cmath>
 #include <functional>
@@ -24,7 +24,7 @@ struct ZeroTraining {
   bool gather_twice = true;  ///< forward and backward
   bool says_rate = false;    ///< before backward
   bool has_matrices = false;
-  /// Of a model in parts, the numbers of the parameters that are trained here, rising; default: all.
+  /// The numbers of the parameters of a model in parts that this rank trains, rising; default: all.
   std::vector<int> part{};
   /// Backward runs on a compute stream with a thread of its own.
   bool computes_on_thread = false;
@@ -32,7 +32,7 @@ struct ZeroTraining {
   std::function<void(int step)> after_step{};
   /// Shares of the optimizer's state that move to the host, after each step and in turn; none: it stays.
   std::vector<double> offloads{};
-  /// Of that in a file, so, too; none: as before.
+  /// The same for the state in a file; none: as before.
   std::vector<double> file_shares{};
   /// Runs work on gradients in the order of a stream; default: now.
   std::function<void(const Stream&, std::function<void()>)> launch{};

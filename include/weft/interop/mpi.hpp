@@ -28,7 +28,7 @@
 
 namespace weft {
 
-/// @param options the two timeouts only; rank, size and meeting point are the communicator's
+/// @param options the two timeouts only; rank, size and rendezvous are the communicator's
 /// @throws Error (usage) before MPI_Init or after MPI_Finalize, (timeout) when not all ranks call it in time
 World world_from_mpi(MPI_Comm comm, const WorldOptions& options = {},
                      const Environment& environment = Environment::of_process());

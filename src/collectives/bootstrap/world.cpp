@@ -159,7 +159,7 @@ World World::over(std::shared_ptr<Rendezvous> rendezvous, const WorldOptions& op
   if (rendezvous == nullptr || options.rank || options.size || options.rendezvous) {
     throw Error(ErrorKind::usage,
                 rendezvous == nullptr ? "World::over without a rendezvous"
-                                      : "options name a rank, size or meeting point although the "
+                                      : "options name a rank, size or rendezvous although the "
                                         "ranks have met",
                 "give options the two timeouts and the device only");
   }

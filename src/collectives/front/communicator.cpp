@@ -77,7 +77,7 @@ std::uint64_t Communicator::network_bytes() const {
   return state_->backend().network_bytes();
 }
 std::string Communicator::explain(Collective kind, DataType dtype, std::int64_t count, ReduceOp op) const {
-  if (kind > Collective::barrier) refuse(kind, "a step of other operations, which nobody issues");
+  if (kind > Collective::barrier) refuse(kind, "a step of other operations, which is never issued");
   return state_->backend().explain({.kind = kind, .count = count, .dtype = dtype, .op = op});
 }
 

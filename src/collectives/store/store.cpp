@@ -63,7 +63,7 @@ std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline
       return make_tcp_store(host, port, rank, deadline);
   }
   throw Error(ErrorKind::usage,
-              text("meeting point '", address, "' is neither tcp://HOST:PORT nor file://PATH"));
+              text("rendezvous '", address, "' is neither tcp://HOST:PORT nor file://PATH"));
 }
 
 }  // namespace weft

@@ -139,7 +139,7 @@ template <class Condition>
 void FileRing::wait_until(Condition holds) {
   while (!holds()) {
     if (in_flight_ == 0)
-      throw Error(ErrorKind::usage, "a part is taken that nobody wanted", "call want() first");
+      throw Error(ErrorKind::usage, "a part is taken that was not wanted", "call want() first");
     const auto outcome = uring_.wait(timeout_);
     if (!outcome) throw_timeout();
     complete(*outcome);

@@ -11,12 +11,12 @@
 namespace weft::test {
 namespace {
 
-class Steady : public testing::TestWithParam<std::tuple<SteadyTraining, Meeting>> {};
+class Steady : public testing::TestWithParam<std::tuple<SteadyTraining, RankKind>> {};
 
 TEST_P(Steady, TakesNothingFromTheHeap) {
-  const auto& [training, meeting] = GetParam();
+  const auto& [training, kind] = GetParam();
   constexpr int steps = 50;
-  EXPECT_EQ(allocations_of(training, meeting, steps), 0U) << heap_watch::report();
+  EXPECT_EQ(allocations_of(training, kind, steps), 0U) << heap_watch::report();
 }
 
 std::string name_of(const testing::TestParamInfo<Steady::ParamType>& info) {
@@ -25,7 +25,7 @@ std::string name_of(const testing::TestParamInfo<Steady::ParamType>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Trainings, Steady,
                          testing::Combine(testing::ValuesIn(steady_trainings()),
-                                          testing::Values(Meeting::threads, Meeting::host)),
+                                          testing::Values(RankKind::threads, RankKind::host)),
                          name_of);
 
 // The first steps used one of these blocks at a time.

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 using detail::nccl::version_code;
 
 /// For what must run into its deadline: long beside the time for which a busy machine may hold a thread up.
-constexpr auto patience = 2s;
+constexpr auto time_limit = 2s;
 
 class NcclBackend : public testing::Test {
  protected:
@@ -49,7 +49,7 @@ TEST_F(NcclBackend, WhoDoesNotComeIsNamedAtTheDeadlineAndWhatWaitedForItIsVoid) 
                      [&] { comm.all_reduce(data.view(), ReduceOp::sum, wire).wait(); });
         over = true;
       },
-      patience);
+      time_limit);
   EXPECT_EQ(nccl_.communicators, 0);
 }
 
@@ -60,10 +60,10 @@ TEST_F(NcclBackend, RanksThatDisagreeAreToldWhatBothDid) {
         Stream stream(comm.device());
         Buffer data = comm.allocate(DataType::f32, 10);
         const std::int64_t count = 10 - comm.rank();
-        // Whoever looks second may hear that the first has failed, with the same words in it.
+        // The rank that looks second may hear that the first has failed, with the same words in it.
         try {
           comm.all_reduce(data.view().slice(0, count), ReduceOp::sum, stream).wait();
-          comm.barrier(stream).wait();  // a sum of different lengths may have ended before somebody looked
+          comm.barrier(stream).wait();  // a sum of different lengths may have ended before a rank looked
           comm.barrier(stream).wait();
         } catch (const Error& error) {
           const std::string line = error.what();
@@ -76,7 +76,7 @@ TEST_F(NcclBackend, RanksThatDisagreeAreToldWhatBothDid) {
                 << line;
         }
       },
-      patience);
+      time_limit);
 }
 
 TEST_F(NcclBackend, ARankThatLeavesIsNamedLongBeforeTheDeadline) {
@@ -118,11 +118,11 @@ TEST_F(NcclBackend, TheDeadlineBeginsWhenTheStreamGetsThere) {
         Stream stream(comm.device());
         Buffer data = comm.allocate(DataType::f32, 10);
         stream.run([&] {
-          FakeCuda::enqueue(native_handle(stream), [] { std::this_thread::sleep_for(patience + 200ms); });
+          FakeCuda::enqueue(native_handle(stream), [] { std::this_thread::sleep_for(time_limit + 200ms); });
         });
         comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
       },
-      patience);
+      time_limit);
 }
 
 TEST_F(NcclBackend, ACallThatNcclDoesNotEndNamesTheRankThatDied) {

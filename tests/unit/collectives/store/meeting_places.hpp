@@ -67,8 +67,8 @@ class RawConnection {
               static_cast<ssize_t>(bytes.size()));
   }
   bool is_closed_by_peer() const {
-    const timeval patience{10, 0};
-    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    const timeval time_limit{10, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &time_limit, sizeof(time_limit));
     char byte = 0;
     const ssize_t got = ::recv(socket_.get(), &byte, 1, 0);
     return got == 0 || (got < 0 && errno == ECONNRESET);

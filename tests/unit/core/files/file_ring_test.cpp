@@ -27,10 +27,10 @@ class FileRingOf : public testing::TestWithParam<ScratchFile::Access> {
     if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
   }
   FileRing& make(std::size_t blocks, std::size_t places,
-                 std::chrono::nanoseconds patience = std::chrono::minutes(1)) {
+                 std::chrono::nanoseconds timeout = std::chrono::minutes(1)) {
     ScratchFile file(folder_.path(), blocks * block, GetParam());
     Buffer memory = Buffer::on_host(DataType::u8, static_cast<std::int64_t>((2 * places + 1) * block));
-    return ring_.emplace(std::move(file), std::move(memory), places, patience);
+    return ring_.emplace(std::move(file), std::move(memory), places, timeout);
   }
   std::uint32_t drawn(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
 
@@ -94,7 +94,7 @@ TEST_P(FileRingOf, RefusesWhatIsNoPartAndWhatIsOutOfOrder) {
     test::expect_error(ErrorKind::usage,
                        {"of a file of 16384 are wanted, in places of 8192", "whole blocks of 4096"},
                        [&] { ring.want(span); });
-  test::expect_error(ErrorKind::usage, {"nobody wanted"}, [&] { ring.take(); });
+  test::expect_error(ErrorKind::usage, {"was not wanted"}, [&] { ring.take(); });
   test::expect_error(ErrorKind::usage, {"before one is taken"}, [&] { ring.put_back(true); });
   ring.want({0, block});
   ring.take();

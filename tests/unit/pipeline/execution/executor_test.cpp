@@ -197,9 +197,9 @@ TEST(StageExecutor, WaitsForWhatStagesLeaveToAnInlineStream) {
 TEST(StageExecutor, CarriesMessagesOnWhileAStageIsHeldUp) {
   // Two pipelines: in its last forward, the first stage of each waits for the last stage of the other. That
   // one gets there only if messages that were posted before move meanwhile.
-  class Meeting final : public ToyStage {
+  class BarrierStage final : public ToyStage {
    public:
-    Meeting(Communicator others, const Schedule& schedule, int stage, int microbatch)
+    BarrierStage(Communicator others, const Schedule& schedule, int stage, int microbatch)
         : ToyStage(schedule, stage, {}), others_(std::move(others)), microbatch_(microbatch) {}
     bool waits_for_others() const override { return true; }
     void forward(const MicrobatchValues& of, const Stream& compute) override {
@@ -218,7 +218,7 @@ TEST(StageExecutor, CarriesMessagesOnWhileAStageIsHeldUp) {
     Communicator pipeline = *all.split(all.rank() % 2, all.rank());
     // The first device of one pipeline and the last of the other.
     Communicator others = *all.split((all.rank() + device) % 2, all.rank());
-    Meeting mine(others, schedule, device, device == 0 ? 5 : 4);
+    BarrierStage mine(others, schedule, device, device == 0 ? 5 : 4);
     StageExecutor(pipeline, schedule, {&mine}).step(Stream());
   });
 }
