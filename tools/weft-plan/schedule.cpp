@@ -79,7 +79,7 @@ void explain(const ScheduleCommand& command, const Told& told, std::ostream& out
       << "no schedule with this placement"
       << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
       << " is shorter than " << time(told.floor.bound) << " by " << name(told.objective) << " ("
-      << (told.floor.argument == Argument::load ? "load" : "stream") << " of device " << told.floor.device
+      << name(told.floor.argument) << " of device " << told.floor.device
       << "): this one is "
       << (told.gap() == 0 ? "proved shortest" : "within " + number(100 * told.gap(), "%.2f") + " %") << '\n'
       << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "

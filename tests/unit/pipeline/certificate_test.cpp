@@ -36,6 +36,46 @@ TEST(Certificate, NoScheduleThereIsIsShorterWhereMemoryMakesRounds) {
   }
 }
 
+/// The device in the middle is idle before its first input gradient, or does both forwards, and then the
+/// first one waits for that gradient.
+TEST(Certificate, NoScheduleThereIsIsShorterWhereWarmUpsCannotAllBeFilled) {
+  int about_warm_ups = 0, reached = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    test::Draw draw(seed);
+    test::SmallProblem small{.problem = {.devices = 3, .microbatches = 2, .costs = {}},
+                             .device_of = looped_placement(3)};
+    const auto few = [&] { return Nanoseconds{1 + draw.below(4)}; };
+    small.problem.costs.stages = {{5 + draw.below(9), few(), few(), 2, 1},
+                                  {5 + draw.below(9), few(), few(), 2, 1},
+                                  {few(), few(), few(), 2, 1}};
+    small.problem.costs.hops = {{.latency = draw.below(3)}, {.latency = draw.below(3)}};
+    for (const Objective objective : {Objective::makespan, Objective::span}) {
+      Certificate floor = lower_bound(small.problem, small.device_of, objective);
+      if (floor.argument != Argument::warm_ups) continue;
+      ++about_warm_ups;
+      const Nanoseconds shortest = test::shortest(small, objective);
+      EXPECT_GE(shortest, floor.bound) << "seed " << seed << ": " << floor;
+      reached += shortest == floor.bound ? 1 : 0;
+      EXPECT_TRUE(holds(floor, small.problem, small.device_of)) << "seed " << seed << ": " << floor;
+      ++floor.bound;
+      EXPECT_FALSE(holds(floor, small.problem, small.device_of)) << "seed " << seed << ": " << floor;
+    }
+  }
+  EXPECT_GE(about_warm_ups, 10);
+  EXPECT_GE(reached, about_warm_ups / 8);
+}
+
+/// F 1, B .97, hops .04: a forward and a gradient meet .05 later on each device, and memory for 2p leaves one
+/// forward too many. It is best on the device in the middle, with three others idle on either side.
+TEST(Certificate, CountsWhatWarmUpsLeaveInTwiceTheMemoryOf1F1B) {
+  Problem problem{
+      .devices = 8, .microbatches = 32, .costs = uniform_costs(8, 1, {100, 97, 60, 100, 43}, {.latency = 4})};
+  problem.memory_limit.assign(8, 1600);
+  const Certificate floor = lower_bound(problem, looped_placement(8), Objective::span);
+  EXPECT_EQ(floor.argument, Argument::warm_ups);
+  EXPECT_EQ(floor.bound, 32 * (100 + 97 + 60) + 3 * 5);
+}
+
 TEST(Certificate, IsCheckedByCodeOfItsOwnToTheNanosecond) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     test::Draw draw(seed);
@@ -70,7 +110,7 @@ TEST(Certificate, IsRefusedWhereItsWordsFitNothing) {
   EXPECT_TRUE(refused([](Certificate& one) { one.after = 30; }));
   EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument::load; }));
   EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument::stream; }));
-  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument{3}; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument{4}; }));
   problem.memory_limit.assign(5, 60);  // all fit: there are no rounds
   EXPECT_FALSE(holds(floor, problem, device_of));
 }
