@@ -1,6 +1,6 @@
 // How near the bound schedules come where stages are alike, in twice the memory of 1F1B, by span.
 //
-//   bench_uniform [EFFORT]                  default: that of synthesize(); else actions it may place
+//   bench_uniform [EFFORT]                  default: 1, a multiple of the usual
 //
 // 20 profiles as measured of transformers: F 1, B .97, W .5 to .75, hops .03 to .05; 57 % of an activation is
 // released by the input gradient. A line each: what is found, the bound, the gap between them, seconds.
@@ -41,8 +41,7 @@ Problem problem_of(const Profile& one) {
 
 int run(int argc, char** argv) {
   SynthesisOptions options{.objective = Objective::span};
-  if (argc > 1) options.effort = std::atoll(argv[1]);
-  if (options.effort < 1) throw Error(ErrorKind::usage, "effort below 1", "bench_uniform [EFFORT]");
+  if (argc > 1) options.effort = std::atof(argv[1]);
   bench::stay_on_one_core();
   int near = 0;
   std::printf("stages microbatches     W   hop      found      bound  gap, %%  seconds\n");

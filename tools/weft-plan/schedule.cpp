@@ -41,7 +41,7 @@ Told told(const ScheduleCommand& command) {
               .predicted = {},
               .objective = command.objective};
   if (!command.file && command.name == "auto") {
-    Synthesis found = synthesize(command.problem, {.objective = command.objective});
+    Synthesis found = synthesize(command.problem, {.objective = command.objective, .effort = command.effort});
     result.schedule = std::move(found.schedule);
     result.problem = std::move(found.problem);
     result.floor = found.certificate;
@@ -79,8 +79,7 @@ void explain(const ScheduleCommand& command, const Told& told, std::ostream& out
       << "no schedule with this placement"
       << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
       << " is shorter than " << time(told.floor.bound) << " by " << name(told.objective) << " ("
-      << name(told.floor.argument) << " of device " << told.floor.device
-      << "): this one is "
+      << name(told.floor.argument) << " of device " << told.floor.device << "): this one is "
       << (told.gap() == 0 ? "proved shortest" : "within " + number(100 * told.gap(), "%.2f") + " %") << '\n'
       << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "
       << command.unit.memory << '\n';
