@@ -42,16 +42,24 @@ class Checker {
     return ends.empty() ? 0 : forwards_before(first_) + ends.back() + way_to_the_end();
   }
 
-  /// How long the device may be idle before its first input gradient, if the step is to take so long.
-  Nanoseconds idle_allowed(Nanoseconds length, bool with_head) const {
+  /// How long the device may be idle before its first, or its last, input gradient, if the step is to take so
+  /// long.
+  Nanoseconds idle_allowed(Nanoseconds length, bool with_head, bool before_last) const {
+    if (before_last) return length - load_without_fill(with_head) + drain_idle();
     return length - std::max(load_without_fill(with_head), stream_without_fill());
   }
-  /// From the start of its first forward, for its first input gradient: the least time the device is idle.
-  Nanoseconds idle_until(Nanoseconds first) const { return first - forwards_until(first) * mine_[0].forward; }
-  /// When it is back where the device does another forward first; 0: memory does not hold one.
-  Nanoseconds after_one_more(Nanoseconds first) const {
-    const std::int64_t more = forwards_until(first) + 1;
-    return more > forwards_held() ? 0 : more * mine_[0].forward;
+  /// When the device has done so many forwards; or all it must before its last input gradient, and so many
+  /// weight gradients.
+  Nanoseconds done_by(std::int64_t count, bool before_last) const {
+    const StageCosts& only = mine_[0];
+    if (!before_last) return count * only.forward;
+    return only.forward + (microbatches() - 1) * (only.forward + only.backward_input) +
+           count * only.backward_weight;
+  }
+  /// How many of these there can be before it.
+  std::int64_t most_before(bool before_last) const {
+    if (before_last) return microbatches() - 1;
+    return everything_fits() ? microbatches() : limit() / mine_[0].activation;
   }
 
  private:
@@ -69,12 +77,6 @@ class Checker {
   detail::Recount recount() const {
     if (mine_.size() > 1 || problem_.memory_limit.empty()) return {};
     return detail::recount(problem_, first_, limit());
-  }
-  std::int64_t forwards_held() const {
-    return everything_fits() ? microbatches() : limit() / mine_[0].activation;
-  }
-  std::int64_t forwards_until(Nanoseconds time) const {
-    return std::min(forwards_held(), time / mine_[0].forward);
   }
   const StageCosts& stage(int s) const { return problem_.costs.stages[static_cast<std::size_t>(s)]; }
   Nanoseconds wire(int s) const {
@@ -197,25 +199,31 @@ class Checker {
   std::vector<StageCosts> mine_;
 };
 
-/// Whether a step below the bound leaves the device no way to begin: from the last stage on, the first input
-/// gradient comes as early as it can on each, and where its device would be idle too long it is put off by
-/// whole forwards.
-bool warm_ups_hold(const Certificate& certificate, const Problem& problem,
+/// Whether a step below the bound leaves the device no way out: from the last stage on, the first (or the
+/// last) input gradient comes as early as it can on each, and where its device would be idle too long it is
+/// put off by whole forwards (or weight gradients).
+bool in_turn_holds(const Certificate& certificate, const Problem& problem,
                    const std::vector<int>& device_of) {
   if (problem.stages() != problem.devices) return false;
+  const bool before_last = certificate.argument == Argument::cool_downs;
   const auto& [stages, hops] = problem.costs;
-  Nanoseconds first = 0;
+  Nanoseconds begin = 0;
   for (auto s = stages.size(); s-- > 0;) {
     if (s < hops.size())
-      first += hops[s].latency + hops[s].occupancy + stages[s + 1].backward_input + hops[s].latency +
+      begin += hops[s].latency + hops[s].occupancy + stages[s + 1].backward_input + hops[s].latency +
                hops[s].occupancy;
-    first += stages[s].forward;
+    begin += stages[s].forward;
     const Checker checker(problem, device_of, device_of[s]);
-    const Nanoseconds allowed =
-        checker.idle_allowed(certificate.bound - 1, certificate.objective == Objective::makespan);
-    if (checker.idle_until(first) > allowed) first = checker.after_one_more(first);
-    if (device_of[s] == certificate.device) return first == 0 || allowed < 0;
-    if (first == 0) return false;  // about another device
+    begin = std::max(begin, checker.done_by(0, before_last));
+    const std::int64_t most = checker.most_before(before_last);
+    const Nanoseconds each = checker.done_by(1, before_last) - checker.done_by(0, before_last);
+    std::int64_t count = std::min(most, (begin - checker.done_by(0, before_last)) / each);
+    const Nanoseconds allowed = checker.idle_allowed(
+        certificate.bound - 1, certificate.objective == Objective::makespan, before_last);
+    const bool too_long = begin - checker.done_by(count, before_last) > allowed;
+    if (device_of[s] == certificate.device) return too_long && (count == most || allowed < 0);
+    if (too_long && count == most) return false;  // about another device
+    if (too_long) begin = checker.done_by(++count, before_last);
   }
   return false;
 }
@@ -234,13 +242,14 @@ bool holds(const Certificate& certificate, const Problem& problem, const std::ve
     case Argument::rounds:
       return certificate.after == 0 && certificate.bound <= checker.rounds();
     case Argument::warm_ups:
-      return certificate.after == 0 && warm_ups_hold(certificate, problem, device_of);
+    case Argument::cool_downs:
+      return certificate.after == 0 && in_turn_holds(certificate, problem, device_of);
   }
   return false;
 }
 
 const char* name(Argument argument) {
-  static constexpr std::array names{"load", "stream", "rounds", "warm-ups"};
+  static constexpr std::array names{"load", "stream", "rounds", "warm-ups", "cool-downs"};
   return names[static_cast<std::size_t>(argument)];
 }
 

@@ -180,8 +180,8 @@ bool RuleSearch::try_warm_ups(std::int64_t effort) {
     std::size_t warm_ups;
     int weight, on_time;
   };
-  for (const Start& start : {Start{0, 0, 0}, Start{1, 500, 0}, Start{0, 250, 0}, Start{0, 250, 1},
-                             Start{0, 250, 2}, Start{0, 500, 0}}) {
+  for (const Start& start : {Start{0, 0, 0}, Start{1, 500, 0}, Start{1, 0, 0}, Start{1, 250, 0},
+                             Start{0, 250, 0}, Start{0, 250, 1}, Start{0, 250, 2}, Start{0, 500, 0}}) {
     const std::vector<int>& first = warm_ups_of[start.warm_ups];
     if (first.empty()) return false;
     std::vector<Rules> rules(first.size(), {.weight_overlap = start.weight, .on_time = start.on_time});

@@ -17,6 +17,7 @@
 //            first stage + the weight gradient there
 //   rounds   head + when d's last input gradient can be through + its way back + the weight gradient there
 //   warm-ups load and stream of all devices together: what d is idle before its first input gradient
+//   cool-downs  load of all devices together: what d is idle before its last input gradient
 //
 // Where memory holds K microbatches and a device has one stage, the forward of microbatch j + K waits until j
 // has been there and back and made room. So when each can begin at the earliest follows from those before:
@@ -31,6 +32,9 @@
 // one on cannot be idle for longer than it leaves them, so that they put off their first input gradient; d,
 // where memory holds no further forward, waits for longer than it may.
 //
+// Cool-downs: the same of the last input gradient. Before it a device has done all forwards, all other input
+// gradients and whole weight gradients, all but one at most.
+//
 // For the span of a device its own first action is the begin: load without the head; and stream and rounds,
 // in which the first stage's device begins and ends.
 
@@ -41,9 +45,9 @@
 
 namespace weft::pipeline {
 
-enum class Argument { load, stream, rounds, warm_ups };
+enum class Argument { load, stream, rounds, warm_ups, cool_downs };
 
-/// "load", "stream", "rounds", "warm-ups"
+/// "load", "stream", "rounds", "warm-ups", "cool-downs"
 const char* name(Argument argument);
 
 struct Certificate {
