@@ -82,6 +82,9 @@ lines "drawn, a line for each device" 8 "^device [0-7] \|"
 schedule "four chunks" "^makespan 25.75, bubble 0.0680;" --microbatches 8 --chunks 4 --memory 8
 schedule "1F1B" "^makespan 45, bubble 0.4667;" --name 1f1b --microbatches 8
 schedule "no bubble where steps follow each other" "span 96, bubble 0.0000$" --objective span --memory 16 --release 1
+schedule "no bubble but what warm-ups leave" "is shorter than 82.39 by span \\(warm-ups of device 0\\): this one is proved shortest$" \
+  --objective span --memory 16 --release 0.57 --backward-input 0.97 --backward-weight 0.6 --comm 0.04
+schedule "with little effort" "this one is within" --chunks 2 --stages 4 --microbatches 9 --memory 3 --effort 0.01
 schedule "figures for machines" '^\{"schedule":"1f1b","objective":"makespan","makespan":[0-9.E]+,"span":[0-9.E]+,"bubble_makespan":[0-9.E-]+,"bubble_span":[0-9.E-]+,"peak_memory":\[' --name 1f1b --stages 2 --json -
 [ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
 schedule "the schedule as PyTorch's CSV" "^0F0,0F1,0B0," --name 1f1b --stages 2 --microbatches 3 --csv -
@@ -118,6 +121,9 @@ wrong "a schedule there is not" "no schedule is named 'zb-h3'; did you mean zb-h
 wrong "no microbatches" "--microbatches 0 is not a number from 1" --microbatches 0
 wrong "a cost of nothing" "--forward 0 is not a time" --forward 0
 wrong "a cost below nothing" "--backward-weight -1 is not a time" --backward-weight -1
+wrong "no effort" "--effort 0 is not a number from 0.001 to 10000" --effort 0
+wrong "an effort that is none" "--effort much is not a number from 0.001 to 10000" --effort much
+wrong "effort for a named schedule" "--effort beside --name" --name 1f1b --effort 2
 wrong "too little memory" "below one microbatch" --memory 0.5
 wrong "what does not fit" "gpipe" --name gpipe --memory 8
 wrong "an objective there is not" "--objective time is not makespan or span" --objective time

@@ -40,7 +40,7 @@ ScheduleResult evaluated(const ScheduleCommand& command) {
                         .predicted = {},
                         .objective = command.objective};
   if (!command.file && command.name == "auto") {
-    Synthesis found = synthesize(command.problem, {.objective = command.objective});
+    Synthesis found = synthesize(command.problem, {.objective = command.objective, .effort = command.effort});
     result.schedule = std::move(found.schedule);
     result.problem = std::move(found.problem);
     result.certificate = found.certificate;
@@ -78,8 +78,7 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
       << "no schedule with this placement"
       << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
       << " is shorter than " << time(result.certificate.bound) << " by " << name(result.objective) << " ("
-      << (result.certificate.argument == Argument::load ? "load" : "stream") << " of device "
-      << result.certificate.device << "): this one is "
+      << name(result.certificate.argument) << " of device " << result.certificate.device << "): this one is "
       << (result.gap() == 0 ? "proved shortest" : "within " + decimal(100 * result.gap(), "%.2f") + " %")
       << '\n'
       << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "

@@ -133,6 +133,9 @@ po::options_description schedule_description() {
       ("objective", word("NAME"),
        "makespan: a step ends for all devices together; span: each device may begin the next step by itself "
        "(makespan)")                                                                                  //
+      ("effort", word("X"),
+       "how long auto searches unless it meets the bound, as a multiple of the usual (1), which takes 0.05 to 1 s "
+       "or more where the problem is larger")                                                         //
       ("stages", word("P"), "devices of the pipeline (8)")                                            //
       ("microbatches", word("M"), "microbatches of a step (32)")                                      //
       ("chunks", word("V"), "stages on each device; auto may use fewer (1)")                          //
@@ -216,13 +219,17 @@ ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments
   const Given given(values);
   command.help = given("help");
   if (command.help) return command;
-  expect_alone(given, "schedule", {"name", "stages", "chunks", "microbatches"});
+  expect_alone(given, "schedule", {"name", "effort", "stages", "chunks", "microbatches"});
   expect_alone(
       given, "profile",
       {"stages", "chunks", "forward", "backward-input", "backward-weight", "comm", "memory", "release"});
   command.name = given.word("name").value_or("auto");
+  if (command.name != "auto") expect_alone(given, "name", {"effort"});
   command.file = given.word("schedule");
   given("objective", [&](const std::string& word) { command.objective = objective_named(word); });
+  given("effort", [&](const std::string& word) {
+    command.effort = real("effort", word, 1e-3, 1e4, "a number from 0.001 to 10000");
+  });
   const int microbatches = whole(given, "microbatches", 32, 1 << 20);
   const auto profile = given.word("profile");
   command.has_profile = profile.has_value();

@@ -22,6 +22,7 @@ struct ScheduleCommand {
   std::string name = "auto";
   std::optional<std::string> file;  ///< instead of a name: a schedule, as text or PyTorch's CSV
   pipeline::Objective objective = pipeline::Objective::makespan;
+  double effort = 1;  ///< of the search, as SynthesisOptions has it
   pipeline::Problem problem;
   pipeline::StageCosts device;  ///< costs of a whole device, if no profile is given
   pipeline::Hop hop;

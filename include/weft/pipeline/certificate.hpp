@@ -16,6 +16,8 @@
 //            last forward + idle before its first input gradient + the way of the last gradient back to the
 //            first stage + the weight gradient there
 //   rounds   head + when d's last input gradient can be through + its way back + the weight gradient there
+//   warm-ups load and stream of all devices together: what d is idle before its first input gradient
+//   cool-downs  load of all devices together: what d is idle before its last input gradient
 //
 // Where memory holds K microbatches and a device has one stage, the forward of microbatch j + K waits until j
 // has been there and back and made room. So when each can begin at the earliest follows from those before:
@@ -23,6 +25,15 @@
 // that it meets, and makes late either who needs that one's room or who is behind itself; see
 // src/pipeline/search/rounds.hpp. What follows after some microbatches is a smaller problem of the same kind, so
 // that load and stream also hold for those that are left, from when their first can begin.
+//
+// Warm-ups: with one stage each, a device has nothing but whole forwards before its first input gradient.
+// Where these do not fill the time it is idle, or it does one more and its input gradient waits, and with it
+// those of all devices before. If the step is to be shorter than the bound, then the devices from the last
+// one on cannot be idle for longer than it leaves them, so that they put off their first input gradient; d,
+// where memory holds no further forward, waits for longer than it may.
+//
+// Cool-downs: the same of the last input gradient. Before it a device has done all forwards, all other input
+// gradients and whole weight gradients, all but one at most.
 //
 // For the span of a device its own first action is the begin: load without the head; and stream and rounds,
 // in which the first stage's device begins and ends.
@@ -34,7 +45,10 @@
 
 namespace weft::pipeline {
 
-enum class Argument { load, stream, rounds };
+enum class Argument { load, stream, rounds, warm_ups, cool_downs };
+
+/// "load", "stream", "rounds", "warm-ups", "cool-downs"
+const char* name(Argument argument);
 
 struct Certificate {
   Objective objective = Objective::makespan;
@@ -48,8 +62,8 @@ struct Certificate {
   friend std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 };
 
-/// The best of the arguments. Linear in stages, where memory counts times microbatches; and once in
-/// microbatches times those that memory holds.
+/// The best of the arguments. Linear in stages, times the logarithm of a forward's nanoseconds, where memory
+/// counts times microbatches; and once in microbatches times those that memory holds.
 Certificate lower_bound(const Problem& problem, const std::vector<int>& device_of, Objective objective);
 
 /// Whether the argument gives that bound, or a better one: computed anew from its words, without the code

@@ -14,7 +14,7 @@ namespace {
 /// One device and the stages it has, first and last.
 class Checker {
  public:
-  Checker(const Problem& problem, const std::vector<int>& device_of, int device, int after)
+  Checker(const Problem& problem, const std::vector<int>& device_of, int device)
       : problem_(problem), device_of_(device_of), device_(device), microbatches_(problem.microbatches) {
     for (int s = 0; s < problem.stages(); ++s) {
       if (device_of[static_cast<std::size_t>(s)] != device) continue;
@@ -22,35 +22,62 @@ class Checker {
       last_ = s;
       mine_.push_back(problem.costs.stages[static_cast<std::size_t>(s)]);
     }
-    if (mine_.size() == 1 && !problem.memory_limit.empty())
-      rounds_ = detail::recount(problem, first_, limit());
-    if (after == 0) return;
-    const bool known = after > 0 && after < static_cast<int>(rounds_.forward_begins.size());
-    begin_ = known ? rounds_.forward_begins[static_cast<std::size_t>(after)] : 0;
-    microbatches_ = known ? microbatches_ - after : 0;
   }
 
-  bool has_microbatches() const { return microbatches_ > 0; }
-
-  Nanoseconds load(bool with_head) const {
-    Nanoseconds work = 0;
-    for (const StageCosts& one : mine_) work += microbatches() * one.total();
-    return (with_head ? forwards_before(first_) : 0) + begin_ + work + fill_idle() + drain_idle();
+  /// Load and stream are about what is left then. @return whether it is known when that can begin
+  bool begin_after(int after) {
+    if (after == 0) return true;
+    const std::vector<Nanoseconds> begins = recount().forward_begins;
+    if (after < 0 || after >= static_cast<int>(begins.size())) return false;
+    begin_ = begins[static_cast<std::size_t>(after)];
+    microbatches_ -= after;
+    return true;
   }
 
-  Nanoseconds stream() const {
-    Nanoseconds result = forwards_before(first_) + begin_ + fill_idle() + room_made();
-    for (const StageCosts& one : mine_) result += microbatches() * (one.forward + one.backward_input);
-    return result + way_to_the_end();
-  }
+  Nanoseconds load(bool with_head) const { return load_without_fill(with_head) + fill_idle(); }
+  Nanoseconds stream() const { return stream_without_fill() + fill_idle(); }
 
   Nanoseconds rounds() const {
-    if (rounds_.gradient_ends.empty()) return 0;
-    return forwards_before(first_) + rounds_.gradient_ends.back() + way_to_the_end();
+    const std::vector<Nanoseconds> ends = recount().gradient_ends;
+    return ends.empty() ? 0 : forwards_before(first_) + ends.back() + way_to_the_end();
+  }
+
+  /// How long the device may be idle before its first, or its last, input gradient, if the step is to take so
+  /// long.
+  Nanoseconds idle_allowed(Nanoseconds length, bool with_head, bool before_last) const {
+    if (before_last) return length - load_without_fill(with_head) + drain_idle();
+    return length - std::max(load_without_fill(with_head), stream_without_fill());
+  }
+  /// When the device has done so many forwards; or all it must before its last input gradient, and so many
+  /// weight gradients.
+  Nanoseconds done_by(std::int64_t count, bool before_last) const {
+    const StageCosts& only = mine_[0];
+    if (!before_last) return count * only.forward;
+    return only.forward + (microbatches() - 1) * (only.forward + only.backward_input) +
+           count * only.backward_weight;
+  }
+  /// How many of these there can be before it.
+  std::int64_t most_before(bool before_last) const {
+    if (before_last) return microbatches() - 1;
+    return everything_fits() ? microbatches() : limit() / mine_[0].activation;
   }
 
  private:
   std::int64_t microbatches() const { return microbatches_; }
+  Nanoseconds load_without_fill(bool with_head) const {
+    Nanoseconds work = 0;
+    for (const StageCosts& one : mine_) work += microbatches() * one.total();
+    return (with_head ? forwards_before(first_) : 0) + begin_ + work + drain_idle();
+  }
+  Nanoseconds stream_without_fill() const {
+    Nanoseconds result = forwards_before(first_) + begin_ + room_made();
+    for (const StageCosts& one : mine_) result += microbatches() * (one.forward + one.backward_input);
+    return result + way_to_the_end();
+  }
+  detail::Recount recount() const {
+    if (mine_.size() > 1 || problem_.memory_limit.empty()) return {};
+    return detail::recount(problem_, first_, limit());
+  }
   const StageCosts& stage(int s) const { return problem_.costs.stages[static_cast<std::size_t>(s)]; }
   Nanoseconds wire(int s) const {
     const auto i = static_cast<std::size_t>(s);
@@ -166,35 +193,69 @@ class Checker {
   const Problem& problem_;
   const std::vector<int>& device_of_;
   int device_;
-  detail::Recount rounds_;
   std::int64_t microbatches_;  // that the argument is about
   Nanoseconds begin_ = 0;      // of their first forward
   int first_ = -1, last_ = -1;
   std::vector<StageCosts> mine_;
 };
 
+/// Whether a step below the bound leaves the device no way out: from the last stage on, the first (or the
+/// last) input gradient comes as early as it can on each, and where its device would be idle too long it is
+/// put off by whole forwards (or weight gradients).
+bool in_turn_holds(const Certificate& certificate, const Problem& problem,
+                   const std::vector<int>& device_of) {
+  if (problem.stages() != problem.devices) return false;
+  const bool before_last = certificate.argument == Argument::cool_downs;
+  const auto& [stages, hops] = problem.costs;
+  Nanoseconds begin = 0;
+  for (auto s = stages.size(); s-- > 0;) {
+    if (s < hops.size())
+      begin += hops[s].latency + hops[s].occupancy + stages[s + 1].backward_input + hops[s].latency +
+               hops[s].occupancy;
+    begin += stages[s].forward;
+    const Checker checker(problem, device_of, device_of[s]);
+    begin = std::max(begin, checker.done_by(0, before_last));
+    const std::int64_t most = checker.most_before(before_last);
+    const Nanoseconds each = checker.done_by(1, before_last) - checker.done_by(0, before_last);
+    std::int64_t count = std::min(most, (begin - checker.done_by(0, before_last)) / each);
+    const Nanoseconds allowed = checker.idle_allowed(
+        certificate.bound - 1, certificate.objective == Objective::makespan, before_last);
+    const bool too_long = begin - checker.done_by(count, before_last) > allowed;
+    if (device_of[s] == certificate.device) return too_long && (count == most || allowed < 0);
+    if (too_long && count == most) return false;  // about another device
+    if (too_long) begin = checker.done_by(++count, before_last);
+  }
+  return false;
+}
+
 }  // namespace
 
 bool holds(const Certificate& certificate, const Problem& problem, const std::vector<int>& device_of) {
   if (certificate.device < 0 || certificate.device >= problem.devices || certificate.after < 0) return false;
-  const Checker checker(problem, device_of, certificate.device, certificate.after);
-  if (!checker.has_microbatches()) return false;
+  Checker checker(problem, device_of, certificate.device);
+  if (certificate.argument != Argument::rounds && !checker.begin_after(certificate.after)) return false;
   switch (certificate.argument) {
     case Argument::load:
       return certificate.bound <= checker.load(certificate.objective == Objective::makespan);
     case Argument::stream:
       return certificate.bound <= checker.stream();
     case Argument::rounds:
-      return certificate.bound <= checker.rounds();
+      return certificate.after == 0 && certificate.bound <= checker.rounds();
+    case Argument::warm_ups:
+    case Argument::cool_downs:
+      return certificate.after == 0 && in_turn_holds(certificate, problem, device_of);
   }
   return false;
 }
 
+const char* name(Argument argument) {
+  static constexpr std::array names{"load", "stream", "rounds", "warm-ups", "cool-downs"};
+  return names[static_cast<std::size_t>(argument)];
+}
+
 std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
-  static constexpr std::array names{"load", "stream", "rounds"};
-  out << name(certificate.objective) << " >= " << certificate.bound
-      << " ns: " << names[static_cast<std::size_t>(certificate.argument)] << " of device "
-      << certificate.device;
+  out << name(certificate.objective) << " >= " << certificate.bound << " ns: " << name(certificate.argument)
+      << " of device " << certificate.device;
   if (certificate.after > 0)
     out << ", after " << certificate.after << (certificate.after == 1 ? " microbatch" : " microbatches");
   return out;

@@ -73,6 +73,12 @@ Nanoseconds ListEngine::span() const {
   return longest;
 }
 
+Nanoseconds ListEngine::excess(Nanoseconds bound) const {
+  Nanoseconds sum = 0;
+  for (const Device& one : devices_) sum += std::max<Nanoseconds>(0, one.free - one.begin - bound);
+  return sum;
+}
+
 void ListEngine::start(int index, const Choice& choice, Nanoseconds now) {
   Device& device = devices_[at(index)];
   Stage& stage = stages_[at(index * chunks_ + choice.chunk)];

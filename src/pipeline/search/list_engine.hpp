@@ -89,6 +89,8 @@ class ListEngine {
 
   Nanoseconds makespan() const { return makespan_; }
   Nanoseconds span() const;
+  /// By which devices' spans are above a bound, of all of them together.
+  Nanoseconds excess(Nanoseconds bound) const;
   std::int64_t left() const { return left_; }  ///< actions
 
  private:

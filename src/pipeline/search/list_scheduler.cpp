@@ -36,11 +36,21 @@ Choice ListScheduler::keep_step(int index, const Rules& rules, Nanoseconds now) 
   return when(ActionType::backward_input, stage.next_gradient);
 }
 
+/// So many forwards, then the first input gradient, each waited for.
+Choice ListScheduler::warm_up(int index, const Rules& rules, Nanoseconds now) const {
+  const ListEngine::Stage& stage = engine_.stages(index).front();
+  const bool forward = stage.forwards < rules.first;
+  const Nanoseconds there = forward ? stage.next_forward : stage.next_gradient;
+  if (there > now) return {.wake = there};
+  return {0, forward ? ActionType::forward : ActionType::backward_input};
+}
+
 Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) const {
   const ListEngine::Device& device = engine_.device(index);
   const auto stages = engine_.stages(index);
   const bool forwards_left = stages[0].forwards < engine_.microbatches();
   if (rules.step > 0 && forwards_left) return keep_step(index, rules, now);
+  if (rules.first > 0 && stages[0].inputs == 0) return warm_up(index, rules, now);
   const Bytes limit = limits_[static_cast<std::size_t>(index)];
   int forward = -1, input = -1;
   bool no_room = false;
@@ -71,8 +81,9 @@ Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) con
   const auto costs = [&](int chunk) -> const StageCosts& {
     return stages[static_cast<std::size_t>(chunk)].costs;
   };
-  const Nanoseconds weight_ends =
-      weights ? now + part(costs(weight.chunk).backward_weight, rules.weight_overlap) : never;
+  const bool on_time = stages[0].inputs + rules.on_time >= engine_.microbatches();
+  const int overlap = on_time ? std::max(rules.weight_overlap, 1000) : rules.weight_overlap;
+  const Nanoseconds weight_ends = weights ? now + part(costs(weight.chunk).backward_weight, overlap) : never;
   if (forward >= 0) {
     if (device.weights_waiting > rules.weights_kept) return weight;
     const Nanoseconds ends = now + part(costs(forward).forward, rules.forward_overlap);
@@ -85,12 +96,12 @@ Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) con
 }
 
 Drawn ListScheduler::draw(const std::vector<Rules>& rules, std::vector<std::vector<Action>>* rows,
-                          Nanoseconds give_up_at) {
+                          Nanoseconds give_up_at, Nanoseconds bound) {
   const auto chooses = [&](int device, Nanoseconds now) {
     return choose(device, rules[static_cast<std::size_t>(device)], now);
   };
   const bool finished = engine_.run(chooses, rows, give_up_at);
-  return {finished, engine_.makespan(), engine_.span()};
+  return {finished, engine_.makespan(), engine_.span(), engine_.excess(bound)};
 }
 
 }  // namespace weft::pipeline::detail

@@ -9,7 +9,8 @@
 //   - else a weight gradient, unless something is about to arrive;
 //   - else it waits.
 // Or it goes in step, as long as it has forwards: an input gradient, a weight gradient and a forward in turn,
-// so many weight gradients behind, and waits for each. What waits then is the same in every round. A device
+// so many weight gradients behind, and waits for each. What waits then is the same in every round. Or it
+// is told how many forwards come before its first input gradient, and waits for each of these. A device
 // with several stages keeps room for one microbatch to go through the later ones, so that it never fills its
 // memory with microbatches that cannot come back.
 
@@ -34,7 +35,12 @@ struct Rules {
   /// In step, for a device with one stage: so many forwards before its first input gradient. 0: as they come.
   int step = 0;
   int weights_behind = 0;  ///< in step: input gradients that are through before their weight gradients begin
-  int weights_last = 0;    ///< after its last forward so many wait until its last input gradient is through
+  /// For a device with one stage: so many forwards before its first input gradient, and no more. 0: as they
+  /// come.
+  int first = 0;
+  int on_time =
+      0;  ///< before so many of its last input gradients a weight gradient begins only if it ends before
+  int weights_last = 0;  ///< after its last forward so many wait until its last input gradient is through
 
   friend bool operator==(const Rules&, const Rules&) = default;
 };
@@ -42,6 +48,7 @@ struct Rules {
 struct Drawn {
   bool finished = false;  ///< else its rules got stuck, or went beyond a bound given
   Nanoseconds makespan = 0, span = 0;
+  Nanoseconds excess = 0;  ///< by which devices' spans are above a bound given, of all of them together
 };
 
 class ListScheduler {
@@ -52,12 +59,14 @@ class ListScheduler {
   /// @param rules one for each device
   /// @param rows where not null: the order of actions is written there
   /// @param give_up_at a makespan that need not be reached
+  /// @param bound on spans, which the excess is above
   Drawn draw(const std::vector<Rules>& rules, std::vector<std::vector<Action>>* rows = nullptr,
-             Nanoseconds give_up_at = ListEngine::never);
+             Nanoseconds give_up_at = ListEngine::never, Nanoseconds bound = 0);
   const std::vector<int>& device_of() const { return device_of_; }
 
  private:
   ListEngine::Choice choose(int device, const Rules& rules, Nanoseconds now) const;
+  ListEngine::Choice warm_up(int device, const Rules& rules, Nanoseconds now) const;
   ListEngine::Choice keep_step(int device, const Rules& rules, Nanoseconds now) const;
 
   std::vector<int> device_of_;

@@ -162,6 +162,32 @@ class DeviceView {
   Bytes limit_ = no_limit;
 };
 
+/// A device with one stage, as the arguments of warm-ups and cool-downs see it: its first, or its last, input
+/// gradient begins after whole actions of one kind.
+struct InTurn {
+  Nanoseconds before = 0;   // from its first start: what comes before that gradient in any case
+  Nanoseconds action = 0;   // takes so long
+  std::int64_t most = 0;    // of them, before it
+  Nanoseconds to_next = 0;  // what that gradient waits longer than that of the next device
+  Nanoseconds busy = 0;     // the step without idle time before that gradient
+};
+
+/// The device that cannot end in time, however the others put off their input gradients; -1: all can. An idle
+/// device may do one action more instead, as long as there are any, and its input gradient waits.
+int late_device(const std::vector<InTurn>& devices, Nanoseconds in_time) {
+  Nanoseconds begin = 0;  // of the gradient, from the start of the device's first forward
+  for (std::size_t d = devices.size(); d-- > 0;) {
+    const InTurn& one = devices[d];
+    begin = std::max(begin + one.to_next, one.before);
+    const std::int64_t actions = std::min(one.most, (begin - one.before) / one.action);
+    const Nanoseconds filled = one.before + actions * one.action;
+    if (begin - filled <= in_time - one.busy) continue;
+    if (actions == one.most) return static_cast<int>(d);
+    begin = filled + one.action;
+  }
+  return -1;
+}
+
 class Bounder {
  public:
   Bounder(const Problem& problem, const std::vector<int>& device_of, Objective objective)
@@ -186,6 +212,7 @@ class Bounder {
     const int best = best_.device;
     if (slowest >= 0) offer_rounds(look_at(slowest), slowest, true);
     if (best != slowest && look_at(best).held_at_once() > 0) offer_rounds(look_at(best), best, true);
+    if (device_of_.size() == static_cast<std::size_t>(problem_.devices)) offer_in_turn();
     return best_;
   }
 
@@ -210,6 +237,49 @@ class Bounder {
     const Device d = view.figures(1);
     offer(d.head + rounds.end() + last_way(d), Argument::rounds, device, 0);
   }
+  void offer_in_turn() {
+    const auto& stages = problem_.costs.stages;
+    std::vector<InTurn> warm_ups, cool_downs;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const Device d = look_at(device_of_[s]).figures(problem_.microbatches);
+      const Nanoseconds pairs = d.forwards + d.inputs;
+      const Nanoseconds head = best_.objective == Objective::makespan ? d.head : 0;
+      const Nanoseconds next =
+          s + 1 < stages.size() ? 2 * problem_.costs.hops[s].delay() + stages[s + 1].backward_input : 0;
+      warm_ups.push_back({.action = stages[s].forward,
+                          .most = most_forwards(s),
+                          .to_next = stages[s].forward + next,
+                          .busy = std::max(head + pairs + d.weights + d.idle_after,
+                                           d.head + pairs + d.forced_weights + last_way(d))});
+      cool_downs.push_back({.before = pairs - stages[s].backward_input,
+                            .action = stages[s].backward_weight,
+                            .most = problem_.microbatches - 1,
+                            .to_next = stages[s].forward + next,
+                            .busy = head + pairs + d.weights});
+    }
+    offer_latest(warm_ups, Argument::warm_ups);
+    offer_latest(cool_downs, Argument::cool_downs);
+  }
+  /// The longest time in which some device still cannot end, found by halves; one action more than the bound
+  /// so far mostly is enough for all.
+  void offer_latest(const std::vector<InTurn>& devices, Argument argument) {
+    Nanoseconds late = best_.bound - 1, in_time = best_.bound;
+    for (const InTurn& one : devices) in_time = std::max(in_time, best_.bound + one.action);
+    while (late_device(devices, in_time) >= 0) in_time += in_time - late;
+    while (in_time - late > 1) {
+      const Nanoseconds middle = late + (in_time - late) / 2;
+      (late_device(devices, middle) < 0 ? in_time : late) = middle;
+    }
+    const int stage = late_device(devices, late);
+    if (stage >= 0) offer(in_time, argument, device_of_[static_cast<std::size_t>(stage)], 0);
+  }
+  std::int64_t most_forwards(std::size_t s) const {
+    const Bytes each = problem_.costs.stages[s].activation;
+    if (problem_.memory_limit.empty() || each == 0) return problem_.microbatches;
+    const Bytes limit = problem_.memory_limit[static_cast<std::size_t>(device_of_[s])];
+    return std::min<std::int64_t>(problem_.microbatches, limit / each);
+  }
+
   /// From the device's last input gradient on.
   Nanoseconds last_way(const Device& d) const {
     return d.way_back + problem_.costs.stages[0].backward_weight;

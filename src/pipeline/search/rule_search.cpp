@@ -59,6 +59,7 @@ RuleSearch::RuleSearch(const Problem& problem, const std::vector<int>& device_of
       scheduler_(problem, device_of),
       microbatches_(problem.microbatches),
       actions_(std::int64_t{3} * problem.microbatches * problem.stages()),
+      costs_(problem.costs),
       need_(needed(problem, device_of)) {
   for (int d = 0; d < problem.devices; ++d) {
     Bytes all = 0;
@@ -76,12 +77,13 @@ RuleSearch::RuleSearch(const Problem& problem, const std::vector<int>& device_of
 
 void RuleSearch::offer(const std::vector<Rules>& rules, Best& best) {
   // A span may be the better of two although its makespan is not.
-  const Nanoseconds give_up_at = objective_ == Objective::makespan ? best.length + 1 : never;
-  const Drawn drawn = scheduler_.draw(rules, nullptr, give_up_at);
+  const bool by_span = objective_ == Objective::span;
+  const Drawn drawn = scheduler_.draw(rules, nullptr, by_span ? never : best.length + 1, bound_);
   placed_ += actions_;
   if (!drawn.finished) return;
-  const Nanoseconds length = objective_ == Objective::makespan ? drawn.makespan : drawn.span;
+  const Nanoseconds length = by_span ? drawn.span : drawn.makespan;
   if (length <= best.length) best = {rules, length};
+  if (&best != &in_step_ && drawn.excess <= least_excess_.length) least_excess_ = {rules, drawn.excess};
 }
 
 std::vector<Rules> RuleSearch::uniform(double fill, int forward, int weight, bool keep_weights,
@@ -141,13 +143,62 @@ bool RuleSearch::try_in_step() {
   return done();
 }
 
-void RuleSearch::change(std::vector<Rules>& rules) {
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random_() % n); };
+/// Of each device, from the last to the first: as many forwards as fill the time until its first input
+/// gradient can be there; and one more where it would else be idle for longer than a span of that length
+/// leaves it. Then that gradient waits, and those of all devices before with it. Empty where memory holds too
+/// few.
+std::vector<int> RuleSearch::warm_ups(Nanoseconds span) const {
+  std::vector<int> result(need_.size());
+  Nanoseconds first = 0;
+  for (std::size_t s = result.size(); s-- > 0;) {
+    const StageCosts& one = costs_.stages[s];
+    if (s < costs_.hops.size()) first += 2 * costs_.hops[s].delay() + costs_.stages[s + 1].backward_input;
+    first += one.forward;
+    result[s] = static_cast<int>(std::min<Nanoseconds>(room_[s], first / one.forward));
+    if (first - result[s] * one.forward <= span - microbatches_ * one.total()) continue;
+    if (result[s] == room_[s]) return {};
+    first = ++result[s] * one.forward;
+  }
+  return result;
+}
+
+/// With the least idle time that warm-ups can have, which leaves most for the end.
+std::vector<int> RuleSearch::shortest_warm_ups() const {
+  Nanoseconds too_short = 0, enough = bound_;
+  while (enough - too_short > 1) {
+    const Nanoseconds middle = too_short + (enough - too_short) / 2;
+    (warm_ups(middle).empty() ? too_short : enough) = middle;
+  }
+  return warm_ups(enough);
+}
+
+bool RuleSearch::try_warm_ups(std::int64_t effort) {
+  if (!one_stage_each() || objective_ == Objective::makespan) return false;
+  const std::int64_t end = placed_ + std::max(effort, 2 * actions_);
+  const std::array warm_ups_of{warm_ups(bound_), shortest_warm_ups()};
+  struct Start {
+    std::size_t warm_ups;
+    int weight, on_time;
+  };
+  for (const Start& start : {Start{0, 0, 0}, Start{1, 500, 0}, Start{1, 0, 0}, Start{1, 250, 0},
+                             Start{0, 250, 0}, Start{0, 250, 1}, Start{0, 250, 2}, Start{0, 500, 0}}) {
+    const std::vector<int>& first = warm_ups_of[start.warm_ups];
+    if (first.empty()) return false;
+    std::vector<Rules> rules(first.size(), {.weight_overlap = start.weight, .on_time = start.on_time});
+    for (std::size_t d = 0; d < rules.size(); ++d) rules[d].first = first[d];
+    offer(rules, walked_);
+    if (done() || placed_ >= end) return done();
+  }
+  return false;
+}
+
+void RuleSearch::change(std::vector<Rules>& rules, std::size_t kinds, std::mt19937_64& random) {
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   const std::size_t devices = rules.size();
   const std::size_t begin = below(devices);
   const std::size_t end = below(2) == 0 ? begin + 1 : begin + 1 + below(devices - begin);
   static constexpr std::array overlaps{0, 250, 500, 750, 1000, 1500};
-  const std::size_t kind = below(6);
+  const std::size_t kind = below(kinds);
   const int overlap = overlaps[below(overlaps.size())];
   const bool none = below(3) == 0;
   const int step = static_cast<int>(below(5)) - 2;
@@ -162,15 +213,24 @@ void RuleSearch::change(std::vector<Rules>& rules) {
     if (kind == 4) one.fill = static_cast<int>(part * need_[d]);
     if (kind == 5)
       one.depth = none ? 1 << 30 : std::max(1, static_cast<int>(part * std::max(need_[d], room_[d] * 0.5)));
+    if (kind == 6) one.first = std::clamp(one.first + (step > 0 ? 1 : -1), 0, room_[d]);
+    if (kind == 7) one.on_time = std::max(0, one.on_time + step);
   }
 }
 
+/// The longest span is that of many devices, so that few changes make it shorter. So every second one is of
+/// the rules whose excess over all devices is least; and of these every fourth of the shortest, by other
+/// ways.
 bool RuleSearch::improve(std::int64_t effort) {
   const std::int64_t end = placed_ + effort;
-  while (best_.length < never && !done() && placed_ + actions_ <= end) {
-    std::vector<Rules> rules = best_.rules;
-    change(rules);
-    offer(rules, best_);
+  for (int n = 0; best_.length < never && !done() && placed_ + actions_ <= end; ++n) {
+    const bool walk = objective_ == Objective::span && n % 2 == 1;
+    std::vector<Rules> rules = !walk ? best_.rules : n % 8 == 7 ? shortest().rules : least_excess_.rules;
+    if (walk)
+      change(rules, one_stage_each() ? 8 : 6, random_walk_);
+    else
+      change(rules, 6, random_);
+    offer(rules, walk ? walked_ : best_);
   }
   return done();
 }
@@ -178,7 +238,7 @@ bool RuleSearch::improve(std::int64_t effort) {
 Schedule RuleSearch::best() {
   Schedule result{
       .name = "synthesized", .microbatches = microbatches_, .device_of = scheduler_.device_of(), .rows = {}};
-  scheduler_.draw(best_.length <= in_step_.length ? best_.rules : in_step_.rules, &result.rows);
+  scheduler_.draw(shortest().length <= in_step_.length ? shortest().rules : in_step_.rules, &result.rows);
   return result;
 }
 

@@ -21,12 +21,15 @@ class RuleSearch {
   bool try_known(std::int64_t effort);
   /// Where hops are short and devices have one stage: all go in step. @return whether the bound is reached
   bool try_in_step();
+  /// By span, where devices have one stage: all are idle as little as they can before their first input
+  /// gradient, and hardly after. @return whether the bound is reached
+  bool try_warm_ups(std::int64_t effort);
   /// Changes rules of some devices, and keeps what is no worse. @param effort actions it may place
   bool improve(std::int64_t effort);
 
   bool found() const { return length() < never; }
   /// Of the best, by the objective.
-  Nanoseconds length() const { return std::min(best_.length, in_step_.length); }
+  Nanoseconds length() const { return std::min(shortest().length, in_step_.length); }
   std::int64_t placed() const { return placed_; }
   Schedule best();
 
@@ -43,21 +46,27 @@ class RuleSearch {
   void offer(const std::vector<Rules>& rules, Best& best);
   std::vector<Rules> uniform(double fill, int forward, int weight, bool keep_weights, bool later_first) const;
   std::vector<Rules> in_step(int behind) const;
-  void change(std::vector<Rules>& rules);
+  std::vector<int> warm_ups(Nanoseconds span) const;
+  std::vector<int> shortest_warm_ups() const;
+  const Best& shortest() const { return walked_.length < best_.length ? walked_ : best_; }
+  void change(std::vector<Rules>& rules, std::size_t kinds, std::mt19937_64& random);
 
   Objective objective_;
   Nanoseconds bound_;
   ListScheduler scheduler_;
   int microbatches_;
   std::int64_t actions_;
+  Costs costs_;               // of stages
   std::vector<double> need_;  // microbatches in flight at each device that hide the way to the end and back
   std::vector<int> room_;     // and that its memory holds
   bool short_hops_ = false;
   std::vector<int> last_;  // weight gradients that fit between a device's last input gradient and the end
-  Best best_;              // of those that improve() goes on from
+  Best best_;              // of the known, and of those that followed by length
+  Best walked_;            // by span: of warm-ups, and of those that followed by excess
+  Best least_excess_;      // of both: spans above the bound, which is its length, are the least in sum
   Best in_step_;           // whose other rules count for nothing
   std::int64_t placed_ = 0;
-  std::mt19937_64 random_{1};
+  std::mt19937_64 random_{1}, random_walk_{2};
 };
 
 }  // namespace weft::pipeline::detail

@@ -36,6 +36,62 @@ TEST(Certificate, NoScheduleThereIsIsShorterWhereMemoryMakesRounds) {
   }
 }
 
+/// @param long_forwards or all times of one size
+void expect_reached_by_some(Argument argument, bool long_forwards, std::uint64_t draws) {
+  int met = 0, reached = 0;
+  for (std::uint64_t seed = 0; seed < draws; ++seed) {
+    test::Draw draw(seed);
+    test::SmallProblem small{.problem = {.devices = 3, .microbatches = 2, .costs = {}},
+                             .device_of = looped_placement(3)};
+    const auto few = [&] { return Nanoseconds{1 + draw.below(4)}; };
+    const auto many = [&] { return Nanoseconds{5 + draw.below(9)}; };
+    for (int s = 0; s < 3; ++s) {
+      const auto any = [&] { return Nanoseconds{1 + draw.below(20)}; };
+      if (long_forwards)
+        small.problem.costs.stages.push_back({s < 2 ? many() : few(), few(), few(), 2, 1});
+      else
+        small.problem.costs.stages.push_back({any(), any(), any(), 2, 1});
+      if (s > 0) small.problem.costs.hops.push_back({.latency = draw.below(3)});
+    }
+    for (const Objective objective : {Objective::makespan, Objective::span}) {
+      Certificate floor = lower_bound(small.problem, small.device_of, objective);
+      if (floor.argument != argument) continue;
+      ++met;
+      const Nanoseconds shortest = test::shortest(small, objective);
+      EXPECT_GE(shortest, floor.bound) << "seed " << seed << ": " << floor;
+      reached += shortest == floor.bound ? 1 : 0;
+      EXPECT_TRUE(holds(floor, small.problem, small.device_of)) << "seed " << seed << ": " << floor;
+      ++floor.bound;
+      EXPECT_FALSE(holds(floor, small.problem, small.device_of)) << "seed " << seed << ": " << floor;
+    }
+  }
+  EXPECT_GE(met, 10);
+  EXPECT_GE(reached, met / 8);
+}
+
+/// The device in the middle is idle before its first input gradient, or does both forwards, and then the
+/// first one waits for that gradient.
+TEST(Certificate, NoScheduleThereIsIsShorterWhereWarmUpsCannotAllBeFilled) {
+  expect_reached_by_some(Argument::warm_ups, true, 60);
+}
+
+/// It is idle before its last input gradient, or does a weight gradient, and then the first device waits for
+/// it.
+TEST(Certificate, NoScheduleThereIsIsShorterWhereCoolDownsCannotAllBeFilled) {
+  expect_reached_by_some(Argument::cool_downs, false, 1000);
+}
+
+/// F 1, B .97, hops .04: a forward and a gradient meet .05 later on each device, and memory for 2p leaves one
+/// forward too many. It is best on the device in the middle, with three others idle on either side.
+TEST(Certificate, CountsWhatWarmUpsLeaveInTwiceTheMemoryOf1F1B) {
+  Problem problem{
+      .devices = 8, .microbatches = 32, .costs = uniform_costs(8, 1, {100, 97, 60, 100, 43}, {.latency = 4})};
+  problem.memory_limit.assign(8, 1600);
+  const Certificate floor = lower_bound(problem, looped_placement(8), Objective::span);
+  EXPECT_EQ(floor.argument, Argument::warm_ups);
+  EXPECT_EQ(floor.bound, 32 * (100 + 97 + 60) + 3 * 5);
+}
+
 TEST(Certificate, IsCheckedByCodeOfItsOwnToTheNanosecond) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     test::Draw draw(seed);
@@ -70,7 +126,7 @@ TEST(Certificate, IsRefusedWhereItsWordsFitNothing) {
   EXPECT_TRUE(refused([](Certificate& one) { one.after = 30; }));
   EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument::load; }));
   EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument::stream; }));
-  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument{3}; }));
+  EXPECT_TRUE(refused([](Certificate& one) { one.argument = Argument{5}; }));
   problem.memory_limit.assign(5, 60);  // all fit: there are no rounds
   EXPECT_FALSE(holds(floor, problem, device_of));
 }

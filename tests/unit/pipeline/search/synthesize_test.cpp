@@ -73,6 +73,36 @@ TEST(Synthesize, IsProvedBestBySpanWhereHopsAreShortWhateverTheCosts) {
   }
 }
 
+/// In twice the memory of 1F1B, with 57 % of an activation released by its input gradient: what warm-ups
+/// leave idle is all there is.
+TEST(Synthesize, IsProvedBestBySpanInTwiceTheMemoryOf1F1B) {
+  struct Case {
+    int devices, microbatches;
+    Nanoseconds weight, latency;
+  };
+  for (const Case& one :
+       {Case{8, 32, 60, 4}, Case{8, 64, 50, 3}, Case{12, 36, 70, 3}, Case{12, 72, 65, 4}, Case{16, 48, 70, 5},
+        Case{16, 64, 60, 4}, Case{24, 72, 67, 3}, Case{32, 96, 70, 4}}) {
+    Problem problem{.devices = one.devices, .microbatches = one.microbatches, .costs = {}};
+    problem.costs = uniform_costs(one.devices, 1, {100, 97, one.weight, 100, 43}, {.latency = one.latency});
+    problem.memory_limit.assign(static_cast<std::size_t>(one.devices), 200 * one.devices);
+    const Synthesis found = synthesize(problem, {.objective = Objective::span});
+    EXPECT_EQ(found.gap(), 0) << one.devices << " devices, " << one.microbatches << " microbatches";
+    EXPECT_FALSE(find_fault(found.schedule, found.problem));
+  }
+}
+
+TEST(Synthesize, FindsNoWorseWithMoreEffort) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    test::Draw draw(seed);
+    const test::PipelineProblem drawn = test::draw_pipeline(draw, {.most_devices = 6, .chunks = 1});
+    const auto length = [&](double effort) {
+      return synthesize(drawn.problem, {.objective = drawn.objective, .effort = effort}).length;
+    };
+    EXPECT_LE(length(0.5), length(0.1)) << described(drawn);
+  }
+}
+
 /// In the memory of 1F1B, where all wait for it round by round.
 TEST(Synthesize, IsProvedBestWhereHopsAreLong) {
   struct Case {
@@ -157,6 +187,8 @@ TEST(Synthesize, RefusesWhatCannotBe) {
   test::expect_error(ErrorKind::usage, {"device 3", "39 bytes", "below one microbatch"},
                      [&] { synthesize(problem); });
   problem = alike(4, 1, 8);
+  test::expect_error(ErrorKind::usage, {"an effort of 0", "above 0"},
+                     [&] { synthesize(problem, {.effort = 0}); });
   problem.costs.stages[2].forward = 0;
   test::expect_error(ErrorKind::usage, {"stage 2", "forward (ns) is 0"}, [&] { synthesize(problem); });
 }
