@@ -1,6 +1,6 @@
 #pragma once
 // How short a pipeline's step can be at best: a lower bound that holds for every schedule with this
-// placement, and the argument for it, so that somebody else can check it.
+// placement, and the argument for it, so that another program can check it.
 //
 //   Certificate floor = lower_bound(problem, device_of, Objective::makespan);
 //   best.makespan == floor.bound                       // proved: no schedule is shorter

@@ -93,7 +93,7 @@ class Checker {
     });
   }
 
-  /// Of the device's last input gradient, which goes on to the first stage and there becomes a weight
+  /// About the device's last input gradient, which goes on to the first stage and there becomes a weight
   /// gradient.
   Nanoseconds way_to_the_end() const {
     Nanoseconds result = stage(0).backward_weight;

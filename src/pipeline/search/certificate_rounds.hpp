@@ -8,7 +8,7 @@
 
 namespace weft::pipeline::detail {
 
-/// Of one device with one stage, from the start of its first forward on; both by microbatch, the first at 0.
+/// Times of one device with one stage, from the start of its first forward on; both by microbatch, the first at 0.
 struct Recount {
   std::vector<Nanoseconds> forward_begins;
   std::vector<Nanoseconds> gradient_ends;  // of the input

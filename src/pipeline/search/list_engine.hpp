@@ -7,7 +7,7 @@
 //   engine.run([&](int device, Nanoseconds now) -> ListEngine::Choice { ... engine.stages(device) ... });
 //
 // Microbatches are alike, so every stage takes them in order, forward, backward and weights each; backward is
-// split into I and W. Wires are nobody's: a message takes its hop's delay. Deterministic. Time is linear in
+// split into I and W. Messages do not share wires: each takes its hop's delay. Deterministic. Time is linear in
 // actions, times the logarithm of devices; memory is 16 bytes for each microbatch of each stage.
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class ListEngine {
   int chunks() const { return chunks_; }
   int microbatches() const { return microbatches_; }
   const Device& device(int index) const { return devices_[static_cast<std::size_t>(index)]; }
-  /// Of a device, earlier ones first.
+  /// The stages of a device, earlier ones first.
   std::span<const Stage> stages(int device) const {
     return {&stages_[static_cast<std::size_t>(device * chunks_)], static_cast<std::size_t>(chunks_)};
   }

@@ -22,8 +22,8 @@
 
 namespace weft::pipeline::detail {
 
-/// Of one device. Thousandths of an action's own length: how much of it may lie before an arrival that is
-/// known.
+/// The rules of one device. An overlap says how much of an action may lie before a known arrival, in thousandths of the action's
+/// length.
 struct Rules {
   int forward_overlap = 0;     ///< 0: a forward is begun whatever arrives; 1000: only if it ends before
   int weight_overlap = 0;      ///< the same for a weight gradient

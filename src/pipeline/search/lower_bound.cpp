@@ -61,7 +61,7 @@ class DeviceView {
     limit_ = problem.memory_limit.empty() ? no_limit : problem.memory_limit[static_cast<std::size_t>(device)];
   }
 
-  /// Of the last `count` microbatches alone.
+  /// The bound for the last `count` microbatches alone.
   Device figures(std::int64_t count) const {
     Device result;
     Bytes all = 0;

@@ -11,7 +11,7 @@
 //   way       From a forward's start a microbatch goes to the last device and back, where all that came since
 //             some other take turns.
 //   crossing  On a device beyond, the forward of j comes before the input gradient of an earlier i, or after
-//             it. If before, i waits for j to get there, and with i whoever needs its room. If after, j goes
+//             it. If before, i waits for j to get there, and with i the microbatch that needs its room. If after, j goes
 //             on from where i turned back, and all behind j with it. One of the two holds: what is lower.
 //
 // Times count from the start of the device's first forward.

@@ -143,7 +143,7 @@ bool RuleSearch::try_in_step() {
   return done();
 }
 
-/// Of each device, from the last to the first: as many forwards as fill the time until its first input
+/// For each device, from the last to the first: as many forwards as fill the time until its first input
 /// gradient can be there; and one more where it would else be idle for longer than a span of that length
 /// leaves it. Then that gradient waits, and those of all devices before with it. Empty where memory holds too
 /// few.

@@ -28,7 +28,7 @@ class RuleSearch {
   bool improve(std::int64_t effort);
 
   bool found() const { return length() < never; }
-  /// Of the best, by the objective.
+  /// The length of the best, by the objective.
   Nanoseconds length() const { return std::min(shortest().length, in_step_.length); }
   std::int64_t placed() const { return placed_; }
   Schedule best();
