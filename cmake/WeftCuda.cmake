@@ -27,6 +27,7 @@ function(weft_cuda_sources floor)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(OUTPUT ${object}
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${flags} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+              "-I$<JOIN:$<TARGET_PROPERTY:${floor},INCLUDE_DIRECTORIES>,;-I>"
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       MAIN_DEPENDENCY ${source} DEPFILE ${object}.d COMMENT "Compiling CUDA ${source}" VERBATIM COMMAND_EXPAND_LISTS)
     target_sources(${floor} PRIVATE ${object})
