@@ -47,6 +47,7 @@ endif()
 option(WEFT_WARNINGS_AS_ERRORS "Warnings are errors" OFF)
 # A third of the time; a source then no longer says which include it lacks (WEFT_UNITY=0 does).
 set(WEFT_UNITY 12 CACHE STRING "Sources of a folder that are compiled as one, at most; 0: each alone")
+set(WEFT_TEST_KINDS "pure;threads;processes" CACHE STRING "Kinds of tests that are built and run (tests/CMakeLists.txt)")
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: address,undefined or thread")
 
 find_package(Threads REQUIRED)

@@ -33,6 +33,23 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
+# weft_loops(file... OPTIONS option...): the sources whose loops are most of the work, with all that the compiler can do for them.
+# Under sanitizers, which take minutes for such loops, they are compiled like the others; and the undefined-behaviour one, which
+# triples them once more, looks at their plain twins.
+function(weft_loops)
+  cmake_parse_arguments(ARG "" "" "OPTIONS" ${ARGN})
+  set(options ${ARG_OPTIONS})
+  if(NOT WEFT_SANITIZE)
+    list(PREPEND options -O3)
+  endif()
+  set_property(SOURCE ${ARG_UNPARSED_ARGUMENTS} APPEND PROPERTY COMPILE_OPTIONS ${options})
+  foreach(file ${ARG_UNPARSED_ARGUMENTS})
+    if(file MATCHES "_simd.cpp$|block_kernel.cpp$" AND WEFT_SANITIZE MATCHES undefined)
+      set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
+    endif()
+  endforeach()
+endfunction()
+
 # weft_unity(target): the sources of a folder are compiled as one, or as several of at most WEFT_UNITY modules. The standard
 # library's headers are most of what a source compiles, and are then read once a folder. A source with options of its own stays alone.
 function(weft_unity target)

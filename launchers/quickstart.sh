@@ -11,10 +11,10 @@ launchers/setup.sh run
 . launchers/openblas.sh
 . launchers/toolchain.sh
 installed=$SECONDS
-echo "build: release, $jobs at a time"
+echo "build: weft-scaling for ddp and ZeRO, $jobs at a time"
 log=build/quickstart.log
 mkdir -p build
-if ! { cmake --preset release -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF && cmake --build --preset release -j "$jobs" --target weft-scaling; } >"$log" 2>&1; then
+if ! { cmake --preset quickstart && cmake --build --preset quickstart -j "$jobs"; } >"$log" 2>&1; then
   tail -n 30 "$log"
   echo "quickstart: the build failed; all of it is in $log" >&2
   exit 70
@@ -26,8 +26,8 @@ echo
 # Open MPI starts as root, in a container for instance, only when told twice.
 if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 figures=build/quickstart.json
-mpirun -n 2 --oversubscribe build/release/bin/weft-scaling --strategies nocomm,ddp --json "$figures" "$@"
+mpirun -n 2 --oversubscribe build/quickstart/bin/weft-scaling --strategies nocomm,ddp --json "$figures" "$@"
 trained=$SECONDS
 echo
 echo "quickstart: installed in $((installed - begin)) s, built in $((built - installed)) s, trained in $((trained - built)) s"
-echo "quickstart: figures are in $figures. Next: mpirun -n 2 build/release/bin/weft-scaling --strategies ddp --steps 400"
+echo "quickstart: figures are in $figures. Next: mpirun -n 2 build/quickstart/bin/weft-scaling --strategies ddp --steps 400"

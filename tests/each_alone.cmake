@@ -1,9 +1,26 @@
-# Compiles every source of the library alone, though the library compiles the sources of a folder as one, and every public header
-# in a source that includes it twice. Nothing is optimized and nothing linked: it is about what they include.
+# Compiles every public header that no source of the library begins with in a source of its own, which includes it twice. Where
+# each source is compiled alone (WEFT_UNITY=0) that is every header: it says what it forgot to include. Nothing is optimized and
+# nothing linked.
+if(WEFT_UNITY)
+  message(FATAL_ERROR "WEFT_EACH_ALONE needs WEFT_UNITY=0: sources that are compiled together lend each other includes")
+endif()
+
+set(first_lines "")
+get_property(floors GLOBAL PROPERTY WEFT_FLOORS)
+foreach(floor ${floors})
+  get_target_property(sources weft_${floor} SOURCES)
+  get_target_property(home weft_${floor} SOURCE_DIR)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source ${sources})
+    file(STRINGS ${home}/${source} first LIMIT_COUNT 1 REGEX "^#include")
+    list(APPEND first_lines ${first})
+  endforeach()
+endforeach()
+
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.hpp)
 set(units "")
 foreach(header ${headers})
-  if(header MATCHES "interop/mpi" AND NOT WEFT_MPI_ON)
+  if("#include \"${header}\"" IN_LIST first_lines OR (header MATCHES "interop/mpi" AND NOT WEFT_MPI_ON))
     continue()
   endif()
   string(MAKE_C_IDENTIFIER ${header} unit)
@@ -13,18 +30,3 @@ foreach(header ${headers})
 endforeach()
 add_library(public_headers OBJECT ${units})
 target_link_libraries(public_headers PRIVATE weft weft_warnings)
-
-get_property(floors GLOBAL PROPERTY WEFT_FLOORS)
-foreach(floor ${floors})
-  get_target_property(sources weft_${floor} SOURCES)
-  get_target_property(home weft_${floor} SOURCE_DIR)
-  list(FILTER sources INCLUDE REGEX "\\.cpp$")
-  list(TRANSFORM sources PREPEND ${home}/)
-  add_library(${floor}_alone OBJECT ${sources})
-  target_include_directories(${floor}_alone PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(${floor}_alone PRIVATE $<TARGET_PROPERTY:weft_${floor},COMPILE_DEFINITIONS>)
-  target_link_libraries(${floor}_alone PRIVATE weft_${floor} weft_warnings)
-  if(WEFT_BOOST_ON)
-    target_link_libraries(${floor}_alone PRIVATE Boost::headers)
-  endif()
-endforeach()

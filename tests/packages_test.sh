@@ -13,7 +13,10 @@ expect_refused() {  # WHAT, a regular expression of the complaint
   fi
   grep -qE "$2" "$work/out" || { echo "FAILED: $1: the complaint is"; cat "$work/out"; exit 1; }
 }
-cp -r "$top"/{src,include,tools,tests,bench,examples,launchers,.ci} "$work"
+cp -r "$top"/{launchers,.ci} "$work"
+mkdir -p "$work"/{src/core,include,tools,tests,bench,examples}
+echo '#include <gmock/gmock.h>' >"$work/tests/one.cpp"
+echo '#include <vector>' >"$work/src/core/error.cpp"
 sed -i 's/libgmock-dev//' "$work/launchers/setup.sh"
 expect_refused "a package that setup.sh lacks" 'includes <gmock/gmock.h>, which belongs to libgmock-dev'
 cp "$top/launchers/setup.sh" "$work/launchers"

@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "codecs.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
@@ -63,7 +64,7 @@ std::string parts_text(const Run& run) {
 
 std::string choice_text(const Run& run) {
   if (!run.explanation.empty()) return text(run.strategy, ' ', run.explanation, '\n');
-  return run.choice ? text('\n', run.strategy, " predicted\n", *run.choice) : "";
+  return run.choice ? text('\n', run.strategy, " predicted\n", to_text(*run.choice)) : "";
 }
 
 namespace {

@@ -1,23 +1,13 @@
 #include "strategy.hpp"
 
 #include <algorithm>
-#include <optional>
 
+#include "codecs.hpp"
+#include "pipelines.hpp"
 #include "weft/compression/auto_hook.hpp"
-#include "weft/compression/hook_named.hpp"
-#include "weft/pipeline/schedules.hpp"
 
 namespace weft::scaling {
 namespace {
-
-constexpr const char* chosen = "auto";
-
-struct Strategy {
-  std::optional<std::string> schedule{};  // the schedule of a pipeline
-  int stage = 0;
-  std::optional<std::string> code{};  // a name for hook_named(); none if gradients are sent as they are
-  zero::Offload offload{};
-};
 
 constexpr std::string_view offload = "+offload";
 constexpr std::string_view pipelined = "pipeline:";
@@ -27,8 +17,18 @@ bool ends_offload(const std::string& strategy, std::size_t at) {
   return at == strategy.size() || (strategy[at] == ':' && at + 1 < strategy.size());
 }
 
-/// pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a code, and
-/// after zeroN +offload or +offload:DIR. @throws Error (usage) for another first word
+bool is_chosen(const Options& options) {
+  return std::ranges::find(options.strategies, chosen) != options.strategies.end();
+}
+
+std::int64_t start_step(const Options& options) {
+  return options.start_step.value_or(std::min<std::int64_t>(5, options.steps / 4));
+}
+
+}  // namespace
+
+// pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a code, and
+// after zeroN +offload or +offload:DIR.
 Strategy parsed(const std::string& strategy) {
   if (strategy == chosen) return {.code = chosen};
   if (strategy.starts_with(pipelined)) {
@@ -63,27 +63,6 @@ Strategy parsed(const std::string& strategy) {
   return result;
 }
 
-void check_schedule(const std::string& strategy, const std::string& schedule) {
-  const auto known = pipeline::named_schedules();
-  if (schedule == chosen || std::ranges::find(known, schedule, &pipeline::NamedSchedule::name) != known.end())
-    return;
-  try {
-    (void)pipeline::make_named(schedule, {});
-  } catch (const Error& error) {
-    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), error.what());
-  }
-}
-
-bool is_chosen(const Options& options) {
-  return std::ranges::find(options.strategies, chosen) != options.strategies.end();
-}
-
-std::int64_t start_step(const Options& options) {
-  return options.start_step.value_or(std::min<std::int64_t>(5, options.steps / 4));
-}
-
-}  // namespace
-
 bool is_coded(const std::string& strategy) {
   return parsed(strategy).code.has_value();
 }
@@ -97,47 +76,29 @@ std::string allowed_strategies() {
 
 void check_strategy(const std::string& strategy) {
   const Strategy one = parsed(strategy);
-  if (one.schedule) check_schedule(strategy, *one.schedule);
-  if (!one.code || strategy == chosen) return;
-  if (strategy.starts_with("nocomm") || *one.code == chosen) {
-    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
-                "allowed are " + allowed_strategies());
-  }
+  const auto refused = [&](const std::string& why) {
+    return Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), why);
+  };
+  if (one.code && strategy != chosen && (strategy.starts_with("nocomm") || *one.code == chosen))
+    throw refused("allowed are " + allowed_strategies());
   try {
-    (void)hook_named(*one.code);
+    if (one.schedule) check_schedule(*one.schedule);
+    if (one.code) (void)hook_of(*one.code, 0);
   } catch (const Error& error) {
-    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), error.what());
+    throw refused(error.what());
   }
 }
 
-zero::ShardedOptimizerOptions stepping_of(const std::string& strategy) {
-  return {.offload = parsed(strategy).offload};
-}
-
-zero::ShardedOptions sharding_of(const std::string& strategy, const Options& options) {
-  const Strategy one = parsed(strategy);
-  return {.stage = one.stage,
+zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options) {
+  return {.stage = strategy.stage,
           .reducer = {.bucket_bytes = options.bucket_bytes,
-                      .hook = one.code ? hook_named(*one.code, start_step(options)) : nullptr}};
-}
-
-std::optional<examples::PipelineOptions> pipeline_of(const std::string& strategy, const Options& options) {
-  const Strategy one = parsed(strategy);
-  if (!one.schedule) return std::nullopt;
-  return examples::PipelineOptions{.schedule = *one.schedule,
-                                   .devices = options.pipeline_devices.value_or(0),
-                                   .chunks = options.chunks,
-                                   .microbatch = options.microbatch,
-                                   .steps = options.steps,
-                                   .seed = options.seed,
-                                   .sharding = sharding_of(strategy, options),
-                                   .stepping = stepping_of(strategy)};
+                      .hook = strategy.code ? hook_of(*strategy.code, start_step(options)) : nullptr}};
 }
 
 void check_pipelines(const Options& options, int ranks) {
   for (const std::string& strategy : options.strategies) {
-    if (const auto pipeline = pipeline_of(strategy, options))
-      (void)examples::planned_pipeline(spec_of(options), ranks, *pipeline);
+    const Strategy one = parsed(strategy);
+    if (one.schedule) check_pipeline(one, options, ranks);
   }
 }
 

@@ -1,15 +1,27 @@
 #pragma once
 // Strategies by name: how gradients are reduced, and which part of the training state is sharded.
 
-#include <memory>
+#include <optional>
 #include <string>
 
-#include "gpt/pipeline/pipeline_trainer.hpp"
 #include "options.hpp"
 #include "weft/zero/sharded_optimizer.hpp"
 
 namespace weft::scaling {
 
+/// A name, taken apart.
+struct Strategy {
+  std::optional<std::string> schedule{};  ///< the schedule of a pipeline; none if the model stays in one piece
+  int stage = 0;                          ///< of ZeRO
+  std::optional<std::string> code{};      ///< a name for hook_named(); none if gradients are sent as they are
+  zero::Offload offload{};
+};
+
+/// The schedule, or the code, that weft is to choose itself.
+inline constexpr const char* chosen = "auto";
+
+/// @throws Error (usage) for another first word
+Strategy parsed(const std::string& strategy);
 /// The names, for error messages and help.
 std::string allowed_strategies();
 /// @throws Error (usage) saying what is allowed, and what is nearest
@@ -17,10 +29,7 @@ void check_strategy(const std::string& strategy);
 /// Whether its gradients are sent by a codec.
 bool is_coded(const std::string& strategy);
 /// Options for a new trainer. The hook is null if gradients are sent as they are.
-zero::ShardedOptions sharding_of(const std::string& strategy, const Options& options);
-zero::ShardedOptimizerOptions stepping_of(const std::string& strategy);
-/// Empty if the model stays in one piece.
-std::optional<examples::PipelineOptions> pipeline_of(const std::string& strategy, const Options& options);
+zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options);
 /// @throws Error (usage) if the model, the ranks or the microbatches do not suit a named pipeline
 void check_pipelines(const Options& options, int ranks);
 /// The first step whose time is measured, for all strategies. Before it memory is touched for the first time,

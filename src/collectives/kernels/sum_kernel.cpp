@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "collectives/kernels/reduce_kernel.hpp"
+#include "core/base/simd_targets.hpp"
 #include "weft/core/recycled.hpp"
 
+#define HWY_DISABLED_TARGETS WEFT_SIMD_LEFT_OUT
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/kernels/sum_kernel.cpp"
 #include <hwy/cache_control.h>

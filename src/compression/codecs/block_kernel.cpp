@@ -5,6 +5,9 @@
 
 #include <cstring>
 
+#include "core/base/simd_targets.hpp"
+
+#define HWY_DISABLED_TARGETS WEFT_SIMD_LEFT_OUT
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compression/codecs/block_kernel.cpp"
 #include <hwy/foreach_target.h>

@@ -10,10 +10,11 @@
 #include <cstring>
 
 #include "compression/power_sgd/low_rank.hpp"
+#include "core/base/simd_targets.hpp"
 #include "weft/core/recycled.hpp"
 
 // The loops use arrays of vectors, which vectors of unknown length do not allow.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_RVV)
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_RVV | WEFT_SIMD_LEFT_OUT)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compression/power_sgd/low_rank_simd.cpp"
 #include <hwy/foreach_target.h>

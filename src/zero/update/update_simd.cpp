@@ -8,11 +8,11 @@
 
 #include <algorithm>
 
+#include "core/base/simd_targets.hpp"
 #include "zero/update/update_kernel.hpp"
 
-// Vectors are members of classes here, which vectors of unknown length cannot be. Instruction sets without a
-// fused multiply-add are no faster than plain loops.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_RVV | HWY_SSSE3 | HWY_SSE4)
+// Vectors are members of classes here, which vectors of unknown length cannot be.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_RVV | WEFT_SIMD_LEFT_OUT)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/update/update_simd.cpp"
 #include <hwy/foreach_target.h>
