@@ -11,9 +11,10 @@ namespace weft::scaling {
 
 /// A name, taken apart.
 struct Strategy {
-  std::optional<std::string> schedule{};  ///< the schedule of a pipeline; none if the model stays in one piece
-  int stage = 0;                          ///< of ZeRO
-  std::optional<std::string> code{};      ///< a name for hook_named(); none if gradients are sent as they are
+  std::optional<std::string>
+      schedule{};                     ///< the schedule of a pipeline; none if the model stays in one piece
+  int stage = 0;                      ///< of ZeRO
+  std::optional<std::string> code{};  ///< a name for hook_named(); none if gradients are sent as they are
   zero::Offload offload{};
 };
 
