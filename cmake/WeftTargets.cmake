@@ -50,8 +50,9 @@ function(weft_loops)
   endforeach()
 endfunction()
 
-# weft_unity(target): the sources of a folder are compiled as one, or as several of at most WEFT_UNITY modules. The standard
-# library's headers are most of what a source compiles, and are then read once a folder. A source with options of its own stays alone.
+# weft_unity(target): the sources of a floor, or of a folder elsewhere, are compiled together, at most WEFT_UNITY as one. The
+# standard library's headers are most of what a source compiles, and are then read once for all of them. A source with options of
+# its own stays alone.
 function(weft_unity target)
   if(NOT WEFT_UNITY)
     return()
@@ -59,12 +60,16 @@ function(weft_unity target)
   get_target_property(sources ${target} SOURCES)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP UNITY_BUILD_UNIQUE_ID WEFT_UNIT)
   get_target_property(home ${target} SOURCE_DIR)
+  file(RELATIVE_PATH place ${PROJECT_SOURCE_DIR} ${home})
   foreach(source ${sources})
     if(NOT source MATCHES "\\.cpp$")
       continue()
     endif()
-    get_filename_component(folder ${source} DIRECTORY)
-    string(MAKE_C_IDENTIFIER "in_${folder}" group)
+    set(group all)
+    if(NOT place MATCHES "^src/")  # tests name their helpers alike
+      get_filename_component(folder ${source} DIRECTORY)
+      string(MAKE_C_IDENTIFIER "in_${folder}" group)
+    endif()
     if(NOT DEFINED count_${group})
       set(count_${group} 0)
     endif()

@@ -31,7 +31,7 @@ void check_local(const LaunchClaim& claim, const Names& names) {
   }
 }
 
-LaunchClaim read(const Names& names, const Environment& environment) {
+LaunchClaim claim_of(const Names& names, const Environment& environment) {
   LaunchClaim claim;
   claim.launcher = names.launcher;
   claim.rank = static_cast<int>(environment.integer(names.rank, 0, most_ranks).value_or(0));
@@ -95,7 +95,7 @@ Claim explicit_claim(const WorldOptions& options, const Environment& environment
                 "set both or neither");
   }
   if (!environment.has(env::rank)) return std::nullopt;
-  LaunchClaim claim = read(explicit_names, environment);
+  LaunchClaim claim = claim_of(explicit_names, environment);
   if (!has_address) claim.rendezvous = master_address(environment);
   return claim;
 }
@@ -108,7 +108,7 @@ bool complete_torch(const Environment& environment) {
 Claim torch_claim(const Names& names, const Environment& environment) {
   const bool elastic = environment.has(env::elastic_run);
   if (!complete_torch(environment) || elastic != (names.launcher == Launcher::torchrun)) return std::nullopt;
-  LaunchClaim claim = read(names, environment);
+  LaunchClaim claim = claim_of(names, environment);
   claim.rendezvous = master_address(environment);
   return claim;
 }
@@ -122,14 +122,14 @@ Claim pmix_claim(const Environment& environment) {
   const Names names{Launcher::pmix, env::pmix_rank,
                     by_slurm ? slurm_size_variable(environment) : env::ompi_size,
                     by_slurm ? env::slurm_local_rank : env::ompi_local_rank, env::ompi_local_size};
-  LaunchClaim claim = read(names, environment);
+  LaunchClaim claim = claim_of(names, environment);
   claim.rendezvous = manager_address(environment);
   return claim;
 }
 
 Claim manager_claim(const Names& names, const Environment& environment) {
   if (!environment.has(names.rank) || !environment.has(names.size)) return std::nullopt;
-  LaunchClaim claim = read(names, environment);
+  LaunchClaim claim = claim_of(names, environment);
   claim.rendezvous = manager_address(environment);
   return claim;
 }
@@ -139,7 +139,7 @@ Claim slurm_claim(const Environment& environment) {
   const env::Variable& size = slurm_size_variable(environment);
   if (!step || !environment.has(env::slurm_rank) || !environment.has(size)) return std::nullopt;
   LaunchClaim claim =
-      read({Launcher::slurm, env::slurm_rank, size, env::slurm_local_rank, env::local_size}, environment);
+      claim_of({Launcher::slurm, env::slurm_rank, size, env::slurm_local_rank, env::local_size}, environment);
   claim.rendezvous = slurm_address(environment, *step);
   return claim;
 }
@@ -156,7 +156,7 @@ Claim lone_torch_claim(const Environment& environment, bool has_address) {
     if (needed && !environment.has(*variable))
       missing += (missing.empty() ? "" : " and ") + std::string(variable->name);
   }
-  if (missing.empty()) return read(torch_names, environment);
+  if (missing.empty()) return claim_of(torch_names, environment);
   const env::Variable& seen = environment.has(env::torch_size) ? env::torch_size : env::torch_rank;
   throw Error(ErrorKind::usage,
               text(seen.name, "=", environment.value(seen), " says that this is one of several ranks, but ",

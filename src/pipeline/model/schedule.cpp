@@ -83,7 +83,7 @@ std::vector<int> Schedule::stages_of(int device) const {
 }
 
 std::uint64_t Schedule::hash() const {
-  detail::Fnv hash;
+  weft::detail::Fnv hash;
   hash.add(std::int64_t{microbatches});
   for (const int device : device_of) hash.add(std::int64_t{device});
   for (const auto& row : rows) {

@@ -20,10 +20,6 @@ constexpr Nanoseconds never = ListEngine::never;
 constexpr int last_rank = std::numeric_limits<int>::max();
 constexpr std::int64_t actions_tried = std::int64_t{1} << 16;  // 50 ns each: 3 ms in all
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// An action that a device could begin.
 struct Candidate {
   ActionType type = ActionType::forward;

@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace weft::pipeline::detail {
-namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
-}  // namespace
-
 ListEngine::ListEngine(const Problem& problem, const std::vector<int>& device_of, const Asking& asking)
     : at_any_arrival_(asking.at_any_arrival),
       microbatches_(problem.microbatches),

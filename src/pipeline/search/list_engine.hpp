@@ -10,6 +10,7 @@
 // split into I and W. Messages do not share wires: each takes its hop's delay. Deterministic. Time is linear in
 // actions, times the logarithm of devices; memory is 16 bytes for each microbatch of each stage.
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -20,6 +21,10 @@
 #include "weft/pipeline/schedule.hpp"
 
 namespace weft::pipeline::detail {
+
+inline std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
 
 class ListEngine {
  public:

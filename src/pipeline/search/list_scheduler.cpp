@@ -6,7 +6,6 @@
 namespace weft::pipeline::detail {
 namespace {
 
-constexpr Nanoseconds never = ListEngine::never;
 using Choice = ListEngine::Choice;
 
 Nanoseconds part(Nanoseconds length, int thousandths) {
@@ -19,7 +18,7 @@ ListScheduler::ListScheduler(const Problem& problem, std::vector<int> device_of)
     : device_of_(std::move(device_of)),
       limits_(problem.memory_limit),
       engine_(problem, device_of_, {.by_number = true, .at_any_arrival = true}) {
-  limits_.resize(static_cast<std::size_t>(problem.devices), never);
+  limits_.resize(static_cast<std::size_t>(problem.devices), ListEngine::never);
 }
 
 /// An input gradient, a weight gradient and a forward in turn, each waited for.
@@ -54,7 +53,7 @@ Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) con
   const Bytes limit = limits_[static_cast<std::size_t>(index)];
   int forward = -1, input = -1;
   bool no_room = false;
-  Nanoseconds next_gradient = never, next_forward = never;
+  Nanoseconds next_gradient = ListEngine::never, next_forward = ListEngine::never;
   Bytes with_one_more = device.held;  // and one for each later stage
   for (int chunk = engine_.chunks() - 1; chunk >= 0; --chunk) {
     const ListEngine::Stage& stage = stages[static_cast<std::size_t>(chunk)];
@@ -83,7 +82,8 @@ Choice ListScheduler::choose(int index, const Rules& rules, Nanoseconds now) con
   };
   const bool on_time = stages[0].inputs + rules.on_time >= engine_.microbatches();
   const int overlap = on_time ? std::max(rules.weight_overlap, 1000) : rules.weight_overlap;
-  const Nanoseconds weight_ends = weights ? now + part(costs(weight.chunk).backward_weight, overlap) : never;
+  const Nanoseconds weight_ends =
+      weights ? now + part(costs(weight.chunk).backward_weight, overlap) : ListEngine::never;
   if (forward >= 0) {
     if (device.weights_waiting > rules.weights_kept) return weight;
     const Nanoseconds ends = now + part(costs(forward).forward, rules.forward_overlap);

@@ -8,8 +8,8 @@
 namespace weft::report {
 namespace {
 
-constexpr double left = 0.1;     // share of the width: the numbers of the axis stand before the curves
-constexpr double right = 0.955;  // beyond this, lines lead to the labels
+constexpr double axis_left = 0.1;     // share of the width: the numbers of the axis stand before the curves
+constexpr double axis_right = 0.955;  // beyond this, lines lead to the labels
 constexpr double label_height = 16;
 
 /// Where a curve ends. The label says if that is before the last step.
@@ -55,7 +55,8 @@ class Frame {
   }
 
   double x(std::int64_t step) const {
-    return left + (right - left) * static_cast<double>(step - first_) / static_cast<double>(last_ - first_);
+    return axis_left + (axis_right - axis_left) * static_cast<double>(step - first_) /
+                           static_cast<double>(last_ - first_);
   }
   double y(double value) const {
     return bottom_ * (drawing_.values.end - value) / (drawing_.values.end - drawing_.values.begin);
@@ -65,11 +66,11 @@ class Frame {
     const Range& values = drawing_.values;
     for (const double tick : ticks(values.begin / drawing_.unit, values.end / drawing_.unit, 6)) {
       const double at = y(tick * drawing_.unit);
-      svg.line(0, at, right, at, tick == 0 ? "ideal" : "grid");
+      svg.line(0, at, axis_right, at, tick == 0 ? "ideal" : "grid");
       constexpr double letters = 10;  // a number at the very top would stand outside
       if (at > letters) svg.text(0, at - 4, text(tick, drawing_.suffix), Anchor::start, "soft");
     }
-    svg.line(right, 0, right, bottom_, "grid");
+    svg.line(axis_right, 0, axis_right, bottom_, "grid");
     const std::vector<double> steps = ticks(static_cast<double>(first_), static_cast<double>(last_), 4);
     for (const double tick : steps) {
       if (std::floor(tick) != tick) continue;  // no half steps
@@ -133,7 +134,8 @@ std::string curves_over_steps(const CurvesDrawing& drawing, const std::vector<Cu
   double below = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     // A curve that ended earlier gets a short line before its label, like the key of a legend.
-    svg.line(right, ends[i].whole() ? wanted[i] : places[i], 1, places[i], "lead " + ends[i].curve->look);
+    svg.line(axis_right, ends[i].whole() ? wanted[i] : places[i], 1, places[i],
+             "lead " + ends[i].curve->look);
     const double above = places[i] - label_height / 2;
     labels += text("<div style=\"margin-top:", fixed(above - below, 1), "px\">",
                    escaped(ends[i].words(drawing)), "</div>");
