@@ -117,6 +117,14 @@ lines "but none of what does not fit" 0 gpipe
 check "a full disk" 70 "/dev/full" "$plan" schedule --compare /dev/full
 
 wrong() { refused "$1" "$2" "$plan" schedule "${@:3}"; }
+# wrong_file NAME PATTERN TEXT: a schedule with this text
+wrong_file() {
+  printf "$3" >"$work/bad.txt"
+  wrong "$1" "$2" --schedule "$work/bad.txt"
+}
+wrong_file "a schedule without placement" "'.*bad.txt' is no whole schedule: its placement has no stage" 'schedule x\nmicrobatches 1\nplacement\ndevice 0: 0F0\n'
+wrong_file "a schedule without rows" "'.*bad.txt' is no whole schedule: it has no row of a device" 'schedule x\nmicrobatches 1\nplacement 0\n'
+wrong_file "a billion microbatches in two actions" "1000000000 microbatches in 2 actions" 'schedule x\nmicrobatches 1000000000\nplacement 0\ndevice 0: 0F0 0B0\n'
 wrong "a schedule there is not" "no schedule is named 'zb-h3'; did you mean zb-h" --name zb-h3
 wrong "no microbatches" "--microbatches 0 is not a number from 1" --microbatches 0
 wrong "a cost of nothing" "--forward 0 is not a time" --forward 0

@@ -24,9 +24,27 @@ namespace {
 
 using namespace pipeline;
 
+/// A few bytes must not ask for the time and memory of a billion microbatches.
+void expect_whole(const Schedule& schedule, const std::string& path) {
+  std::int64_t actions = 0;
+  for (const auto& row : schedule.rows) actions += static_cast<std::int64_t>(row.size());
+  const auto refused = [&](const std::string& what) {
+    return Error(ErrorKind::usage, text("'", path, "' is no whole schedule: ", what),
+                 "write schedules as weft prints them");
+  };
+  if (schedule.device_of.empty()) throw refused("its placement has no stage");
+  if (schedule.rows.empty()) throw refused("it has no row of a device");
+  if (schedule.microbatches > actions)
+    throw refused(text(schedule.microbatches, " microbatches in ", actions, " actions"));
+}
+
 Schedule read_schedule(const std::string& path) {
   const std::string content = read_text(path);
-  if (content.starts_with("schedule")) return parse_schedule(content);
+  if (content.starts_with("schedule")) {
+    Schedule schedule = parse_schedule(content);
+    expect_whole(schedule, path);
+    return schedule;
+  }
   const bool sends = content.find("SEND_") != std::string::npos;
   Schedule result = parse_csv(content, sends ? CsvFormat::compute_comms : CsvFormat::compute_only);
   result.name = path;

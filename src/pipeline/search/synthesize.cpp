@@ -151,8 +151,10 @@ double Synthesis::gap() const {
 }
 
 Synthesis synthesize(const Problem& problem, const SynthesisOptions& options) {
-  if (problem.devices < 1 || problem.stages() < problem.devices || problem.stages() % problem.devices != 0)
-    expect_valid(problem, {});  // says what is wrong
+  const bool can_be_placed = problem.devices >= 1 && problem.microbatches >= 1 &&
+                             problem.stages() >= problem.devices && problem.stages() % problem.devices == 0 &&
+                             std::ssize(problem.costs.hops) == problem.stages() - 1;
+  if (!can_be_placed) expect_valid(problem, {});  // says what is wrong
   return Synthesizer(problem, options).run();
 }
 
