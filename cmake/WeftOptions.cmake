@@ -57,8 +57,13 @@ find_package(MPI 3.0 QUIET COMPONENTS CXX)
 weft_option(WEFT_MPI "ranks on several nodes, over MPI" "${MPI_CXX_FOUND}" "an MPI library (libopenmpi-dev)")
 
 find_package(Boost 1.81 QUIET COMPONENTS program_options json)
-weft_option(WEFT_BOOST "ranks that meet over TCP; the programs" "${Boost_FOUND}"
-            "Boost 1.81 (libboost1.81-dev, libboost-program-options1.81-dev, libboost-json1.81-dev)")
+find_package(OpenSSL 3.0 QUIET COMPONENTS Crypto)
+set(boost_found FALSE)
+if(Boost_FOUND AND OpenSSL_FOUND)
+  set(boost_found TRUE)
+endif()
+weft_option(WEFT_BOOST "ranks that meet over TCP; the programs" "${boost_found}"
+            "Boost 1.81 and OpenSSL 3 (libboost1.81-dev, libboost-program-options1.81-dev, libboost-json1.81-dev, libssl-dev)")
 
 find_library(WEFT_HIGHWAY_LIBRARY hwy)
 find_path(WEFT_HIGHWAY_INCLUDE hwy/highway.h)

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build mold openmpi-bin libopenmpi-dev libopenblas-dev libhwy-dev liburing-dev
-          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev)
+          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev)
 case ${1:-run} in
   run) ;;
   test) packages+=(libgtest-dev libgmock-dev libbenchmark-dev ccache git procps iproute2 python3) ;;  # iproute2: several hosts on one machine

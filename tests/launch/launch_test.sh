@@ -114,6 +114,23 @@ else
 fi
 nothing_left "signals"
 
+"$launch" -n 2 sh -c 'trap "" TERM; echo sleeps; while :; do sleep 0.1; done' > "$work/out" 2> "$work/err" & job=$!
+if until_true 20 sleeping 2; then
+  kill -TERM $job
+  sleep 0.3
+  kill -TERM $job
+  wait $job
+  status=$?
+  if [ $status -ne 75 ] || ! grep -q "killing ranks 0, 1 after a second signal" "$work/err"; then
+    fail "two SIGTERM: status $status"
+  else
+    echo "ok: two SIGTERM"
+  fi
+else
+  fail "two SIGTERM: the ranks did not start"
+  kill $job
+fi
+
 "$launch" -n 2 sh -c 'echo sleeps; exec sleep 50' > "$work/out" 2> "$work/err" & job=$!
 gone() { ! grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ > /dev/null 2>&1; }
 if until_true 20 sleeping 2; then
@@ -143,6 +160,35 @@ check "rank 0 that never arrives" 75 "rank 0 did not answer at localhost:$port w
   env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port WEFT_CONNECT_TIMEOUT=1 "$probe"
 check "half of torch's variables" 42 "MASTER_ADDR and MASTER_PORT are not set" env RANK=1 WORLD_SIZE=2 "$probe"
 
+# --- ranks that disagree about the world: each of them is refused, and both sides are named
+# disagree NAME PATTERN RANK/SIZE...: one process each, at each kind of rendezvous
+disagree() {
+  local name=$1 pattern=$2 meeting pids=() pid i
+  shift 2
+  for meeting in "file://$work/meeting" "tcp://localhost:$((port + 1))"; do
+    : > "$work/out"
+    pids=()
+    i=0
+    for claim in "$@"; do
+      WEFT_RANK=${claim%/*} WEFT_SIZE=${claim#*/} WEFT_RENDEZVOUS=$meeting WEFT_CONNECT_TIMEOUT=20 \
+        timeout 60 "$probe" > "$work/disagree$i" 2>&1 & pids+=($!)
+      i=$((i + 1))
+    done
+    for pid in "${pids[@]}"; do
+      wait "$pid"
+      echo "status $?" >> "$work/out"
+    done
+    cat "$work"/disagree* > "$work/err"
+    lines "$name at ${meeting%%:*}" $# "^status 42$"
+    lines "$name at ${meeting%%:*}" $# "$pattern"
+    rm -f "$work"/disagree* "$work/meeting"
+  done
+  echo "ok: $name"
+}
+disagree "a rank that counts fewer" "rank 1 \(process [0-9]+ on .*\).* counts 2 ranks, |counts 3 ranks, rank 1 \(process [0-9]+ on .*\) 2" 0/3 1/2 2/3
+disagree "a rank that counts more" "rank 2 \(process [0-9]+ on .*\).* counts 4 ranks, |counts 3 ranks, rank 2 \(process [0-9]+ on .*\) 4" 0/3 1/3 2/4
+disagree "two processes with one rank" "rank 1 \(process [0-9]+ on .*\) is there twice: process [0-9]+ on" 0/3 1/3 1/3
+
 # --- mpirun
 if [ -n "$mpirun" ]; then
   # Open MPI leaks, from modules it has unloaded by then, which no suppression can name.
@@ -154,6 +200,9 @@ if [ -n "$mpirun" ]; then
     3 "$probe" absent 1
   WEFT_CONNECT_TIMEOUT=6 under "rank that leaves early under mpirun" 75 "rank 0: rank 1 of 2 did not arrive" 2 \
     "$probe" exit 1 9
+  WEFT_CONNECT_TIMEOUT=2 under "rank that never starts under mpirun" 75 \
+    "rank 0 \(process [0-9]+ on .*\): MPI_Init_thread has not returned within 2.0 s" 2 \
+    sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 20; fi; exec "$0"' "$probe"
   under "rank killed under mpirun" 137 "signal 9" 2 "$probe" kill 1
   RANK=0 WORLD_SIZE=1 under "a container's RANK beneath mpirun" 0 "rank 1 of 2" 2 "$probe"
   RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 under "launchers that disagree" 42 "disagree.*RANK/WORLD_SIZE" 2 "$probe"

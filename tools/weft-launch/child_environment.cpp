@@ -1,5 +1,7 @@
 #include "child_environment.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <array>
 
@@ -39,8 +41,20 @@ bool names_a_rank(std::string_view variable) {
   });
 }
 
+std::string new_token() {
+  std::array<unsigned char, 32> bytes{};
+  if (getentropy(bytes.data(), bytes.size()) != 0) throw system_error("the kernel gives no random numbers");
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    token += digits[byte >> 4U];
+    token += digits[byte & 15U];
+  }
+  return token;
+}
+
 std::vector<std::string> child_environment(const std::vector<std::string>& inherited, int rank, int size,
-                                           const std::string& rendezvous) {
+                                           const std::string& rendezvous, const std::string& token) {
   std::vector<std::string> lines;
   for (const std::string& line : inherited) {
     if (!names_a_rank(std::string_view(line).substr(0, line.find('=')))) lines.push_back(line);
@@ -53,6 +67,11 @@ std::vector<std::string> child_environment(const std::vector<std::string>& inher
   add(env::local_rank, rank);
   add(env::local_size, size);
   add(env::rendezvous, rendezvous);
+  const auto has = [&](const env::Variable& variable) {
+    return std::ranges::any_of(
+        lines, [&](const std::string& line) { return line.starts_with(text(variable.name, "=")); });
+  };
+  if (!has(env::token) && !has(env::token_file)) add(env::token, token);
   add(env::torch_rank, rank);
   add(env::torch_size, size);
   add(env::torch_local_rank, rank);

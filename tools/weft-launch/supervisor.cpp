@@ -59,6 +59,7 @@ Supervisor::Supervisor(RunOptions options, std::vector<std::string> inherited)
     throw system_error(text("cannot create ", pattern), "set TMPDIR to a folder that can be written");
   }
   folder_ = pattern;
+  token_ = new_token();
 }
 
 Supervisor::~Supervisor() {
@@ -94,7 +95,7 @@ int Supervisor::run() {
 void Supervisor::start(int rank) {
   std::vector<std::string> arguments = options_.program;
   std::vector<std::string> lines =
-      child_environment(inherited_, rank, options_.ranks, "file://" + folder_ + "/ranks");
+      child_environment(inherited_, rank, options_.ranks, "file://" + folder_ + "/ranks", token_);
   const std::vector<char*> argv = pointers(arguments);
   const std::vector<char*> envp = pointers(lines);
   // A terminal cannot be read from a process group in the background: the rank would stop.
@@ -134,6 +135,8 @@ void Supervisor::handle(int signal) {
   if (signal != SIGINT && signal != SIGTERM) return;
   if (++interrupts_ < 2 || stage_ == Stage::killed) return;
   say(text("killing ", running_ranks(), " after a second signal"));
+  if (status_ == 0)
+    status_ = exit_code(ErrorKind::peer_lost);  // what was killed cannot say that it succeeded
   signal_all(SIGKILL);
   stage_ = Stage::killed;
   next_ = Deadline::never();

@@ -51,6 +51,7 @@ class Supervisor {
   const RunOptions options_;
   const std::vector<std::string> inherited_;
   std::string folder_;  ///< private to the job; the ranks meet in it
+  std::string token_;   ///< known to the job alone
   sigset_t watched_{};
   sigset_t before_{};
   std::vector<Rank> ranks_;

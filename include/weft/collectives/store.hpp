@@ -43,13 +43,23 @@ std::shared_ptr<Store> make_memory_store();
 std::shared_ptr<Store> make_file_store(const std::string& path, int rank,
                                        Deadline deadline = Deadline::in(std::chrono::minutes(2)));
 
-/// Rank 0 listens on host:port, every rank connects. At its end rank 0 stays for up to five seconds until the
+struct StoreOptions {
+  /// The secret of the job; see docs/security.md. Empty: every process that reaches the port is let in.
+  std::string token{};
+  /// The address on which rank 0 listens where the host's name is not this machine's; empty: all.
+  std::string bind{};
+};
+
+/// Rank 0 listens on host:port, every rank connects and proves that it knows the token. At its end rank 0 stays for up to five seconds until the
 /// others have disconnected, so that no rank loses the last answer: of stores in one process, destroy rank
 /// 0's last. @throws Error (usage) when the port is in use on rank 0, (timeout) when rank 0 does not answer
-/// in time, (usage) in a build without Boost
-std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline);
+/// in time, (usage) without a token where the host is not loopback, with another token than rank 0's, in a build
+/// without Boost
+std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline,
+                                      const StoreOptions& options = {});
 
 /// By address: tcp://HOST:PORT or file://PATH. @throws Error (usage) on any other
-std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline deadline);
+std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline deadline,
+                                  const StoreOptions& options = {});
 
 }  // namespace weft

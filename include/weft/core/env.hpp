@@ -35,6 +35,9 @@ inline constexpr Variable size{"WEFT_SIZE", "", "Number of ranks. Needs WEFT_RAN
 inline constexpr Variable local_rank{"WEFT_LOCAL_RANK", "", "Rank within this node; default: counted after the ranks met.", "weft"};
 inline constexpr Variable local_size{"WEFT_LOCAL_SIZE", "", "Ranks on this node; default: counted after the ranks met.", "weft"};
 inline constexpr Variable rendezvous{"WEFT_RENDEZVOUS", "", "Where ranks meet: mpi, tcp://HOST:PORT (rank 0 listens there) or file://PATH (one machine; a path no earlier run has used).", "weft"};
+inline constexpr Variable token{"WEFT_TOKEN", "", "The secret of a job, 16 bytes or more (openssl rand -hex 32); needed where ranks meet over TCP beyond loopback. weft-launch makes one.", "weft"};
+inline constexpr Variable token_file{"WEFT_TOKEN_FILE", "", "A file with that token, which only its user may read.", "weft"};
+inline constexpr Variable bind{"WEFT_BIND", "", "The address on which rank 0 listens, where the rendezvous names none of its machine's own; default: all, which is logged.", "weft"};
 inline constexpr Variable host_id{"WEFT_HOST_ID", "", "Name of this node; ranks with equal names share memory. Default: host name, boot id and pid namespace.", "weft"};
 // How long, how much, how
 inline constexpr Variable connect_timeout{"WEFT_CONNECT_TIMEOUT", "120", "Seconds to wait for all ranks to arrive.", "weft"};

@@ -8,11 +8,15 @@
 #include <utility>
 
 #include "collectives/bootstrap/device_choice.hpp"
+#if WEFT_HAS_BOOST
+#include "collectives/store/job_token.hpp"
+#endif
 #include "weft/collectives/topology.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
 #if WEFT_HAS_MPI
+#include "collectives/bootstrap/gathering.hpp"
 #include "collectives/mpi/mpi_rendezvous.hpp"
 #include "collectives/mpi/mpi_runtime.hpp"
 #endif
@@ -49,7 +53,8 @@ bool mpi_initialised() {
 std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
                                         std::chrono::nanoseconds timeout) {
 #if WEFT_HAS_MPI
-  auto runtime = detail::MpiRuntime::acquire();
+  const detail::RankIdentity mine = detail::RankIdentity::of_this_process(claim.rank, claim.size);
+  auto runtime = detail::MpiRuntime::acquire({mine.name(), deadline.left(), timeout});
   int rank = 0;
   int size = 1;
   {
@@ -69,7 +74,8 @@ std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
 #endif
 }
 
-std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline deadline) {
+std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline deadline,
+                                          const Environment& environment) {
   if (claim.size == 1) return make_store_rendezvous(make_memory_store(), "world", 0, 1);
   if (claim.size == -1) {
     throw Error(ErrorKind::usage,
@@ -82,7 +88,11 @@ std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline dea
         text(describe(claim), " (by ", name(claim.launcher), ") does not know where the ranks meet"),
         "set WEFT_RENDEZVOUS to tcp://HOST:PORT, where rank 0 listens, or on one machine to file://PATH");
   }
-  auto store = open_store(claim.rendezvous, claim.rank, deadline);
+  StoreOptions options{.bind = environment.value(env::bind)};
+#if WEFT_HAS_BOOST
+  if (claim.rendezvous.starts_with("tcp:")) options.token = detail::job_token(environment);
+#endif
+  auto store = open_store(claim.rendezvous, claim.rank, deadline, options);
   return make_store_rendezvous(std::move(store), "world", claim.rank, claim.size);
 }
 
@@ -131,7 +141,7 @@ World World::from_environment(const WorldOptions& options, const Environment& en
       initialised ? !is_explicit || claim.rendezvous == mpi : claim.rendezvous == mpi && claim.size != 1;
   if (ask_mpi) world.rendezvous_ = meet_by_mpi(claim, deadline, world.timeout_);
   if (ask_mpi && initialised && !is_explicit) claim.launcher = Launcher::mpi;
-  if (world.rendezvous_ == nullptr) world.rendezvous_ = meet_at_store(claim, deadline);
+  if (world.rendezvous_ == nullptr) world.rendezvous_ = meet_at_store(claim, deadline, environment);
   world.choose_device(options);
   return world;
 }

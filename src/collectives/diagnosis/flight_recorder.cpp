@@ -7,10 +7,10 @@
 #include <cctype>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "collectives/diagnosis/record_file.hpp"
 #include "core/base/strings.hpp"
 #include "weft/core/log.hpp"
 
@@ -112,13 +112,10 @@ void FlightRecorder::dump(std::string_view reason) noexcept {
   if (folder_.empty()) return;
   try {
     const std::lock_guard lock(writing_);
-    std::filesystem::create_directories(folder_);
-    const std::string path = text(folder_, "/rank-", rank_, ".json");
-    std::ofstream file(path + ".part");
-    file << json(reason);
-    file.close();
-    if (!file) throw system_error(text("cannot write ", path, ".part"));
-    std::filesystem::rename(path + ".part", path);
+    const std::string file = text("rank-", rank_, ".json");
+    const std::string path = text(folder_, "/", file);
+    const bool own = folder_.starts_with("/tmp/weft-flight-");  // others can foresee its name
+    detail::write_record(folder_, file, json(reason), own);
     log::warn(text("rank ", rank_, ": flight record in ", path, "; weft-report flight ", folder_,
                    " says which rank held the others up"));
   } catch (const Error& error) {

@@ -116,13 +116,18 @@ AlgorithmTable AlgorithmTable::parse(std::string_view content, const std::string
 }
 
 AlgorithmTable AlgorithmTable::read(const std::string& path) {
+  constexpr std::size_t most = std::size_t{1} << 20;  // bytes; a table has some kilobytes, /dev/zero no end
   std::ifstream file(path);
-  std::ostringstream content;
-  if (!(file && content << file.rdbuf())) {
-    throw Error(ErrorKind::usage, weft::text("cannot read a table of algorithms from '", path, "'"),
+  std::string content(most + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  if (!file.eof() || content.empty()) {
+    throw Error(ErrorKind::usage,
+                weft::text("cannot read a table of algorithms from '", path, "'",
+                           content.size() > most ? weft::text(": it has more than ", most, " bytes") : ""),
                 "weft-bench --tune=FILE writes one");
   }
-  return parse(content.str(), path);
+  return parse(content, path);
 }
 
 void AlgorithmTable::add(const Row& row) {

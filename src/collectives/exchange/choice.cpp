@@ -25,14 +25,6 @@ Found find(const Choices& choices, const Operation& operation, int ranks) {
   return {AlgorithmTable::built_in().find(order, operation.kind, ranks, bytes).value(), true};
 }
 
-ReductionOrder order_from(const Environment& environment) {
-  const std::string word = environment.value(env::order);
-  for (const ReductionOrder order : {ReductionOrder::rank, ReductionOrder::any}) {
-    if (name(order) == word) return order;
-  }
-  throw Error(ErrorKind::usage, text(env::order.name, "=", word, " is neither rank nor any"));
-}
-
 /// A note is a word, the order or "wrong", and then the table's text or what is wrong.
 struct Note {
   std::string word;
@@ -43,6 +35,14 @@ struct Note {
 };
 
 }  // namespace
+
+ReductionOrder order_from(const Environment& environment) {
+  const std::string word = environment.value(env::order);
+  for (const ReductionOrder order : {ReductionOrder::rank, ReductionOrder::any}) {
+    if (name(order) == word) return order;
+  }
+  throw Error(ErrorKind::usage, text(env::order.name, "=", word, " is neither rank nor any"));
+}
 
 std::string Choices::note(int rank, const Environment& environment,
                           const std::optional<ReductionOrder>& order,

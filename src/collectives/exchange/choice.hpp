@@ -10,6 +10,9 @@
 
 namespace weft::detail {
 
+/// WEFT_ORDER. @throws Error (usage)
+ReductionOrder order_from(const Environment& environment);
+
 /// What all ranks of a communicator agreed on when they connected.
 struct Choices {
   ReductionOrder order = ReductionOrder::rank;

@@ -1,6 +1,11 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
+#include "collectives/bootstrap/agreement.hpp"
 #include "collectives/bootstrap/device_choice.hpp"
+#include "collectives/exchange/choice.hpp"
 #include "collectives/front/communicator_state.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/shm/host_backend.hpp"
@@ -16,7 +21,9 @@ namespace weft {
 namespace {
 
 std::shared_ptr<NodeHeap> make_heap(const World& world) {
-  return NodeHeap::create(static_cast<std::size_t>(world.environment().number(env::heap_bytes)));
+  constexpr std::int64_t most = std::int64_t{1} << 46;  // bytes; a process has 2^47 of addresses
+  return NodeHeap::create(
+      static_cast<std::size_t>(world.environment().integer(env::heap_bytes, 0, most).value_or(0)));
 }
 
 std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology,
@@ -57,13 +64,56 @@ std::shared_ptr<detail::Backend> with_device(std::shared_ptr<detail::Backend> ho
       world.connect_timeout());
 }
 
+bool is_progress(const std::string& word) {
+  return word == "inline" || word == "thread" || word == "auto";
+}
+
+/// Grows with every change of what ranks say to each other.
+constexpr int wire_format = 2;
+
+/// Who differs in one of these would misread the others' memory or messages. (The table of
+/// algorithms is compared where it is used, between nodes.)
+detail::Facts facts_of(const World& world, const ConnectOptions& options) {
+  const auto number = [](std::optional<int> value) { return value ? std::to_string(*value) : "default"; };
+  detail::Facts facts;
+  facts.add("version of weft", WEFT_VERSION);
+  facts.add("wire format", std::to_string(wire_format));
+  facts.add("bytes of shared blocks", std::to_string(detail::shared_bytes_of_a_rank()));
+  facts.add("ranks", std::to_string(world.size()));
+  facts.add(std::string(env::order.name),
+            options.order ? std::string(name(*options.order)) : world.environment().value(env::order));
+  const std::string progress = world.environment().value(env::progress);  // may differ, if all are right
+  facts.add(std::string(env::progress.name), is_progress(progress) ? "inline, thread or auto" : progress);
+  if (!world.device().is_host()) {
+    facts.add("ConnectOptions::min_ctas", number(options.min_ctas));
+    facts.add("ConnectOptions::max_ctas", number(options.max_ctas));
+  }
+  return facts;
+}
+
+/// Where all ranks have it wrong alike, all say so; where one has, they differed.
+void expect_valid(const Environment& environment, const ConnectOptions& options) {
+  if (!options.order) (void)detail::order_from(environment);
+  const std::string progress = environment.value(env::progress);
+  if (!is_progress(progress))
+    throw Error(ErrorKind::usage,
+                text(env::progress.name, "=", progress, " is none of inline, thread, auto"));
+}
+
 /// One folder for the ranks of a job, on each of its nodes.
 std::shared_ptr<FlightRecorder> make_recorder(const World& world) {
   const auto jobs = world.rendezvous()->all_gather(FlightRecorder::process_name(), "connect: flight record",
                                                    Deadline::in(world.connect_timeout()));
+  const std::string& job = jobs.front();
+  const bool is_name = !job.empty() && job.front() != '.' && std::ranges::all_of(job, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  });
+  if (!is_name)  // it becomes a folder's name
+    throw Error(ErrorKind::mismatch, text("rank 0 calls the job '", job, "', which is no name of one"),
+                "run the same build of weft on every rank", {world.rank(), "connect", 0});
   std::string folder = world.environment().value(env::flight_dir);
   if (folder == "off") folder.clear();
-  if (folder == "auto") folder = text("/tmp/weft-flight-", getuid(), '/', jobs.front());
+  if (folder == "auto") folder = text("/tmp/weft-flight-", getuid(), '/', job);
   return std::make_shared<FlightRecorder>(world.rank(), world.size(), folder);
 }
 
@@ -71,13 +121,19 @@ std::shared_ptr<FlightRecorder> make_recorder(const World& world) {
 
 Communicator connect(const World& world, const ConnectOptions& options) {
   const auto deadline = Deadline::in(world.connect_timeout());
+  const detail::Facts facts = facts_of(world, options);
+  const std::string digest = facts.digest();
   const auto mine = detail::Place::of(world.host_id(), world.device());
+  std::vector<std::string> digests;
   std::vector<detail::Place> places;
   std::vector<std::string> hosts;
-  for (const std::string& note : world.rendezvous()->all_gather(mine.note(), "connect", deadline)) {
-    places.push_back(detail::Place::from(note));
+  for (const std::string& note : world.rendezvous()->all_gather(digest + mine.note(), "connect", deadline)) {
+    digests.push_back(note.substr(0, digest.size()));
+    places.push_back(detail::Place::from(note.substr(std::min(note.size(), digest.size()))));
     hosts.push_back(places.back().host_id);
   }
+  facts.expect_equal(digests, *world.rendezvous(), deadline);
+  expect_valid(world.environment(), options);
   const bool shared_devices = detail::check_places(places, detail::may_share_devices(world.environment()));
   const Topology topology(hosts);
   auto backend = make_backend(world, topology, options);

@@ -78,8 +78,11 @@ MpiRendezvous::MpiRendezvous(Adopt /*adopt*/, std::shared_ptr<MpiRuntime> runtim
 void MpiRendezvous::set_up() {
   const auto lock = runtime_->enter();
   MpiRuntime::check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  MpiRuntime::check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
-  MpiRuntime::check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
+  int rank = 0;
+  int size = 1;
+  MpiRuntime::check(MPI_Comm_rank(communicator_, &rank), "MPI_Comm_rank");
+  MpiRuntime::check(MPI_Comm_size(communicator_, &size), "MPI_Comm_size");
+  mine_ = RankIdentity::of_this_process(rank, size);
   void* most = nullptr;
   int is_set = 0;
   MpiRuntime::check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&most), &is_set),
@@ -144,17 +147,16 @@ std::vector<std::string> MpiRendezvous::all_gather(const std::string& note, cons
   check_entry(purpose, note.size());
   if (failed_) {
     throw Error(ErrorKind::usage, text("the ranks cannot meet for ", purpose, ": they failed to meet before"),
-                "end this process; the launcher ends the others", {rank_, {}, 0});
+                "end this process; the launcher ends the others", {mine_.rank, {}, 0});
   }
-  const std::string arrival = encode_arrival(purpose, note);
-  return open_verdict(rank_ == 0 ? lead(arrival, purpose, deadline) : follow(arrival, purpose, deadline),
-                      rank_);
+  const Arrival mine{mine_, purpose, note};
+  return open_verdict(rank() == 0 ? lead(mine, deadline) : follow(mine, deadline), mine_);
 }
 
-std::string MpiRendezvous::lead(const std::string& arrival, const std::string& purpose, Deadline deadline) {
-  std::vector<std::optional<std::string>> arrivals(static_cast<std::size_t>(size_));
-  arrivals[0] = arrival;
-  int missing = size_ - 1;
+std::string MpiRendezvous::lead(const Arrival& mine, Deadline deadline) {
+  std::vector<std::optional<std::string>> arrivals(static_cast<std::size_t>(mine_.size));
+  arrivals[0] = mine.encode();
+  int missing = mine_.size - 1;
   std::vector<Ptr> arriving;
   until(*runtime_, deadline, [&] {
     if (Ptr next = receive(MPI_ANY_SOURCE, mpi_tags::arrival)) arriving.push_back(std::move(next));
@@ -166,10 +168,10 @@ std::string MpiRendezvous::lead(const std::string& arrival, const std::string& p
     });
     return missing == 0;
   });
-  std::string verdict = conclude(arrivals, purpose, deadline);
+  std::string verdict = conclude(mine, arrivals, deadline);
 
   std::vector<Ptr> leaving;
-  for (int rank = 1; rank < size_; ++rank) leaving.push_back(send(verdict, rank, mpi_tags::verdict));
+  for (int rank = 1; rank < mine_.size; ++rank) leaving.push_back(send(verdict, rank, mpi_tags::verdict));
   const bool told = until(*runtime_, Deadline::in(grace), [&] {
     std::erase_if(leaving, [&](const Ptr& transfer) { return ended(transfer); });
     return leaving.empty();
@@ -181,8 +183,8 @@ std::string MpiRendezvous::lead(const std::string& arrival, const std::string& p
   return verdict;
 }
 
-std::string MpiRendezvous::follow(const std::string& arrival, const std::string& purpose, Deadline deadline) {
-  const Ptr sent = send(arrival, 0, mpi_tags::arrival);
+std::string MpiRendezvous::follow(const Arrival& mine, Deadline deadline) {
+  const Ptr sent = send(mine.encode(), 0, mpi_tags::arrival);
   Ptr answer;
   const bool told = until(*runtime_, later(deadline, grace), [&] {
     if (answer == nullptr) answer = receive(0, mpi_tags::verdict);
@@ -190,11 +192,11 @@ std::string MpiRendezvous::follow(const std::string& arrival, const std::string&
   });
   if (told) return std::move(answer->bytes);
   give_up({sent, answer});
-  throw silent_error(rank_, size_, purpose, deadline);
+  throw silent_error(rank(), size(), mine.purpose, deadline);
 }
 
 std::shared_ptr<Rendezvous> MpiRendezvous::split(const std::vector<int>& members) {
-  const int place = place_among(members, rank_, size_);
+  const int place = place_among(members, mine_.rank, mine_.size);
   std::string group;
   for (const int member : members) group += text(member, " ");
   // MPI_Comm_split knows no deadline: no rank enters it before all are here with a group that fits.
@@ -202,9 +204,9 @@ std::shared_ptr<Rendezvous> MpiRendezvous::split(const std::vector<int>& members
   for (const int member : members) {
     if (groups[static_cast<std::size_t>(member)] != group) {
       throw Error(ErrorKind::mismatch,
-                  text("split: rank ", rank_, " wants the group ", group, "but rank ", member, " wants ",
+                  text("split: rank ", mine_.rank, " wants the group ", group, "but rank ", member, " wants ",
                        groups[static_cast<std::size_t>(member)]),
-                  "give the same members in the same order on each of them", {rank_, {}, 0});
+                  "give the same members in the same order on each of them", {mine_.rank, {}, 0});
     }
   }
   MPI_Comm child = MPI_COMM_NULL;
@@ -224,8 +226,9 @@ World world_from_mpi(MPI_Comm comm, const WorldOptions& options, const Environme
   }
   const auto connect_timeout = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
   const auto timeout = options.timeout.value_or(environment.seconds(env::timeout));
-  return World::over(std::make_shared<detail::MpiRendezvous>(detail::MpiRuntime::acquire(), comm,
-                                                             Deadline::in(connect_timeout), timeout),
+  return World::over(std::make_shared<detail::MpiRendezvous>(
+                         detail::MpiRuntime::acquire({"this rank", connect_timeout, timeout}), comm,
+                         Deadline::in(connect_timeout), timeout),
                      options, environment, Launcher::mpi);
 }
 

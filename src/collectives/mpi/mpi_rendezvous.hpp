@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/bootstrap/gathering.hpp"
 #include "collectives/mpi/mpi_runtime.hpp"
 #include "weft/collectives/rendezvous.hpp"
 
@@ -18,8 +19,8 @@ class MpiRendezvous final : public Rendezvous {
                 std::chrono::nanoseconds split_timeout);
   ~MpiRendezvous() override;
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return mine_.rank; }
+  int size() const override { return mine_.size; }
   std::vector<std::string> all_gather(const std::string& note, const std::string& purpose,
                                       Deadline deadline) override;
   std::shared_ptr<Rendezvous> split(const std::vector<int>& members) override;
@@ -42,14 +43,13 @@ class MpiRendezvous final : public Rendezvous {
   Ptr receive(int from, int tag);
   bool ended(const Ptr& transfer);
   void give_up(const std::vector<Ptr>& transfers);
-  std::string lead(const std::string& arrival, const std::string& purpose, Deadline deadline);
-  std::string follow(const std::string& arrival, const std::string& purpose, Deadline deadline);
+  std::string lead(const Arrival& mine, Deadline deadline);
+  std::string follow(const Arrival& mine, Deadline deadline);
 
   const std::shared_ptr<MpiRuntime> runtime_;
   const std::chrono::nanoseconds split_timeout_;
   MPI_Comm communicator_ = MPI_COMM_NULL;
-  int rank_ = 0;
-  int size_ = 1;
+  RankIdentity mine_;
   int largest_tag_ = 32767;  // what MPI promises at least
   bool failed_ = false;
 };

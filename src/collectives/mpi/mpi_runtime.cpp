@@ -4,8 +4,10 @@
 
 #include <array>
 #include <exception>
+#include <utility>
 #include <vector>
 
+#include "collectives/mpi/process_deadline.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -36,21 +38,22 @@ bool MpiRuntime::initialised() {
   return flag_of(MPI_Initialized) && !flag_of(MPI_Finalized);
 }
 
-std::shared_ptr<MpiRuntime> MpiRuntime::acquire() {
+std::shared_ptr<MpiRuntime> MpiRuntime::acquire(const Limits& limits) {
   const std::lock_guard lock(process().mutex);
   if (auto runtime = process().runtime.lock()) return runtime;
-  const std::shared_ptr<MpiRuntime> runtime(new MpiRuntime);
+  const std::shared_ptr<MpiRuntime> runtime(new MpiRuntime(limits));
   process().runtime = runtime;
   return runtime;
 }
 
-MpiRuntime::MpiRuntime() {
+MpiRuntime::MpiRuntime(Limits limits) : limits_(std::move(limits)) {
   if (flag_of(MPI_Finalized)) {
     throw Error(ErrorKind::usage, "MPI was finalized before and cannot start again in this process",
                 "keep one World for as long as the process communicates");
   }
   int provided = MPI_THREAD_SINGLE;
   if (!flag_of(MPI_Initialized)) {
+    const ProcessDeadline deadline(limits_.who, "MPI_Init_thread", limits_.beginning);
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     ours_ = true;
   } else {
@@ -65,6 +68,7 @@ MpiRuntime::MpiRuntime() {
 
 MpiRuntime::~MpiRuntime() {
   if (!ours_ || broken_ || std::uncaught_exceptions() > 0 || flag_of(MPI_Finalized)) return;
+  const ProcessDeadline deadline(limits_.who, "MPI_Finalize", limits_.ending);
   MPI_Finalize();
 }
 

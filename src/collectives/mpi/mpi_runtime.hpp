@@ -6,6 +6,7 @@
 // not called: it waits for the other ranks, and a rank that leaves without it is what makes mpirun end them.
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,8 +19,15 @@ class MpiRuntime {
  public:
   /// Whether MPI is initialised and not finalized, by weft or by the user.
   static bool initialised();
-  /// The process's one runtime. @throws Error (usage) after MPI_Finalize
-  static std::shared_ptr<MpiRuntime> acquire();
+  /// How long MPI_Init_thread and MPI_Finalize may wait for the other ranks, where weft calls them.
+  struct Limits {
+    std::string who;  ///< "rank 1 (process 77 on node3)", for the message
+    std::chrono::nanoseconds beginning{};
+    std::chrono::nanoseconds ending{};
+  };
+  /// The process's one runtime. MPI knows no deadline: a process that waits longer says so and ends (75).
+  /// @throws Error (usage) after MPI_Finalize
+  static std::shared_ptr<MpiRuntime> acquire(const Limits& limits);
   /// @throws Error (system) with MPI's own words unless `code` is MPI_SUCCESS
   static void check(int code, const char* call);
   /// Holds memory that MPI may still write to until the process ends.
@@ -40,8 +48,9 @@ class MpiRuntime {
   static std::string library();
 
  private:
-  MpiRuntime();
+  explicit MpiRuntime(Limits limits);
 
+  const Limits limits_;
   bool ours_ = false;
   bool any_thread_ = false;
   std::atomic<bool> broken_ = false;

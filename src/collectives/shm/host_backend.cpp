@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <random>
+
 #include "collectives/shm/cores.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "weft/core/error.hpp"
@@ -39,17 +41,19 @@ struct Introduction {
   int pid = 0;
   int heap_fd = 0;
   std::size_t heap_bytes = 0;
-  int segment_fd = -1;  ///< of the first rank only
+  int segment_fd = -1;    ///< of the first rank only
+  std::uint64_t job = 0;  ///< likewise
   Cores cores = Cores::of_this_thread();
 
   std::string note() const {
-    return text(pid, " ", heap_fd, " ", heap_bytes, " ", segment_fd, " ", cores.note());
+    return text(pid, " ", heap_fd, " ", heap_bytes, " ", segment_fd, " ", job, " ", cores.note());
   }
   static Introduction from(const std::string& note) {
     Introduction result;
     std::istringstream in(note);
     std::string cores;
-    if (!(in >> result.pid >> result.heap_fd >> result.heap_bytes >> result.segment_fd >> cores)) {
+    if (!(in >> result.pid >> result.heap_fd >> result.heap_bytes >> result.segment_fd >> result.job >>
+          cores)) {
       throw Error(ErrorKind::internal, text("a peer introduced itself as '", note, "'"));
     }
     result.cores = Cores::from(cores);
@@ -79,10 +83,17 @@ class HostSegment final : public ShmSegment {
     const auto offset = heap_->offset_of(memory, bytes);
     return {offset.has_value(), offset.value_or(0)};
   }
-  std::byte* resolve(int rank, Address address) const override {
+  std::byte* resolve(int rank, Address address, std::size_t bytes) const override {
     // Own memory by its own address: a second one would be translated, and cached in the TLB, twice.
     if (rank == this->rank()) return heap_->at(address.token);
-    return peers_[static_cast<std::size_t>(rank)].heap.at(address.token);
+    const SharedMapping& heap = peers_[static_cast<std::size_t>(rank)].heap;
+    if (bytes > heap.size() || address.token > heap.size() - bytes) {
+      throw Error(ErrorKind::mismatch,
+                  text("rank ", name_of(rank), " says that ", bytes, " bytes are at ", address.token,
+                       " of its heap, which has ", heap.size()),
+                  "its memory is overwritten, or it is no rank of this job");
+    }
+    return heap.at(address.token);
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return heap_->allocate(dtype, count); }
   const std::shared_ptr<NodeHeap>& heap() const { return heap_; }
@@ -114,6 +125,10 @@ class HostBackend final : public ShmBackend {
 
 }  // namespace
 
+std::size_t shared_bytes_of_a_rank() {
+  return ShmSegment::bytes_for(1);
+}
+
 std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& rendezvous,
                                            std::shared_ptr<NodeHeap> heap,
                                            std::chrono::nanoseconds connect_timeout,
@@ -121,9 +136,14 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
   const Deadline deadline = Deadline::in(connect_timeout);
   const std::size_t bytes = ShmSegment::bytes_for(rendezvous->size());
   std::optional<MemoryFile> file;
-  if (rendezvous->rank() == 0) file.emplace("weft-segment", bytes);
-
-  const Introduction mine{getpid(), heap->fd(), heap->capacity(), file ? file->fd() : -1};
+  Introduction mine{getpid(), heap->fd(), heap->capacity()};
+  if (rendezvous->rank() == 0) {
+    file.emplace("weft-segment", bytes);
+    std::random_device random;
+    mine.segment_fd = file->fd();
+    mine.job = std::uint64_t{random()} << 32 | random();
+    ShmSegment::mark(file->map(), rendezvous->size(), mine.job);
+  }
   std::vector<Introduction> introductions;
   for (const std::string& note : rendezvous->all_gather(mine.note(), "connect within the node", deadline)) {
     introductions.push_back(Introduction::from(note));
@@ -136,6 +156,7 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
   }
   auto memory = std::make_shared<SharedMapping>(
       MemoryFile::of_process(introductions[0].pid, introductions[0].segment_fd, bytes).map());
+  ShmSegment::expect(*memory, rendezvous->size(), introductions[0].job);
   auto segment = std::make_shared<HostSegment>(rendezvous->rank(), rendezvous->size(), std::move(memory),
                                                timeout, cores.count(), std::move(heap), std::move(peers));
   if (!names.empty()) segment->call_ranks(std::move(names));

@@ -1,6 +1,7 @@
 #pragma once
 // The backend of processes that share a node: the shared-memory algorithms over a node heap.
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -18,5 +19,8 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
                                            std::shared_ptr<NodeHeap> heap,
                                            std::chrono::nanoseconds connect_timeout,
                                            std::chrono::nanoseconds timeout, std::vector<int> names = {});
+
+/// What the shared memory of a node takes for one rank: differs where builds lay it out differently.
+std::size_t shared_bytes_of_a_rank();
 
 }  // namespace weft::detail

@@ -94,7 +94,8 @@ const std::byte* ShmExchange::input(int rank) const {
       return segment_.small(rank, operation_.number, bytes(operation_.count * parts())) +
              bytes(part * operation_.count);
     case Way::direct:
-      return segment_.resolve(rank, op_slot(rank).in) + bytes(part * operation_.count + begin_);
+      return segment_.resolve(rank, op_slot(rank).in, bytes(part * operation_.count + begin_ + length_)) +
+             bytes(part * operation_.count + begin_);
     case Way::staged:
       break;
   }
@@ -103,7 +104,7 @@ const std::byte* ShmExchange::input(int rank) const {
 }
 
 std::byte* ShmExchange::output(int rank) const {
-  return segment_.resolve(rank, op_slot(rank).out) + bytes(begin_);
+  return segment_.resolve(rank, op_slot(rank).out, bytes(begin_ + length_)) + bytes(begin_);
 }
 
 void ShmExchange::exchange() {

@@ -9,6 +9,16 @@
 
 namespace weft::detail {
 
+/// The first bytes: whose memory this is. Written by the rank that makes it, before another has it.
+struct alignas(128) SegmentHead {
+  static constexpr std::uint64_t right_magic = 0x746665772d6d6873;  // "shm-weft"
+
+  std::uint64_t magic = 0;
+  std::uint64_t job = 0;     ///< random
+  std::uint64_t layout = 0;  ///< what all that follows takes for one rank
+  std::int64_t ranks = 0;
+};
+
 /// Where a rank's memory is, in words that its peers can resolve.
 struct Address {
   bool reachable = false;  ///< false: private to its process, data must be staged

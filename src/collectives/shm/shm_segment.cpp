@@ -15,7 +15,7 @@ namespace weft::detail {
 namespace {
 
 std::size_t blocks_bytes(int size) {
-  return static_cast<std::size_t>(size) * sizeof(RankBlock);
+  return sizeof(SegmentHead) + static_cast<std::size_t>(size) * sizeof(RankBlock);
 }
 std::size_t channels_bytes(int size) {
   return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * sizeof(Channel);
@@ -28,12 +28,29 @@ std::size_t ShmSegment::bytes_for(int size) {
          static_cast<std::size_t>(size) * RankBlock::slots * (small_bytes + 2 * staging_bytes);
 }
 
+void ShmSegment::mark(const SharedMapping& memory, int size, std::uint64_t job) {
+  *reinterpret_cast<SegmentHead*>(memory.base()) = {SegmentHead::right_magic, job, bytes_for(1), size};
+}
+
+void ShmSegment::expect(const SharedMapping& memory, int size, std::uint64_t job) {
+  const SegmentHead& head = *reinterpret_cast<const SegmentHead*>(memory.base());
+  const SegmentHead right{SegmentHead::right_magic, job, bytes_for(1), size};
+  const auto differs = [](const char* what, auto there, auto here) {
+    return Error(ErrorKind::mismatch, text("the shared memory of rank 0 has ", what, there, ", not ", here),
+                 "start all ranks of a job together, with one build of weft and one number of ranks");
+  };
+  if (head.magic != right.magic) throw differs("the mark ", head.magic, right.magic);
+  if (head.layout != right.layout) throw differs("blocks of bytes: ", head.layout, right.layout);
+  if (head.ranks != right.ranks) throw differs("room for ranks: ", head.ranks, right.ranks);
+  if (head.job != right.job) throw differs("the job number ", head.job, right.job);
+}
+
 ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory,
                        std::chrono::nanoseconds timeout, int cores)
     : rank_(rank),
       size_(size),
       memory_(std::move(memory)),
-      blocks_(reinterpret_cast<RankBlock*>(memory_->base())),
+      blocks_(reinterpret_cast<RankBlock*>(memory_->base() + sizeof(SegmentHead))),
       small_(memory_->base() + blocks_bytes(size) + channels_bytes(size)),
       staging_(small_ + static_cast<std::size_t>(size) * RankBlock::slots * small_bytes),
       timeout_(timeout),

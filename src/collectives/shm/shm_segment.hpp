@@ -53,6 +53,10 @@ class ShmSegment {
   static constexpr std::size_t staging_bytes = 128 << 10;  ///< of a slot, each for what goes in and out
   static constexpr std::size_t small_bytes = 1 << 10;      ///< of a slot, for an operation of one phase
   static std::size_t bytes_for(int size);
+  /// Writes whose memory it is: of so many ranks of this job (a random number).
+  static void mark(const SharedMapping& memory, int size, std::uint64_t job);
+  /// @throws Error (mismatch) where another has written something else
+  static void expect(const SharedMapping& memory, int size, std::uint64_t job);
 
   /// @param memory bytes_for(size) bytes, zeroed, that all ranks see
   /// @param cores that the ranks have between them: with fewer than ranks, a thread that waits yields its
@@ -82,8 +86,9 @@ class ShmSegment {
 
   /// What to tell peers about `bytes` bytes of this rank's memory.
   virtual Address publish(const void* memory, std::size_t bytes) const = 0;
-  /// A peer's (or this rank's) reachable memory in this process.
-  virtual std::byte* resolve(int rank, Address address) const = 0;
+  /// A peer's (or this rank's) reachable memory in this process. @throws Error (mismatch) where not so many
+  /// bytes are
+  virtual std::byte* resolve(int rank, Address address, std::size_t bytes) const = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
 
   /// The slot of the operation with this number.

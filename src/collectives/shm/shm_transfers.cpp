@@ -89,8 +89,9 @@ bool ShmTransfers::receive(Pending& one) const {
     const std::uint64_t slot = taken % Channel::slots;
     const Parcel& parcel = channel.parcels[slot];
     check(one, parcel);
-    const std::byte* source =
-        parcel.address.reachable ? segment_.resolve(one.transfer.peer, parcel.address) : channel.data[slot];
+    const std::byte* source = parcel.address.reachable
+                                  ? segment_.resolve(one.transfer.peer, parcel.address, parcel.bytes)
+                                  : channel.data[slot];
     if (parcel.bytes > 0) std::memcpy(data.bytes() + one.moved, source, parcel.bytes);
     one.moved += parcel.bytes;
     channel.taken.store(++taken, std::memory_order_release);
@@ -102,7 +103,9 @@ bool ShmTransfers::receive(Pending& one) const {
 
 void ShmTransfers::check(const Pending& one, const Parcel& parcel) const {
   const Transfer& transfer = one.transfer;
-  if (parcel.message_count == transfer.count() && parcel.dtype == transfer.dtype()) return;
+  const std::size_t left = transfer.in.size_bytes() - one.moved;
+  const bool fits = parcel.bytes <= (parcel.address.reachable ? left : std::min(left, Channel::slot_bytes));
+  if (parcel.message_count == transfer.count() && parcel.dtype == transfer.dtype() && fits) return;
   throw Error(ErrorKind::mismatch,
               text("rank ", transfer.peer, " sent ", parcel.message_count, " ", parcel.dtype, " where rank ",
                    segment_.rank(), " receives ", transfer.count(), " ", transfer.dtype()),

@@ -23,7 +23,7 @@ class ThreadsSegment final : public ShmSegment {
   Address publish(const void* memory, std::size_t bytes) const override {
     return {options_.shared_memory || bytes == 0, reinterpret_cast<std::uintptr_t>(memory)};
   }
-  std::byte* resolve(int, Address address) const override {
+  std::byte* resolve(int, Address address, std::size_t) const override {
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address.token));  // NOLINT: it was one
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
@@ -59,11 +59,13 @@ std::shared_ptr<Backend> make_threads_backend(const std::shared_ptr<Rendezvous>&
   if (rendezvous->rank() == 0) {
     memory = std::make_shared<SharedMapping>(
         MemoryFile("weft-threads", ShmSegment::bytes_for(rendezvous->size())).map());
+    ShmSegment::mark(*memory, rendezvous->size(), reinterpret_cast<std::uintptr_t>(memory.get()));
   }
   const auto owner = text(reinterpret_cast<std::uintptr_t>(&memory));
   const auto notes = rendezvous->all_gather(owner, "connect threads", deadline);
   const auto* first =
       reinterpret_cast<const std::shared_ptr<SharedMapping>*>(std::stoull(notes[0]));  // NOLINT: it was one
+  ShmSegment::expect(**first, rendezvous->size(), reinterpret_cast<std::uintptr_t>(first->get()));
   auto segment = std::make_shared<ThreadsSegment>(rendezvous->rank(), rendezvous->size(), *first, options);
   rendezvous->all_gather("", "connect threads: memory is mapped", deadline);
   return std::make_shared<ThreadsBackend>(std::move(segment));

@@ -46,7 +46,8 @@ std::shared_ptr<Store> make_memory_store() {
   return std::make_shared<MemoryStore>();
 }
 
-std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline deadline) {
+std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline deadline,
+                                  const StoreOptions& options) {
   const std::string file = "file://";
   if (address.starts_with(file) && address.size() > file.size()) {
     return make_file_store(address.substr(file.size()), rank, deadline);
@@ -60,7 +61,7 @@ std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline
     const char* last = address.data() + address.size();
     const auto [end, code] = std::from_chars(address.data() + colon + 1, last, port);
     if (!host.empty() && code == std::errc{} && end == last)
-      return make_tcp_store(host, port, rank, deadline);
+      return make_tcp_store(host, port, rank, deadline, options);
   }
   throw Error(ErrorKind::usage,
               text("rendezvous '", address, "' is neither tcp://HOST:PORT nor file://PATH"));

@@ -16,6 +16,8 @@ namespace weft {
 namespace {
 
 using namespace detail::tcp_store;
+using detail::Proof;
+using detail::Side;
 
 constexpr std::chrono::seconds answer_timeout{30};  // for answers that the server gives at once
 // Then the host is looked up again: a restarted pod has a new address.
@@ -48,23 +50,48 @@ class Connection {
     return failed;
   }
 
+  /// Proves that this process knows the token, and sees that the server does.
+  /// @returns operation_not_supported where something else than a store of weft listens, no_permission where the
+  /// tokens differ
+  error_code prove_token(const std::string& token, Deadline deadline) {
+    Greeting ours{.challenge = detail::new_challenge()};
+    Greeting theirs;
+    error_code failed = send(asio::buffer(&ours, sizeof(ours)), deadline);
+    if (!failed) failed = receive(asio::buffer(&theirs, sizeof(theirs)), deadline);
+    if (failed) return failed;
+    if (theirs.magic != Greeting::right) return asio::error::operation_not_supported;
+    Proof proof = detail::prove(token, Side::rank, ours.challenge, theirs.challenge);
+    failed = send(asio::buffer(proof), deadline);
+    if (!failed) failed = receive(asio::buffer(proof), deadline);
+    if (failed) return failed;
+    const Proof right = detail::prove(token, Side::server, ours.challenge, theirs.challenge);
+    return detail::equal(proof, right) ? error_code() : error_code(asio::error::no_permission);
+  }
+
   /// The answer's head and value.
   error_code exchange(const std::string& request, Head& head, std::string& value, Deadline deadline) {
-    const auto transfer = [](auto done) { return [done](error_code code, std::size_t) { done(code); }; };
-    error_code failed = within(
-        deadline, [&](auto done) { asio::async_write(socket_, asio::buffer(request), transfer(done)); });
-    if (failed) return failed;
-    failed = within(deadline, [&](auto done) {
-      asio::async_read(socket_, asio::buffer(&head, sizeof(head)), transfer(done));
-    });
+    error_code failed = send(asio::buffer(request), deadline);
+    if (!failed) failed = receive(asio::buffer(&head, sizeof(head)), deadline);
     if (failed) return failed;
     if (!acceptable(head) || head.key_bytes != 0) return asio::error::operation_not_supported;
     value.resize(head.value_bytes);
-    return within(deadline,
-                  [&](auto done) { asio::async_read(socket_, asio::buffer(value), transfer(done)); });
+    return receive(asio::buffer(value), deadline);
   }
 
  private:
+  template <class Buffer>
+  error_code send(Buffer buffer, Deadline deadline) {
+    return within(deadline, [&](auto done) {
+      asio::async_write(socket_, buffer, [done](error_code code, std::size_t) { done(code); });
+    });
+  }
+  template <class Buffer>
+  error_code receive(Buffer buffer, Deadline deadline) {
+    return within(deadline, [&](auto done) {
+      asio::async_read(socket_, buffer, [done](error_code code, std::size_t) { done(code); });
+    });
+  }
+
   template <class Start>
   error_code within(Deadline deadline, Start start) {
     error_code result;
@@ -84,18 +111,35 @@ class Connection {
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const std::string& host, int port, int rank, Deadline deadline)
-      : host_(rank == 0 ? own_address(host) : host),
-        port_(port),
-        rank_(rank),
-        address_(text(host, ":", port)) {
-    if (rank == 0) server_ = std::make_unique<Server>(host, port);
+  TcpStore(const std::string& host, int port, int rank, Deadline deadline, const StoreOptions& options)
+      : host_(host), port_(port), rank_(rank), address_(text(host, ":", port)), token_(options.token) {
+    if (token_.empty() && !is_loopback(host)) {
+      throw Error(
+          ErrorKind::usage,
+          text("the ranks are to meet at ", address_,
+               " without a token: every process that reaches that port could join"),
+          text("set ", env::token.name, " to the same random text on every rank (openssl rand -hex 32), or ",
+               env::token_file.name, " to a file that holds it"),
+          context());
+    }
+    if (rank == 0) {
+      server_ = std::make_unique<Server>(host, port, options);
+      host_ = server_->address();
+    }
     idle_.push_back(connect(deadline));
   }
 
   void set(const std::string& key, const std::string& value) override {
     detail::check_entry(key, value.size());
     const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(answer_timeout));
+    if (word == Word::full) {
+      throw Error(ErrorKind::usage,
+                  text("rank 0's store at ", address_, " has no room for key '", key, "' with ", value.size(),
+                       " bytes"),
+                  text("a store holds ", most_keys, " keys and ", most_stored,
+                       " bytes: send data through a communicator"),
+                  context());
+    }
     if (word == Word::conflict) {
       throw Error(ErrorKind::usage, text("key '", key, "' was set before to another value at ", address_),
                   "give every run a port of its own", context());
@@ -121,10 +165,14 @@ class TcpStore final : public Store {
       auto connection = std::make_unique<Connection>();
       const Deadline step = detail::at_most(attempt, deadline);
       error_code failed = connection->open(host_, port_, step);
-      Head head;
-      std::string ignored;
-      if (!failed) failed = connection->exchange(message({.word = Word::hello}, {}, {}), head, ignored, step);
+      if (!failed) failed = connection->prove_token(token_, step);
       if (!failed) return connection;
+      if (failed == asio::error::no_permission) {
+        throw Error(ErrorKind::usage, text("rank 0 at ", address_, " has another token than this process"),
+                    text("give every process of the job the same ", env::token.name,
+                         ", and every job a port of its own"),
+                    context());
+      }
       if (failed == asio::error::operation_not_supported) {
         throw Error(ErrorKind::usage, text("something else than rank 0 of weft listens at ", address_),
                     "choose another port for the ranks to meet", context());
@@ -172,10 +220,11 @@ class TcpStore final : public Store {
     return {head.word, std::move(value)};
   }
 
-  const std::string host_;
+  std::string host_;
   const int port_;
   const int rank_;
   const std::string address_;
+  const std::string token_;
   std::unique_ptr<Server> server_;  // before the connections: it waits for them to close
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;
@@ -183,12 +232,13 @@ class TcpStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline) {
+std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline,
+                                      const StoreOptions& options) {
   if (host.empty() || port < 1 || port > 65535) {
     throw Error(ErrorKind::usage, text("ranks cannot meet at '", host, "' port ", port),
                 "give a host name or address and a port from 1 to 65535");
   }
-  return std::make_shared<TcpStore>(host, port, rank, deadline);
+  return std::make_shared<TcpStore>(host, port, rank, deadline, options);
 }
 
 }  // namespace weft
@@ -197,8 +247,8 @@ std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int ran
 
 namespace weft {
 
-std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int /*rank*/,
-                                      Deadline /*deadline*/) {
+std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int /*rank*/, Deadline /*deadline*/,
+                                      const StoreOptions& /*options*/) {
   throw Error(ErrorKind::usage,
               text("this build of weft has no Boost and cannot meet at tcp://", host, ":", port),
               "ranks of one machine can meet at file://PATH, others through MPI");

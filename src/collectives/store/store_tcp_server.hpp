@@ -1,29 +1,42 @@
 #pragma once
 // Rank 0's side of the TCP store. Included by store_tcp.cpp alone.
+//
+// What a stranger can cost: `most_unproved` sockets at a time, for `handshake` each; beyond that the oldest goes, so
+// that a rank, which needs a millisecond, still gets in. What ranks can cost: `most_keys` keys, `most_stored`
+// bytes, and as many in requests under way; a request more is refused and the others go on.
 
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "collectives/store/store_tcp_address.hpp"
 #include "collectives/store/store_tcp_wire.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft::detail::tcp_store {
 
-inline constexpr std::chrono::seconds linger{5};  // of rank 0, for ranks that are still reading
+inline constexpr std::chrono::seconds linger{5};      // of rank 0, for ranks that are still reading
+inline constexpr std::chrono::seconds handshake{10};  // for a connection to prove that it is a rank's
+inline constexpr std::chrono::seconds between_warnings{10};
+inline constexpr std::size_t most_unproved = 128;
+inline constexpr std::size_t most_keys = std::size_t{1} << 20;
+inline constexpr std::size_t most_stored = std::size_t{256} << 20;
 
 /// Everything happens on one thread of its own; only `known_` is seen from outside.
 class Server {
  public:
-  Server(const std::string& host, int port) : acceptor_(context_) {
+  Server(const std::string& host, int port, const StoreOptions& options)
+      : token_(options.token), acceptor_(context_) {
     log::level();  // a WEFT_LOG that makes no sense is to be refused here, not on the thread
-    listen(host, static_cast<std::uint16_t>(port));
+    address_ = listen(acceptor_, context_, host, static_cast<std::uint16_t>(port), options.bind);
     accept();
     thread_ = std::thread([this] { context_.run(); });
   }
@@ -41,106 +54,172 @@ class Server {
     thread_.join();
   }
 
+  /// Where rank 0 itself finds it.
+  const std::string& address() const { return address_; }
+
  private:
+  using Value = std::shared_ptr<const std::string>;  // one copy, however many read it
+
+  struct Session;
+  using Ptr = std::shared_ptr<Session>;
+  struct Reply {
+    Head head;
+    Value value;
+  };
   struct Session {
     explicit Session(tcp::socket accepted) : socket(std::move(accepted)), timer(socket.get_executor()) {}
     tcp::socket socket;
-    asio::steady_timer timer;  ///< of the get that waits
+    asio::steady_timer timer;  ///< of the handshake, then of the get that waits
+    std::list<Ptr>::iterator unproved;
+    Greeting theirs;
+    Greeting ours;
+    Proof proof{};
     Head head;
     std::string body;
     std::string awaited;  ///< its key; empty when none waits
-    std::deque<std::string> outbox;
-    bool known = false;  ///< has spoken like a client
+    std::deque<Reply> outbox;
+    bool reading = false;
+    bool known = false;  ///< has proved that it is a rank's
     bool closed = false;
   };
-  using Ptr = std::shared_ptr<Session>;
-
-  void listen(const std::string& host, std::uint16_t port) {
-    // On any address unless the name is a loopback one: this machine's own name often resolves to 127.0.1.1
-    // here and to the real address elsewhere, and a service address of a cluster belongs to no machine.
-    error_code failed;
-    const bool loopback = host == "localhost" || own_address(host) == host;
-    tcp::endpoint endpoint(tcp::v6(), port);
-    if (loopback) endpoint.address(asio::ip::make_address(own_address(host)));
-    acceptor_.open(endpoint.protocol(), failed);
-    if (failed && !loopback) {  // a kernel without IPv6
-      endpoint = tcp::endpoint(tcp::v4(), port);
-      acceptor_.open(endpoint.protocol(), failed);
-    }
-    if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
-    if (!failed && !loopback && endpoint.protocol() == tcp::v6())
-      acceptor_.set_option(asio::ip::v6_only(false), failed);
-    if (!failed) acceptor_.bind(endpoint, failed);
-    if (!failed) acceptor_.listen(tcp::acceptor::max_listen_connections, failed);
-    if (!failed) return;
-    const ErrorContext rank_0{0, {}, 0};
-    if (failed == asio::error::address_in_use) {
-      throw Error(ErrorKind::usage,
-                  text("port ", port, ", where the ranks are to meet, is in use on this machine"),
-                  "choose another port, or end the program that listens there", rank_0);
-    }
-    throw Error(failed == asio::error::access_denied ? ErrorKind::usage : ErrorKind::system,
-                text("cannot listen on port ", port, ": ", failed.message()), "choose another port", rank_0);
-  }
 
   void accept() {
     acceptor_.async_accept([this](error_code failed, tcp::socket socket) {
       if (failed == asio::error::operation_aborted) return;
-      if (!failed) {
-        error_code ignored;
-        socket.set_option(tcp::no_delay(true), ignored);
-        socket.set_option(asio::socket_base::keep_alive(true), ignored);
-        read_head(std::make_shared<Session>(std::move(socket)));
-        accept();
-      } else {
-        // Out of descriptors: trying again at once would spin.
+      if (failed) {  // out of descriptors: trying again at once would spin
+        if (!unproved_.empty()) close(unproved_.front());
         pause_.expires_after(std::chrono::milliseconds(100));
         pause_.async_wait([this](error_code stopped) {
           if (!stopped) accept();
         });
+        return;
       }
+      greet(std::make_shared<Session>(std::move(socket)));
+      accept();
     });
   }
 
-  // A read is always under way, also while a get waits: it is what notices that the client has gone.
+  // --- the handshake
+
+  void greet(const Ptr& session) {
+    error_code ignored;
+    session->socket.set_option(tcp::no_delay(true), ignored);
+    session->socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    if (unproved_.size() == most_unproved) close(unproved_.front());
+    session->unproved = unproved_.insert(unproved_.end(), session);
+    session->timer.expires_after(handshake);
+    session->timer.async_wait([this, session](error_code cancelled) {
+      if (!cancelled && !session->known) close(session);
+    });
+    receive(session, asio::buffer(session->theirs.magic), [this, session] {
+      if (session->theirs.magic != Greeting::right)
+        return refuse(session, "it does not speak as a rank does");
+      receive(session, asio::buffer(session->theirs.challenge), [this, session] {
+        session->ours.challenge = new_challenge();
+        send(session, asio::buffer(&session->ours, sizeof(Greeting)),
+             [this, session] { hear_proof(session); });
+      });
+    });
+  }
+
+  void hear_proof(const Ptr& session) {
+    receive(session, asio::buffer(session->proof), [this, session] {
+      const Challenge& theirs = session->theirs.challenge;
+      const Challenge& ours = session->ours.challenge;
+      const bool right = equal(session->proof, prove(token_, Side::rank, theirs, ours));
+      session->proof = right ? prove(token_, Side::server, theirs, ours) : wrong_token;
+      send(session, asio::buffer(session->proof), [this, session, right] {
+        if (!right) return refuse(session, "its token is not this job's");
+        introduce(session);
+        read_head(session);
+      });
+    });
+  }
+
+  template <class Buffers, class Next>
+  void receive(const Ptr& session, const Buffers& buffers, Next next) {
+    asio::async_read(session->socket, buffers, [this, session, next](error_code failed, std::size_t) {
+      failed || session->closed ? close(session) : next();
+    });
+  }
+  template <class Buffers, class Next>
+  void send(const Ptr& session, const Buffers& buffers, Next next) {
+    asio::async_write(session->socket, buffers, [this, session, next](error_code failed, std::size_t) {
+      failed || session->closed ? close(session) : next();
+    });
+  }
+
+  void introduce(const Ptr& session) {
+    session->known = true;
+    session->timer.cancel();
+    unproved_.erase(session->unproved);
+    const std::lock_guard lock(mutex_);
+    ++known_;
+  }
+
+  // --- requests
+
+  // While a get waits a read is under way too: it is what notices that the client has gone. While an answer is on its
+  // way there is none, so that a client that does not read cannot ask for more.
   void read_head(const Ptr& session) {
-    asio::async_read(session->socket, asio::buffer(&session->head, sizeof(Head)),
-                     [this, session](error_code failed, std::size_t) {
-                       if (failed) return close(session);
-                       if (!acceptable(session->head)) return refuse(session);
-                       introduce(session);
-                       session->body.resize(std::size_t{session->head.key_bytes} + session->head.value_bytes);
-                       read_body(session);
-                     });
+    if (session->reading) return;
+    session->reading = true;
+    receive(session, asio::buffer(&session->head, sizeof(Head)), [this, session] {
+      if (!acceptable(session->head)) return refuse(session, "its request makes no sense");
+      const std::size_t bytes = std::size_t{session->head.key_bytes} + session->head.value_bytes;
+      if (in_flight_ + bytes > most_stored) return refuse(session, "too many bytes are under way");
+      if (!with_memory(session, [&] { session->body.resize(bytes); })) return;
+      in_flight_ += bytes;
+      receive(session, asio::buffer(session->body), [this, session] {
+        session->reading = false;
+        const bool done = with_memory(session, [&] {
+          handle(session, session->body.substr(0, session->head.key_bytes),
+                 session->body.substr(session->head.key_bytes));
+        });
+        if (!done || session->closed) return;
+        release(session);
+        if (session->outbox.empty()) read_head(session);
+      });
+    });
   }
 
-  void read_body(const Ptr& session) {
-    asio::async_read(session->socket, asio::buffer(session->body),
-                     [this, session](error_code failed, std::size_t) {
-                       if (failed) return close(session);
-                       handle(session, session->body.substr(0, session->head.key_bytes),
-                              session->body.substr(session->head.key_bytes));
-                       if (!session->closed) read_head(session);
-                     });
-  }
-
-  void handle(const Ptr& session, const std::string& key, const std::string& value) {
-    switch (session->head.word) {
-      case Word::hello:
-        return reply(session, Word::ok, {});
-      case Word::set:
-        return set(session, key, value);
-      case Word::get:
-        return get(session, key, session->head.wait);
-      default:
-        return refuse(session);
+  /// A request that needs more memory than there is ends its connection, not rank 0.
+  template <class Work>
+  bool with_memory(const Ptr& session, Work work) {
+    try {
+      work();
+      return true;
+    } catch (const std::bad_alloc&) {
+      refuse(session, "rank 0 has no memory left for its request");
+      return false;
     }
   }
 
-  void set(const Ptr& session, const std::string& key, const std::string& value) {
-    const auto [entry, fresh] = values_.try_emplace(key, value);
-    if (!fresh && entry->second != value) return reply(session, Word::conflict, {});
-    reply(session, Word::ok, {});
+  void release(const Ptr& session) {
+    in_flight_ -= session->body.size();
+    std::string().swap(session->body);
+  }
+
+  void handle(const Ptr& session, const std::string& key, std::string value) {
+    switch (session->head.word) {
+      case Word::set:
+        return set(session, key, std::move(value));
+      case Word::get:
+        return get(session, key, session->head.wait);
+      default:
+        return refuse(session, "its request makes no sense");
+    }
+  }
+
+  void set(const Ptr& session, const std::string& key, std::string value) {
+    if (const auto found = values_.find(key); found != values_.end())
+      return reply(session, *found->second == value ? Word::ok : Word::conflict);
+    const std::size_t bytes = key.size() + value.size();
+    if (values_.size() == most_keys || stored_ + bytes > most_stored) return reply(session, Word::full);
+    const Value& stored =
+        values_.emplace(key, std::make_shared<const std::string>(std::move(value))).first->second;
+    stored_ += bytes;
+    reply(session, Word::ok);
     const auto [first, last] = waiting_.equal_range(key);
     std::vector<Ptr> answered;
     for (auto waiter = first; waiter != last; ++waiter) answered.push_back(waiter->second);
@@ -148,15 +227,15 @@ class Server {
     for (const Ptr& waiter : answered) {
       waiter->awaited.clear();
       waiter->timer.cancel();
-      reply(waiter, Word::ok, value);
+      reply(waiter, Word::ok, stored);
     }
   }
 
   void get(const Ptr& session, const std::string& key, std::int64_t wait) {
-    if (!session->awaited.empty()) return refuse(session);  // two requests at a time: no client of ours
+    if (!session->awaited.empty()) return refuse(session, "it asks twice at a time");
     if (const auto found = values_.find(key); found != values_.end())
       return reply(session, Word::ok, found->second);
-    if (wait == 0) return reply(session, Word::absent, {});
+    if (wait == 0) return reply(session, Word::absent);
     session->awaited = key;
     waiting_.emplace(key, session);
     if (wait < 0) return;
@@ -164,7 +243,7 @@ class Server {
     session->timer.async_wait([this, session, key](error_code cancelled) {
       if (cancelled || session->awaited != key) return;
       stop_waiting(session);
-      reply(session, Word::absent, {});
+      reply(session, Word::absent);
     });
   }
 
@@ -179,55 +258,69 @@ class Server {
     session->awaited.clear();
   }
 
-  void reply(const Ptr& session, Word word, const std::string& value) {
+  void reply(const Ptr& session, Word word, Value value = nullptr) {
     if (session->closed) return;
-    session->outbox.push_back(message({.word = word}, {}, value));
+    const auto bytes = static_cast<std::uint32_t>(value ? value->size() : 0);
+    session->outbox.push_back({{.word = word, .value_bytes = bytes}, std::move(value)});
     if (session->outbox.size() == 1) write(session);
   }
 
   void write(const Ptr& session) {
-    asio::async_write(session->socket, asio::buffer(session->outbox.front()),
-                      [this, session](error_code failed, std::size_t) {
-                        if (failed) return close(session);
-                        session->outbox.pop_front();
-                        if (!session->outbox.empty()) write(session);
-                      });
+    const Reply& next = session->outbox.front();
+    const std::array<asio::const_buffer, 2> parts{
+        asio::buffer(&next.head, sizeof(Head)),
+        next.value ? asio::buffer(*next.value) : asio::const_buffer()};
+    send(session, parts, [this, session] {
+      session->outbox.pop_front();
+      session->outbox.empty() ? read_head(session) : write(session);
+    });
   }
 
-  void introduce(const Ptr& session) {
-    if (session->known) return;
-    session->known = true;
-    const std::lock_guard lock(mutex_);
-    ++known_;
-  }
+  // --- the end of a connection
 
-  void refuse(const Ptr& session) {
-    error_code unknown;
-    const auto from = session->socket.remote_endpoint(unknown);
-    log::warn(text("refused a connection from ", unknown ? "somewhere" : from.address().to_string(),
-                   " that does not speak as a rank does"));
+  void refuse(const Ptr& session, const char* why) {
+    ++refused_;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_warning_) {  // a flood of strangers must not become one of lines
+      next_warning_ = now + between_warnings;
+      error_code unknown;
+      const auto from = session->socket.remote_endpoint(unknown);
+      log::warn(text("refused a connection from ", unknown ? "somewhere" : from.address().to_string(), ": ",
+                     why, " (", refused_, " so far)"));
+    }
     close(session);
   }
 
-  void close(const Ptr& session) {
+  void close(Ptr session) {  // by value: it may be the list's own
     if (std::exchange(session->closed, true)) return;
     stop_waiting(session);
     session->timer.cancel();
     error_code ignored;
     session->socket.close(ignored);
-    if (!session->known) return;
+    release(session);
+    if (!session->known) {
+      unproved_.erase(session->unproved);
+      return;
+    }
     const std::lock_guard lock(mutex_);
     if (--known_ == 0) left_.notify_all();
   }
 
+  const std::string token_;
   asio::io_context context_{1};  // before everything that holds a socket or a timer of it
   tcp::acceptor acceptor_;
+  std::string address_;
   asio::steady_timer pause_{context_};
-  std::unordered_map<std::string, std::string> values_;
+  std::list<Ptr> unproved_;  ///< oldest first
+  std::unordered_map<std::string, Value> values_;
   std::unordered_multimap<std::string, Ptr> waiting_;
+  std::size_t stored_ = 0;     ///< bytes of keys and values
+  std::size_t in_flight_ = 0;  ///< bytes of requests that are being read
+  std::size_t refused_ = 0;
+  std::chrono::steady_clock::time_point next_warning_{};
   std::mutex mutex_;
   std::condition_variable left_;
-  int known_ = 0;  ///< open connections that spoke like a client
+  int known_ = 0;  ///< open connections of ranks
   std::thread thread_;
 };
 

@@ -1,12 +1,17 @@
 #pragma once
-// What travels between the ranks and rank 0's store. One message is a Head, the key and the value, and so is
-// its answer. A connection carries one request at a time; the server keeps a `get` until the key comes or its
-// time is up, so that waiting costs no traffic. Included by store_tcp.cpp alone: Asio is slow to compile.
+// What travels between the ranks and rank 0's store. First both sides greet each other with a challenge, and the
+// rank and then the server prove that they know the job's token (job_token.hpp): until then a connection costs rank
+// 0 a socket and a few hundred bytes, and nothing that it says is more than compared.
+//
+// Then one message is a Head, the key and the value, and so is its answer. A connection carries one request at a
+// time; the server keeps a `get` until the key comes or its time is up, so that waiting costs no traffic. Included
+// by store_tcp.cpp alone: Asio is slow to compile.
 
 #if defined(__SANITIZE_THREAD__)
 // Asio's fences are what TSan does not know; all that they order here is ordered by mutexes too.
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
 #endif
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -20,6 +25,7 @@
 #include <string>
 #include <type_traits>
 
+#include "collectives/store/job_token.hpp"
 #include "collectives/store/store_detail.hpp"
 
 namespace weft::detail::tcp_store {
@@ -28,13 +34,24 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+struct Greeting {
+  static constexpr std::array<char, 8> right{'w', 'e', 'f', 't', '-', 's', 't', '2'};
+
+  std::array<char, 8> magic = right;
+  Challenge challenge{};
+};
+static_assert(sizeof(Greeting) == 40 && std::is_trivially_copyable_v<Greeting>);
+
+/// What the server says instead of its proof to a rank whose token is another.
+inline constexpr Proof wrong_token{};
+
 inline constexpr std::uint32_t magic = 0x31746677;  // "wft1" on the wire; another byte order does not match
 
-enum class Word : std::uint32_t { hello, set, get, ok, absent, conflict };
+enum class Word : std::uint32_t { set = 1, get, ok, absent, conflict, full };
 
 struct Head {
   std::uint32_t magic_number = magic;
-  Word word = Word::hello;
+  Word word = Word::get;
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
   std::int64_t wait = 0;  ///< nanoseconds that a get may take; negative: for ever
@@ -53,11 +70,12 @@ inline bool acceptable(const Head& head) {
   return head.magic_number == magic && head.key_bytes <= longest_key && head.value_bytes <= longest_value;
 }
 
-/// Where rank 0 finds its own server: `host` itself when that is a loopback address.
-inline std::string own_address(const std::string& host) {
+/// Whether ranks of one machine only can meet there.
+inline bool is_loopback(const std::string& host) {
+  if (host == "localhost") return true;
   error_code is_a_name;
   const auto literal = asio::ip::make_address(host, is_a_name);
-  return !is_a_name && literal.is_loopback() ? host : "127.0.0.1";
+  return !is_a_name && literal.is_loopback();
 }
 
 }  // namespace weft::detail::tcp_store

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "core/base/file_limit.hpp"
 #include "core/base/round_up.hpp"
 #include "core/memory/host_memory.hpp"
 #include "weft/core/env.hpp"
@@ -101,9 +104,11 @@ SharedMapping::~SharedMapping() {
 MemoryFile::MemoryFile(const char* name, std::size_t bytes)
     : fd_(memfd_create(name, MFD_CLOEXEC)), bytes_(bytes) {
   if (fd_ < 0) throw system_error("cannot make an anonymous memory file");
+  const detail::FileLimitIsAnError limit;
   if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
-    const Error error = system_error(text("cannot reserve ", bytes, " bytes of shared memory"),
-                                     text("set ", env::heap_bytes.name, " to less"));
+    const Error error = system_error(
+        text("cannot reserve ", bytes, " bytes of shared memory"),
+        text("raise `ulimit -f`, if there is a limit, or set ", env::heap_bytes.name, " to less"));
     close(fd_);
     throw error;
   }
@@ -116,7 +121,21 @@ MemoryFile MemoryFile::of_process(int pid, int fd, std::size_t bytes) {
     throw system_error(text("cannot open the shared memory of process ", pid, " at ", path),
                        "ranks of one node must run as one user in one pid namespace, and be alive");
   }
-  return {opened, bytes};
+  MemoryFile file(opened, bytes);
+  // What a peer says is believed only of a memory file that is large enough: another file of that process would be
+  // written into, and a smaller one end this process.
+  struct stat status {};
+  char name[64] = {};
+  const std::string link = text("/proc/self/fd/", opened);
+  const bool is_memory = readlink(link.c_str(), name, sizeof(name) - 1) > 0 &&
+                         std::string_view(name).starts_with("/memfd:weft-");
+  if (!is_memory || fstat(opened, &status) != 0 || static_cast<std::size_t>(status.st_size) < bytes) {
+    throw Error(
+        ErrorKind::mismatch,
+        text("descriptor ", fd, " of process ", pid, " is no shared memory of weft with ", bytes, " bytes"),
+        "it is no rank of this job, or of another build of weft");
+  }
+  return file;
 }
 
 MemoryFile::~MemoryFile() {

@@ -84,6 +84,53 @@ TEST_P(EveryRendezvous, TellsApartRanksThatCameForDifferentThings) {
   });
 }
 
+// Rank `odd` counts one more or one less than the others. Before this was looked at, the others' sums missed a
+// rank's data, or took a rank's that was none, and everybody ended with success.
+TEST_P(EveryRendezvous, RefusesRanksThatCountDifferently) {
+  for (const auto& [odd, size] : {std::pair(0, 2), {0, 4}, {1, 2}, {2, 4}}) {
+    SCOPED_TRACE(text("rank ", odd, " counts ", size));
+    const Deadline deadline = Deadline::in(20s);
+    test::on_ranks(3, [&, odd = odd, size = size](int rank) {
+      const auto rendezvous = meet(rank, rank == odd ? size : 3, text(odd, "-", size));
+      expect_error(ErrorKind::mismatch, {text("rank ", odd, " ("), text(size), "counts", "process", "3"},
+                   [&] { rendezvous->all_gather("", "connect", deadline); });
+    });
+    EXPECT_LT(deadline.waited_seconds(), 10);
+  }
+}
+
+// Ranks 0 and 1 are whole without rank 2 of three: if it comes late, only it is refused, else they are in
+// their next round at the latest.
+TEST_P(EveryRendezvous, RefusesARankThatTheOthersDoNotCount) {
+  std::barrier<> met(3);
+  test::on_ranks(3, [&](int rank) {
+    const auto rendezvous = meet(rank, rank == 2 ? 3 : 2);
+    if (rank < 2) rendezvous->all_gather("", "connect", Deadline::in(20s));
+    if (rank < 2) met.arrive_and_wait();
+    if (rank == 2) {
+      met.arrive_and_wait();
+      expect_error(ErrorKind::mismatch, {"rank 2 (", "counts 3 ranks, rank 0 (", ") 2"},
+                   [&] { rendezvous->all_gather("", "connect", Deadline::in(20s)); });
+    }
+    met.arrive_and_wait();
+    if (rank < 2) {
+      expect_error(ErrorKind::mismatch, {"rank 2 (", "counts 3 ranks"},
+                   [&] { rendezvous->all_gather("", "again", Deadline::in(20s)); });
+    }
+  });
+}
+
+// Rank 2 never comes, and is not to be blamed for it.
+TEST_P(EveryRendezvous, TellsApartTwoProcessesWithOneRank) {
+  const Deadline deadline = Deadline::in(20s);
+  test::on_ranks(3, [&](int thread) {
+    const auto rendezvous = meet(std::min(thread, 1), 3);
+    expect_error(ErrorKind::mismatch, {"rank 1 (process", "is there twice: process"},
+                 [&] { rendezvous->all_gather("", "connect", deadline); });
+  });
+  EXPECT_LT(deadline.waited_seconds(), 10);
+}
+
 TEST_P(EveryRendezvous, SplitsAgainAndAgainIntoGroupsInTheOrderOfTheirMembers) {
   test::on_ranks(4, [&](int rank) {
     const auto all = meet(rank, 4);

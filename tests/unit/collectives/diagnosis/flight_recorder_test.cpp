@@ -3,8 +3,12 @@
 #include "weft/collectives/flight_recorder.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -94,6 +98,45 @@ TEST_F(FlightRecorders, SayWhatKeepsThemFromWriting) {
   EXPECT_TRUE(holds(logged()[1].second, "rank 1: no flight record: ")) << logged()[1].second;
   EXPECT_TRUE(holds(logged()[1].second, "cannot write " + folder_.path() + "/taken/rank-1.json.part: "))
       << logged()[1].second;
+}
+
+// Another user who knows where a record will be cannot make weft write elsewhere.
+TEST_F(FlightRecorders, FollowNoLinkOfAnotherUser) {
+  const std::string victim = folder_.path() + "/victim";
+  std::ofstream(victim) << "kept";
+  const std::string flights = folder_.path() + "/flights";
+  std::filesystem::create_directories(flights);
+  for (const char* name : {"/rank-1.json.part", "/rank-1.json"})
+    std::filesystem::create_symlink(victim, flights + name);
+  FlightRecorder(1, 2, flights).dump("error");
+  EXPECT_EQ(content(victim), "kept");
+  EXPECT_TRUE(holds(content(flights + "/rank-1.json"), "\"reason\":\"error\""));
+  EXPECT_FALSE(std::filesystem::is_symlink(flights + "/rank-1.json"));
+  struct stat status {};
+  ASSERT_EQ(stat((flights + "/rank-1.json").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+
+  const std::string link = folder_.path() + "/link";
+  std::filesystem::create_directory_symlink(flights, link);
+  FlightRecorder(0, 2, link).dump("error");  // this user's own
+  EXPECT_TRUE(std::filesystem::exists(flights + "/rank-0.json"));
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a link another user's";
+  ASSERT_EQ(lchown(link.c_str(), 65534, 65534), 0);
+  FlightRecorder(2, 3, link + "/job").dump("error");
+  EXPECT_FALSE(std::filesystem::exists(flights + "/job"));
+  EXPECT_TRUE(holds(logged().back().second, link + " is a symbolic link of user 65534"))
+      << logged().back().second;
+}
+
+TEST_F(FlightRecorders, AreAnErrorOfTheirsWhereFilesMayNotGrow) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{16, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  FlightRecorder(1, 2, folder_.path() + "/flights").dump("error");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_EQ(logged().size(), 1U);
+  EXPECT_TRUE(holds(logged()[0].second, "rank-1.json.part: File too large")) << logged()[0].second;
 }
 
 TEST_F(FlightRecorders, WithoutAFolderWriteNothingAndSayNothing) {

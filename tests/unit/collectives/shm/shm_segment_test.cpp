@@ -6,17 +6,20 @@
 
 #include <thread>
 
+#include "support/expect_error.hpp"
+
 namespace weft::detail {
 namespace {
 
 using namespace std::chrono_literals;
+using test::expect_error;
 
 class TestSegment final : public ShmSegment {
  public:
   TestSegment(int rank, std::shared_ptr<SharedMapping> memory)
       : ShmSegment(rank, 2, std::move(memory), 10s, 2) {}
   Address publish(const void*, std::size_t) const override { return {}; }
-  std::byte* resolve(int, Address) const override { return nullptr; }
+  std::byte* resolve(int, Address, std::size_t) const override { return nullptr; }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
 };
 
@@ -46,6 +49,21 @@ class Doorbells : public testing::Test {
   TestSegment peer{1, memory};
   Waiting work;
 };
+
+TEST(ShmSegment, IsOfOneJobAndOneNumberOfRanks) {
+  const SharedMapping memory = MemoryFile("weft-test", ShmSegment::bytes_for(3)).map();
+  const auto refuses = [&](int size, std::uint64_t job, const char* what) {
+    expect_error(ErrorKind::mismatch, {"the shared memory of rank 0 has ", what},
+                 [&] { ShmSegment::expect(memory, size, job); });
+  };
+  refuses(3, 7, "the mark 0");
+  ShmSegment::mark(memory, 3, 7);
+  EXPECT_NO_THROW(ShmSegment::expect(memory, 3, 7));
+  refuses(2, 7, "room for ranks: 3, not 2");
+  refuses(3, 8, "the job number 7, not 8");
+  reinterpret_cast<SegmentHead*>(memory.base())->layout += 128;
+  refuses(3, 7, "blocks of bytes: ");
+}
 
 // A ring may be lost that comes at the moment when somebody lies down, so these ring until they are heard.
 TEST_F(Doorbells, APeerWakesWhoSleeps) {

@@ -66,6 +66,15 @@ class RawConnection {
     EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
+  /// So many bytes, or those before the peer closed.
+  std::string receive(std::size_t bytes) const {
+    const timeval time_limit{10, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &time_limit, sizeof(time_limit));
+    std::string answer(bytes, '\0');
+    const ssize_t got = ::recv(socket_.get(), answer.data(), bytes, MSG_WAITALL);
+    answer.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return answer;
+  }
   bool is_closed_by_peer() const {
     const timeval time_limit{10, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &time_limit, sizeof(time_limit));

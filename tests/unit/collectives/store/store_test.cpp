@@ -20,7 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::expect_error;
-using test::free_port;
 using test::MeetingPlace;
 
 class EveryStore : public test::AtEveryPlace {};
@@ -161,103 +160,6 @@ TEST_F(FileStore, CutsOffWhatAKilledWriterLeft) {
 TEST_F(FileStore, NamesAFolderThatIsNotThere) {
   expect_error(ErrorKind::usage, {"/nowhere/store", "No such file"},
                [&] { make_file_store(folder_.path() + "/nowhere/store", 0); });
-}
-
-// --- TCP
-
-class TcpStore : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!test::has_tcp()) GTEST_SKIP() << "this build has no Boost";
-  }
-  const int port_ = free_port();
-};
-
-TEST_F(TcpStore, NamesThePortThatIsInUse) {
-  const auto first = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
-  expect_error(ErrorKind::usage, {"port " + std::to_string(port_), "in use", "another port"},
-               [&] { make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s)); });
-}
-
-TEST_F(TcpStore, NamesRankZerosAddressWhenItDoesNotAnswer) {
-  const Deadline deadline = Deadline::in(300ms);
-  expect_error(ErrorKind::timeout,
-               {"rank 2", "rank 0 did not answer at 127.0.0.1:" + std::to_string(port_), "0.3 s"},
-               [&] { make_tcp_store("127.0.0.1", port_, 2, deadline); });
-  EXPECT_LT(deadline.waited_seconds(), 20);
-}
-
-TEST_F(TcpStore, WaitsForRankZeroToListen) {
-  std::shared_ptr<Store> server;
-  std::thread late([&] {
-    std::this_thread::sleep_for(200ms);
-    server = make_tcp_store("localhost", port_, 0, Deadline::in(20s));
-  });
-  auto client = make_tcp_store("localhost", port_, 1, Deadline::in(20s));
-  late.join();
-  server->set("key", "value");
-  EXPECT_EQ(client->get("key", Deadline::in(10s)), "value");
-  client.reset();
-}
-
-TEST_F(TcpStore, RefusesStrayConnectionsAndGoesOn) {
-  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
-  for (const std::string& speech :
-       {std::string("GET / HTTP/1.1\r\nHost: metrics\r\n\r\n"), std::string(64, '\xff'), std::string("hi")}) {
-    const test::RawConnection stray(port_);
-    stray.send(speech);
-    if (speech.size() >= 24) {
-      EXPECT_TRUE(stray.is_closed_by_peer());
-    }
-  }
-  auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
-  client->set("key", "value");
-  EXPECT_EQ(server->get("key", Deadline::in(10s)), "value");
-  client.reset();
-}
-
-TEST_F(TcpStore, RefusesAMessageBeyondTheLimitsWithoutTakingItIn) {
-  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
-  std::string head("wft1\x01\0\0\0\x01\0\0\0\xff\xff\xff\x7f\0\0\0\0\0\0\0\0", 24);  // a value of 2 GiB
-  head.replace(0, 4, "wft1");
-  const test::RawConnection greedy(port_);
-  greedy.send(head);
-  EXPECT_TRUE(greedy.is_closed_by_peer());
-}
-
-TEST_F(TcpStore, OutlivesClientsThatLeaveWhileTheyWait) {
-  auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
-  for (int turn = 0; turn < 3; ++turn) {
-    auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
-    EXPECT_EQ(client->get("never", Deadline::in(10ms)), std::nullopt);
-  }
-  {
-    // A get that nobody waits for any more: "wft1", get, a key of one byte, for ever.
-    const test::RawConnection gone(port_);
-    gone.send(std::string("wft1\x02\0\0\0\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xffk", 25));
-    std::this_thread::sleep_for(50ms);
-  }
-  server->set("k", "value");
-  EXPECT_EQ(server->get("k", Deadline::in(10s)), "value");
-  const Deadline end = Deadline::in(1min);
-  server.reset();
-  EXPECT_LT(end.waited_seconds(), 3) << "rank 0 waited for somebody who had left";
-}
-
-TEST_F(TcpStore, TellsAWaitingRankThatRankZeroIsGone) {
-  auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
-  const auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
-  std::thread end([&] { server.reset(); });
-  expect_error(ErrorKind::peer_lost, {"rank 1", "rank 0 at 127.0.0.1:" + std::to_string(port_) + " is gone"},
-               [&] { client->get("never", Deadline::in(30s)); });
-  end.join();
-}
-
-TEST_F(TcpStore, RecognizesAnotherProgramThatListensAtItsAddress) {
-  const test::Parrot parrot(port_);
-  expect_error(ErrorKind::usage,
-               {"something else than rank 0 of weft listens at 127.0.0.1:" + std::to_string(port_)},
-               [&] { make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s)); });
 }
 
 TEST(OpenStore, TakesOnlyAddressesItCanMeetAt) {

@@ -1,0 +1,102 @@
+#include "collectives/diagnosis/record_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "core/base/file_limit.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+bool is_trusted(uid_t owner) {
+  return owner == 0 || owner == geteuid();
+}
+
+/// One component of a path, made where it is missing.
+Descriptor enter(const Descriptor& above, const std::string& name, const std::string& path,
+                 const std::string& whole) {
+  const auto failed = [&] { return system_error(text("cannot open ", whole, ", at ", path)); };
+  struct stat status {};
+  const auto look = [&] { return fstatat(above.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0; };
+  if (!look() && errno == ENOENT && mkdirat(above.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+    throw failed();
+  if (!look()) throw failed();
+  const bool is_link = S_ISLNK(status.st_mode);
+  if (is_link && !is_trusted(status.st_uid)) {
+    throw Error(ErrorKind::usage, text(path, " is a symbolic link of user ", status.st_uid),
+                "see who put it there, and set WEFT_FLIGHT_DIR to a folder of your own");
+  }
+  Descriptor folder(
+      openat(above.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW)));
+  if (folder.get() < 0) throw failed();
+  return folder;
+}
+
+Descriptor open_folder(const std::string& path) {
+  Descriptor folder(open(path.starts_with('/') ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) throw system_error("cannot open the folder of this process");
+  for (std::size_t from = 0; from < path.size();) {
+    const std::size_t end = std::min(path.find('/', from), path.size());
+    if (end > from) folder = enter(folder, path.substr(from, end - from), path.substr(0, end), path);
+    from = end + 1;
+  }
+  return folder;
+}
+
+void write_all(int fd, std::string_view content, const std::string& path) {
+  const FileLimitIsAnError limit;
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw system_error(text("cannot write ", path));
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+void write_record(const std::string& folder, const std::string& name, const std::string& content, bool own) {
+  const Descriptor in = open_folder(folder);
+  struct stat status {};
+  if (fstat(in.get(), &status) != 0) throw system_error(text("cannot open ", folder));
+  if (own && status.st_uid != geteuid()) {
+    throw Error(ErrorKind::usage, text(folder, " belongs to user ", status.st_uid),
+                "set WEFT_FLIGHT_DIR to a folder of your own");
+  }
+  const std::string draft = name + ".part";
+  const std::string path = text(folder, "/", draft);
+  if (unlinkat(in.get(), draft.c_str(), 0) != 0 && errno != ENOENT)
+    throw system_error(text("cannot write ", path));
+  const Descriptor file(
+      openat(in.get(), draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.get() < 0) throw system_error(text("cannot write ", path));
+  write_all(file.get(), content, path);
+  if (renameat(in.get(), draft.c_str(), in.get(), name.c_str()) != 0)
+    throw system_error(text("cannot rename ", path));
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,90 @@
+#pragma once
+// Where rank 0's store listens. Included by store_tcp_server.hpp alone.
+
+#include <ifaddrs.h>
+
+#include <optional>
+#include <string>
+
+#include "collectives/store/store_tcp_wire.hpp"
+#include "weft/core/log.hpp"
+
+namespace weft::detail::tcp_store {
+
+/// Whether an interface of this machine has it.
+inline bool is_own(const asio::ip::address& address) {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return false;
+  bool found = false;
+  for (const ifaddrs* one = first; one != nullptr && !found; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    if (one->ifa_addr->sa_family == AF_INET && address.is_v4()) {
+      const auto* v4 = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+      found = address.to_v4().to_uint() == ntohl(v4->sin_addr.s_addr);
+    } else if (one->ifa_addr->sa_family == AF_INET6 && address.is_v6()) {
+      const auto* v6 = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
+      found = std::memcmp(address.to_v6().to_bytes().data(), &v6->sin6_addr, sizeof(v6->sin6_addr)) == 0;
+    }
+  }
+  freeifaddrs(first);
+  return found;
+}
+
+/// The address that `host` names, if this machine has it and others can reach it. This machine's own name often
+/// resolves to 127.0.1.1 here and to the real address elsewhere, and a service address of a cluster belongs to no
+/// machine: then there is none.
+inline std::optional<asio::ip::address> advertised(asio::io_context& context, const std::string& host) {
+  error_code failed;
+  for (const auto& entry : tcp::resolver(context).resolve(host, "", failed)) {
+    const auto address = entry.endpoint().address();
+    if (!address.is_loopback() && is_own(address)) return address;
+  }
+  return std::nullopt;
+}
+
+/// Opens the acceptor on loopback where `host` is that, on the address that `host` names where it is this machine's
+/// own, else on `bind`, else on all. @returns where this process finds it. @throws Error
+inline std::string listen(tcp::acceptor& acceptor, asio::io_context& context, const std::string& host,
+                          std::uint16_t port, const std::string& bind) {
+  const ErrorContext rank_0{0, {}, 0};
+  error_code failed;
+  std::optional<asio::ip::address> chosen;
+  if (is_loopback(host)) {
+    chosen = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host);
+  } else if (!(chosen = advertised(context, host)) && !bind.empty()) {
+    chosen = asio::ip::make_address(bind, failed);
+    if (failed)
+      throw Error(ErrorKind::usage, text(env::bind.name, "=", bind, " is no address"),
+                  "give an IP address of this machine", rank_0);
+  }
+  tcp::endpoint endpoint(tcp::v6(), port);
+  if (chosen) endpoint.address(*chosen);
+  acceptor.open(endpoint.protocol(), failed);
+  if (failed && !chosen) {  // a kernel without IPv6
+    endpoint = tcp::endpoint(tcp::v4(), port);
+    acceptor.open(endpoint.protocol(), failed);
+  }
+  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed && !chosen && endpoint.protocol() == tcp::v6())
+    acceptor.set_option(asio::ip::v6_only(false), failed);
+  if (!failed) acceptor.bind(endpoint, failed);
+  if (!failed) acceptor.listen(tcp::acceptor::max_listen_connections, failed);
+  if (failed == asio::error::address_in_use) {
+    throw Error(ErrorKind::usage,
+                text("port ", port, ", where the ranks are to meet, is in use on this machine"),
+                "choose another port, or end the program that listens there", rank_0);
+  }
+  if (failed) {
+    throw Error(
+        failed == asio::error::access_denied ? ErrorKind::usage : ErrorKind::system,
+        text("cannot listen on ", endpoint.address().to_string(), " port ", port, ": ", failed.message()),
+        "choose another port or address", rank_0);
+  }
+  if (!chosen) {
+    log::info(text("rank 0 listens on port ", port, " of all addresses, for ", host,
+                   " names none of this machine; ", env::bind.name, " narrows it"));
+  }
+  return chosen ? chosen->to_string() : "127.0.0.1";
+}
+
+}  // namespace weft::detail::tcp_store

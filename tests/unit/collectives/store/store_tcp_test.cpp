@@ -1,0 +1,248 @@
+// The TCP store, as ranks see it and as strangers do. Only in builds that have one.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/store/job_token.hpp"
+#include "meeting_places.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect_error;
+using test::free_port;
+
+class TcpStore : public testing::Test {
+ protected:
+  static constexpr std::size_t greeting_bytes = 40;  // 8 of "weft-st2" and a challenge of 32
+
+  static std::string greeting() {
+    const auto challenge = detail::new_challenge();
+    return "weft-st2" + std::string(challenge.begin(), challenge.end());
+  }
+  static detail::Challenge challenge_in(const std::string& greeting) {
+    detail::Challenge challenge{};
+    std::copy_n(greeting.begin() + 8, challenge.size(), challenge.begin());
+    return challenge;
+  }
+  /// What a rank says to a server that said `theirs`.
+  static std::string proof(const std::string& token, const std::string& ours, const std::string& theirs) {
+    const auto proof = detail::prove(token, detail::Side::rank, challenge_in(ours), challenge_in(theirs));
+    return {proof.begin(), proof.end()};
+  }
+  /// The handshake of a rank. @returns what it said: greeting and proof
+  static std::pair<std::string, std::string> prove(const test::RawConnection& connection,
+                                                   const std::string& token) {
+    const std::string ours = greeting();
+    connection.send(ours);
+    const std::string said = proof(token, ours, connection.receive(greeting_bytes));
+    connection.send(said);
+    EXPECT_EQ(connection.receive(32).size(), 32U);
+    return {ours, said};
+  }
+  static bool is_refused(const test::RawConnection& connection) {
+    return connection.receive(32) == std::string(32, '\0') && connection.is_closed_by_peer();
+  }
+
+  const std::string token_ = "0123456789abcdef0123456789abcdef";
+  const int port_ = free_port();
+};
+
+TEST_F(TcpStore, LetsInWhoKnowsTheTokenAndNobodyElse) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token_});
+  for (const std::string& other : {std::string(), token_ + "0", std::string("0123456789abcdef")}) {
+    expect_error(ErrorKind::usage, {"rank 1", "has another token than this process", "WEFT_TOKEN"},
+                 [&] { make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s), {.token = other}); });
+  }
+  auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s), {.token = token_});
+  client->set("key", "value");
+  EXPECT_EQ(server->get("key", Deadline::in(10s)), "value");
+  client.reset();
+}
+
+TEST_F(TcpStore, TakesNoProofTwiceAndNoneOfItsOwnBack) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token_});
+  std::pair<std::string, std::string> said;
+  {
+    const test::RawConnection right(port_);
+    said = prove(right, token_);
+  }
+  const test::RawConnection replayed(port_);
+  replayed.send(said.first);
+  EXPECT_EQ(replayed.receive(greeting_bytes).size(), greeting_bytes);
+  replayed.send(said.second);
+  EXPECT_TRUE(is_refused(replayed));
+
+  // Two connections, each greeted with what the server said on the other one; the server's proof as one's own.
+  const test::RawConnection first(port_);
+  const test::RawConnection second(port_);
+  first.send(greeting());
+  const std::string of_server = first.receive(greeting_bytes);
+  second.send(of_server);
+  const std::string again = second.receive(greeting_bytes);
+  const auto reflected =
+      detail::prove(token_, detail::Side::server, challenge_in(of_server), challenge_in(again));
+  second.send({reflected.begin(), reflected.end()});
+  EXPECT_TRUE(is_refused(second));
+  first.send(std::string(32, '\0'));
+  EXPECT_TRUE(is_refused(first));
+}
+
+TEST_F(TcpStore, WantsATokenBeyondLoopback) {
+  for (const int rank : {0, 1}) {
+    expect_error(ErrorKind::usage, {"at 192.0.2.1:", "without a token", "WEFT_TOKEN", "WEFT_TOKEN_FILE"},
+                 [&] { make_tcp_store("192.0.2.1", port_, rank, Deadline::in(1s)); });
+  }
+}
+
+// Beyond what it keeps for strangers, the oldest goes: a rank always gets in.
+TEST_F(TcpStore, LetsRanksInThroughACrowdOfSilentConnections) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token_});
+  std::vector<std::unique_ptr<test::RawConnection>> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(std::make_unique<test::RawConnection>(port_));
+    if (i % 2 == 0) silent.back()->send("weft-st2");
+  }
+  const Deadline deadline = Deadline::in(20s);
+  auto client = make_tcp_store("127.0.0.1", port_, 1, deadline, {.token = token_});
+  client->set("key", "value");
+  EXPECT_LT(deadline.waited_seconds(), 5);
+  EXPECT_TRUE(silent.front()->is_closed_by_peer());
+  client.reset();
+}
+
+TEST_F(TcpStore, SaysWhenItIsFull) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  const std::string value(16 << 20, 'x');
+  int kept = 0;
+  expect_error(ErrorKind::usage, {"has no room for key 'k15'", "268435456 bytes"}, [&] {
+    for (; kept < 17; ++kept) server->set(text("k", kept), value);
+  });
+  EXPECT_EQ(kept, 15);
+  server->set("small", "value");
+  EXPECT_EQ(server->get("small", Deadline::in(10s)), "value");
+}
+
+TEST_F(TcpStore, TakesTheTokenFromAFileThatOnlyItsUserReads) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/token";
+  std::ofstream(path) << token_ << "\n";
+  const auto with_file = [](const std::string& file) {
+    return Environment(Environment::Values{{"WEFT_TOKEN_FILE", file}});
+  };
+  const Environment environment = with_file(path);
+  chmod(path.c_str(), 0600);
+  EXPECT_EQ(detail::job_token(environment), token_);
+  chmod(path.c_str(), 0644);
+  expect_error(ErrorKind::usage, {"WEFT_TOKEN_FILE=" + path, "others may read"},
+               [&] { detail::job_token(environment); });
+  EXPECT_EQ(detail::job_token(Environment()), "");
+  expect_error(ErrorKind::usage, {"WEFT_TOKEN has 5 bytes", "openssl rand"}, [&] {
+    detail::job_token(Environment(Environment::Values{{"WEFT_TOKEN", "short"}}));
+  });
+  expect_error(ErrorKind::usage, {"No such file"}, [&] { detail::job_token(with_file(path + "x")); });
+  expect_error(ErrorKind::usage, {"it is no file"}, [&] { detail::job_token(with_file(folder.path())); });
+}
+
+TEST_F(TcpStore, NamesThePortThatIsInUse) {
+  const auto first = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  expect_error(ErrorKind::usage, {"port " + std::to_string(port_), "in use", "another port"},
+               [&] { make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s)); });
+}
+
+TEST_F(TcpStore, NamesRankZerosAddressWhenItDoesNotAnswer) {
+  const Deadline deadline = Deadline::in(300ms);
+  expect_error(ErrorKind::timeout,
+               {"rank 2", "rank 0 did not answer at 127.0.0.1:" + std::to_string(port_), "0.3 s"},
+               [&] { make_tcp_store("127.0.0.1", port_, 2, deadline); });
+  EXPECT_LT(deadline.waited_seconds(), 20);
+}
+
+TEST_F(TcpStore, WaitsForRankZeroToListen) {
+  std::shared_ptr<Store> server;
+  std::thread late([&] {
+    std::this_thread::sleep_for(200ms);
+    server = make_tcp_store("localhost", port_, 0, Deadline::in(20s));
+  });
+  auto client = make_tcp_store("localhost", port_, 1, Deadline::in(20s));
+  late.join();
+  server->set("key", "value");
+  EXPECT_EQ(client->get("key", Deadline::in(10s)), "value");
+  client.reset();
+}
+
+TEST_F(TcpStore, RefusesStrayConnectionsAndGoesOn) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  for (const std::string& speech :
+       {std::string("GET / HTTP/1.1\r\nHost: metrics\r\n\r\n"), std::string(64, '\xff'), std::string("hi")}) {
+    const test::RawConnection stray(port_);
+    stray.send(speech);
+    if (speech.size() >= 8) {
+      EXPECT_TRUE(stray.is_closed_by_peer());
+    }
+  }
+  auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
+  client->set("key", "value");
+  EXPECT_EQ(server->get("key", Deadline::in(10s)), "value");
+  client.reset();
+}
+
+TEST_F(TcpStore, RefusesAMessageBeyondTheLimitsWithoutTakingItIn) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  std::string head("wft1\x01\0\0\0\x01\0\0\0\xff\xff\xff\x7f\0\0\0\0\0\0\0\0", 24);  // a value of 2 GiB
+  head.replace(0, 4, "wft1");
+  const test::RawConnection greedy(port_);
+  prove(greedy, "");
+  greedy.send(head);
+  EXPECT_TRUE(greedy.is_closed_by_peer());
+}
+
+TEST_F(TcpStore, OutlivesClientsThatLeaveWhileTheyWait) {
+  auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  for (int turn = 0; turn < 3; ++turn) {
+    auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
+    EXPECT_EQ(client->get("never", Deadline::in(10ms)), std::nullopt);
+  }
+  {
+    // A get that nobody waits for any more: "wft1", get, a key of one byte, for ever.
+    const test::RawConnection gone(port_);
+    prove(gone, "");
+    gone.send(std::string("wft1\x02\0\0\0\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xffk", 25));
+    std::this_thread::sleep_for(50ms);
+  }
+  server->set("k", "value");
+  EXPECT_EQ(server->get("k", Deadline::in(10s)), "value");
+  const Deadline end = Deadline::in(1min);
+  server.reset();
+  EXPECT_LT(end.waited_seconds(), 3) << "rank 0 waited for somebody who had left";
+}
+
+TEST_F(TcpStore, TellsAWaitingRankThatRankZeroIsGone) {
+  auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  const auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
+  std::thread end([&] { server.reset(); });
+  expect_error(ErrorKind::peer_lost, {"rank 1", "rank 0 at 127.0.0.1:" + std::to_string(port_) + " is gone"},
+               [&] { client->get("never", Deadline::in(30s)); });
+  end.join();
+}
+
+TEST_F(TcpStore, RecognizesAnotherProgramThatListensAtItsAddress) {
+  const test::Parrot parrot(port_);
+  expect_error(ErrorKind::usage,
+               {"something else than rank 0 of weft listens at 127.0.0.1:" + std::to_string(port_)},
+               [&] { make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s)); });
+}
+
+}  // namespace
+}  // namespace weft
