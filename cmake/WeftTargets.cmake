@@ -34,8 +34,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 # weft_loops(file... OPTIONS option...): the sources whose loops are most of the work, with all that the compiler can do for them.
-# Under sanitizers, which take minutes for such loops, they are compiled like the others; and the undefined-behaviour one, which
-# triples them once more, looks at their plain twins.
+# Under sanitizers, which take up to a minute for such a file, they are compiled like the others; and the undefined-behaviour one, which
+# doubles that, looks at their plain twins.
 function(weft_loops)
   cmake_parse_arguments(ARG "" "" "OPTIONS" ${ARGN})
   set(options ${ARG_OPTIONS})
