@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 
+#include "core/base/fnv.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -31,8 +33,7 @@ std::string Facts::note() const {
 }
 
 std::string Facts::digest() const {
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: against accidents; strangers are kept out by the store
-  for (const char byte : note()) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  const std::uint64_t hash = Fnv().add(note()).value();  // against accidents; the store keeps strangers out
   char digits[17];
   std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
   return digits;

@@ -53,7 +53,7 @@ MpiRuntime::MpiRuntime(Limits limits) : limits_(std::move(limits)) {
   }
   int provided = MPI_THREAD_SINGLE;
   if (!flag_of(MPI_Initialized)) {
-    const ProcessDeadline deadline(limits_.who, "MPI_Init_thread", limits_.beginning);
+    const ProcessDeadline deadline(limits_.who, "MPI_Init_thread", limits_.beginning, env::connect_timeout);
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     ours_ = true;
   } else {
@@ -68,7 +68,7 @@ MpiRuntime::MpiRuntime(Limits limits) : limits_(std::move(limits)) {
 
 MpiRuntime::~MpiRuntime() {
   if (!ours_ || broken_ || std::uncaught_exceptions() > 0 || flag_of(MPI_Finalized)) return;
-  const ProcessDeadline deadline(limits_.who, "MPI_Finalize", limits_.ending);
+  const ProcessDeadline deadline(limits_.who, "MPI_Finalize", limits_.ending, env::timeout);
   MPI_Finalize();
 }
 

@@ -13,8 +13,9 @@
 
 namespace weft::detail {
 
-ProcessDeadline::ProcessDeadline(std::string who, std::string call, std::chrono::nanoseconds allowed)
-    : who_(std::move(who)), call_(std::move(call)), allowed_(allowed) {
+ProcessDeadline::ProcessDeadline(std::string who, std::string call, std::chrono::nanoseconds allowed,
+                                 const env::Variable& setting)
+    : who_(std::move(who)), call_(std::move(call)), allowed_(allowed), setting_(setting) {
   // A signal is for a thread of the program, which may have blocked it before this one came.
   sigset_t all;
   sigset_t before;
@@ -39,8 +40,8 @@ void ProcessDeadline::watch() {
   std::unique_lock lock(mutex_);
   if (changed_.wait_until(lock, deadline.end(), [this] { return over_; })) return;
   log::error(text(who_, ": ", call_, " has not returned within ", seconds_text(deadline),
-                  ": another process of the job did not start, is stopped or has died; see which. "
-                  "WEFT_CONNECT_TIMEOUT sets how long to wait"));
+                  ": another process of the job did not start, is stopped or has died; see which. ",
+                  setting_.name, " sets how long to wait"));
   _exit(exit_code(ErrorKind::timeout));
 }
 

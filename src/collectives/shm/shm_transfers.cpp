@@ -105,7 +105,14 @@ void ShmTransfers::check(const Pending& one, const Parcel& parcel) const {
   const Transfer& transfer = one.transfer;
   const std::size_t left = transfer.in.size_bytes() - one.moved;
   const bool fits = parcel.bytes <= (parcel.address.reachable ? left : std::min(left, Channel::slot_bytes));
-  if (parcel.message_count == transfer.count() && parcel.dtype == transfer.dtype() && fits) return;
+  const bool agrees = parcel.message_count == transfer.count() && parcel.dtype == transfer.dtype();
+  if (agrees && fits) return;
+  if (agrees) {
+    throw Error(ErrorKind::mismatch,
+                text("rank ", transfer.peer, " sent a parcel of ", parcel.bytes, " bytes where ", left,
+                     " are left to receive"),
+                "its memory is overwritten, or it is no rank of this job");
+  }
   throw Error(ErrorKind::mismatch,
               text("rank ", transfer.peer, " sent ", parcel.message_count, " ", parcel.dtype, " where rank ",
                    segment_.rank(), " receives ", transfer.count(), " ", transfer.dtype()),

@@ -2,7 +2,7 @@
 // Rank 0's side of the TCP store. Included by store_tcp.cpp alone.
 //
 // What a stranger can cost: `most_unproved` sockets at a time, for `handshake` each; beyond that the oldest goes, so
-// that a rank, which needs a millisecond, still gets in. What ranks can cost: `most_keys` keys, `most_stored`
+// that a rank still gets in. What ranks can cost: `most_keys` keys, `most_stored`
 // bytes, and as many in requests under way; a request more is refused and the others go on.
 
 #include <chrono>

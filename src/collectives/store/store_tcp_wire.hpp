@@ -1,7 +1,7 @@
 #pragma once
 // What travels between the ranks and rank 0's store. First both sides greet each other with a challenge, and the
 // rank and then the server prove that they know the job's token (job_token.hpp): until then a connection costs rank
-// 0 a socket and a few hundred bytes, and nothing that it says is more than compared.
+// 0 a socket and buffers of fixed size, and nothing that it says is more than compared.
 //
 // Then one message is a Head, the key and the value, and so is its answer. A connection carries one request at a
 // time; the server keeps a `get` until the key comes or its time is up, so that waiting costs no traffic. Included
