@@ -52,7 +52,6 @@ namespace detail {
 class CommunicatorState;
 /// Not for users. Leaves a number for the other ranks to look at, such as its place in a plan; costs a
 /// store.
-/// costs a store.
 void show(Communicator& comm, std::uint64_t number);
 /// Not for users. What a rank has shown last, 0 before; none for a rank on another node.
 std::optional<std::uint64_t> shown(const Communicator& comm, int rank);

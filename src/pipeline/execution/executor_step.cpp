@@ -25,7 +25,7 @@ Nanoseconds now() {
 void StageExecutor::State::step(const Stream& on) {
   if (broken_) throw Error(*broken_);
   compute_ = on;
-  ++steps_;
+  progress_->begin(++steps_);
   try {
     // Messages need a thread of their own if the computing thread polls no queue, or if this one may leave
     // the step before they are needed or block on a rank that needs one.

@@ -49,26 +49,50 @@ int peer_of(const Schedule& schedule, const Action& transfer) {
   return schedule.device_of[static_cast<std::size_t>(stage)];
 }
 
+void ProgressTable::show(std::size_t entry_plus_1) {
+  weft::detail::show(comm_, step_ << bits_of_entry | entry_plus_1);
+}
+
+std::optional<ProgressTable::Place> ProgressTable::place_of(int device) const {
+  const std::optional<std::uint64_t> shown = weft::detail::shown(comm_, device);
+  if (!shown) return std::nullopt;
+  const std::uint64_t entry_plus_1 = *shown & ((std::uint64_t{1} << bits_of_entry) - 1);
+  if (entry_plus_1 == 0) return Place{.step = *shown >> bits_of_entry, .entry = nullptr};
+  const std::vector<Action>& row = schedule_->rows[static_cast<std::size_t>(device)];
+  return Place{.step = *shown >> bits_of_entry, .entry = &row[entry_plus_1 - 1]};
+}
+
+bool ProgressTable::is_past(int device, const Place& place, const Action& action, std::uint64_t step) const {
+  if (place.step != step) return place.step > step;
+  if (place.entry == nullptr) return true;
+  const Action* begin = schedule_->rows[static_cast<std::size_t>(device)].data();
+  return std::find(begin, place.entry, action) != place.entry;
+}
+
+std::string ProgressTable::described_at(const Place& place) const {
+  if (place.entry == nullptr) return "in no step";
+  return text("at ", described(*place.entry), place.step != step_ ? text(" of step ", place.step) : "");
+}
+
 std::string ProgressTable::blocked_by(const Action& waiting) const {
-  Action at = waiting;
   int waiter = comm_.rank();
+  Place at{.step = step_, .entry = &waiting};
   // A chain of waits names every device at most once: verify() has checked that there is no circle.
   for (int hop = 0; hop < schedule_->devices(); ++hop) {
-    const int device = peer_of(*schedule_, at);
-    const Action owed = counterpart(at);
-    const std::optional<std::uint64_t> shown = weft::detail::shown(comm_, device);
-    if (!shown) return text("device ", device, ", on another node, owes ", described(owed));
-    if (*shown == 0) return text("device ", device, " is in no step, and owes ", described(owed));
-    const std::vector<Action>& row = schedule_->rows[static_cast<std::size_t>(device)];
-    const auto entry = row.begin() + static_cast<std::ptrdiff_t>(*shown - 1);
-    if (std::find(row.begin(), entry, owed) != entry) {
-      if (waiter == comm_.rank()) return text("device ", device, " has posted ", owed, ": it is on its way");
-      return text("device ", waiter, " is at ", described(at), ", though device ", device,
+    const int device = peer_of(*schedule_, *at.entry);
+    const Action owed = counterpart(*at.entry);
+    const std::optional<Place> place = place_of(device);
+    if (!place) return text("device ", device, ", on another node, owes ", described(owed));
+    if (is_past(device, *place, owed, at.step)) {
+      if (waiter == comm_.rank())
+        return text("device ", device, " is ", described_at(*place), "; it has posted ", owed);
+      return text("device ", waiter, " is ", described_at(at), ", though device ", device,
                   " has posted its part");
     }
-    if (!entry->awaits || !is_transfer(entry->type))
-      return text("device ", device, " is at ", described(*entry));
-    at = *entry;
+    if (place->entry == nullptr) return text("device ", device, " is in no step, and owes ", described(owed));
+    if (!place->entry->awaits || !is_transfer(place->entry->type))
+      return text("device ", device, " is ", described_at(*place));
+    at = *place;
     waiter = device;
   }
   return text("all devices up to ", waiter, " wait for messages, this one at ", described(waiting));

@@ -190,10 +190,10 @@ TEST(Synthesize, RefusesWhatCannotBe) {
   test::expect_error(ErrorKind::usage, {"an effort of 0", "above 0"},
                      [&] { synthesize(problem, {.effort = 0}); });
   problem.costs.hops.pop_back();
-  test::expect_error(ErrorKind::usage, {"2 hops between 4 stages"}, [&] { synthesize(problem); });
+  test::expect_error(ErrorKind::usage, {"6 hops between 8 stages"}, [&] { synthesize(problem); });
   problem = alike(2, 2, 8);  // whose stages are joined before they are looked at
   problem.costs.hops.clear();
-  test::expect_error(ErrorKind::usage, {"0 hops between 4 stages"}, [&] { synthesize(problem); });
+  test::expect_error(ErrorKind::usage, {"0 hops between 16 stages"}, [&] { synthesize(problem); });
   problem = alike(4, 1, 8);
   problem.costs.stages[2].forward = 0;
   test::expect_error(ErrorKind::usage, {"stage 2", "forward (ns) is 0"}, [&] { synthesize(problem); });
