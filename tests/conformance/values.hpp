@@ -12,16 +12,17 @@
 
 namespace weft::test {
 
-#if defined(__SANITIZE_THREAD__)  // looks at who touches memory when: one type of each width
+// More than a staging area holds, so that staged operations take several rounds (of 128 KiB), and more than a
+// sum keeps in caches.
+#if defined(__SANITIZE_THREAD__)  // looks at who touches memory when: one type of each width, few rounds
+inline constexpr std::int64_t long_length = 100'003;
 inline const std::vector<DataType> all_types{DataType::f32, DataType::f64, DataType::f16, DataType::u8};
 #else
+inline constexpr std::int64_t long_length = 300'001;
 inline const std::vector<DataType> all_types{DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
                                              DataType::i32, DataType::i64, DataType::u8};
 #endif
 inline std::vector<std::int64_t> lengths{0, 1, 2, 3, 31, 64, 65, 1000, 4099};
-/// More than a staging area holds, so that staged operations take several rounds, and more than a sum keeps
-/// in caches.
-inline constexpr std::int64_t long_length = 300'001;
 
 /// For operations that move elements: a mix of rank and index, with as many bits as the type has.
 template <class T>
