@@ -7,21 +7,18 @@
 #include <cstring>
 #include <vector>
 
+#include "support/under_tsan.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/core/dtype.hpp"
 
 namespace weft::test {
 
-// More than a staging area holds, so that staged operations take several rounds (of 128 KiB), and more than a
-// sum keeps in caches.
-#if defined(__SANITIZE_THREAD__)  // looks at who touches memory when: one type of each width, few rounds
-inline constexpr std::int64_t long_length = 100'003;
-inline const std::vector<DataType> all_types{DataType::f32, DataType::f64, DataType::f16, DataType::u8};
-#else
-inline constexpr std::int64_t long_length = 300'001;
-inline const std::vector<DataType> all_types{DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
-                                             DataType::i32, DataType::i64, DataType::u8};
-#endif
+/// One of each width first.
+inline const std::vector<DataType> all_types = few_under_tsan<DataType>(
+    {DataType::f32, DataType::f64, DataType::f16, DataType::u8, DataType::bf16, DataType::i32, DataType::i64},
+    4);
+/// More than a staging area holds, so that staged operations take several rounds (of 128 KiB).
+inline const std::int64_t long_length = few_under_tsan<std::int64_t>({100'003, 300'001}, 1).back();
 inline std::vector<std::int64_t> lengths{0, 1, 2, 3, 31, 64, 65, 1000, 4099};
 
 /// For operations that move elements: a mix of rank and index, with as many bits as the type has.

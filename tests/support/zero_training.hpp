@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "support/draw.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/zero/sharded_optimizer.hpp"
 
@@ -189,10 +190,7 @@ struct ZeroTraining {
   }
 
   static std::uint64_t hash(std::uint64_t a, std::uint64_t b) {
-    std::uint64_t x = a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL;
-    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31U);
+    return mixed(a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL);
   }
   /// In [-1, 1).
   float noise(std::uint64_t step, int rank, ParamId id, std::int64_t i) const {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <vector>
 
+#include "support/draw.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/gradient/gradient_reducer.hpp"
 
@@ -19,11 +19,10 @@ using Floats = std::vector<float>;
 
 /// Element by element, the same for the same arguments.
 inline Floats normal(std::int64_t count, int rank, int step, int parameter) {
-  std::seed_seq seed{rank, step, parameter};
-  std::mt19937 random(seed);
-  std::normal_distribution<float> distribution;
+  const auto seed = (static_cast<std::uint64_t>(rank) << 40) + (static_cast<std::uint64_t>(step) << 20) +
+                    static_cast<std::uint64_t>(parameter);
   Floats values(static_cast<std::size_t>(count));
-  for (float& value : values) value = distribution(random);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(normal(seed, i));
   return values;
 }
 

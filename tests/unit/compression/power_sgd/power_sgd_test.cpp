@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.hpp"
+#include "support/under_tsan.hpp"
 #include "unit/compression/training.hpp"
 
 namespace weft {
@@ -255,7 +256,7 @@ TEST_P(InEveryForm, PermutingRanksChangesOnlyRounding) {
 }
 
 TEST_P(InEveryForm, ShardedMeansHaveTheSameBitsWhateverTheBuckets) {
-  for (const int ranks : {2, 3}) {
+  for (const int ranks : test::few_under_tsan<int>({3, 2}, 1)) {
     Training training{.layout = layout, .ranks = ranks, .steps = 6, .options = {.bucket_bytes = 1 << 20}};
     const PowerSgdOptions options{.rank = 2, .start_step = 2, .form = GetParam()};
     const auto everywhere = training.run(with(options));
@@ -295,7 +296,7 @@ TEST_P(InEveryForm, TravelsAsManyBytesAsTheFactorsHave) {
 
 // NaN in each place where it can enter, in steps before and after compression begins.
 TEST_P(InEveryForm, AStepWithNaNLeavesNoTrace) {
-  for (const int ranks : {1, 3}) {
+  for (const int ranks : test::few_under_tsan<int>({3, 1}, 1)) {
     for (const auto& [bad_step, bad_parameter, bad] :
          {std::tuple(1, +bias, NAN), std::tuple(3, +odd, NAN), std::tuple(4, +tall, INFINITY),
           std::tuple(5, +bias, -INFINITY), std::tuple(6, +small, NAN)}) {
