@@ -2,7 +2,7 @@
 # weft-scaling as a stranger uses it: help, a small job under each launcher, its figures, and every wrong input.
 # usage: scaling_test.sh WEFT_SCALING WEFT_LAUNCH [MPIRUN]
 set -u
-scaling=$1 launch=$2 mpirun=${3:-} gpt=$(dirname "$1")/gpt
+scaling=$1 launch=$2 mpirun=${3:-}
 . "$(dirname "$0")/../support/checks.sh"
 
 head -c 40000 /dev/urandom | base64 >"$work/text.txt"
@@ -210,36 +210,5 @@ with 's/"ranks":2/"ranks":3/g' "the number of ranks is 3 there, 2 in this run"
 with 's/"backend":"host/"backend":"nccl/' "the device is nccl there, host in this run"
 untrained "too few steps to compare" "--compare with --steps 12: 9 steps count, and a verdict needs 15" \
   "$launch" -n 2 "$scaling" --model gpt-tiny --steps 12 --text "$work/text.txt" --compare "$work/earlier.json"
-
-# A rank that dies in training is named by the others, and the job ends with 75.
-cat >"$work/trouble.sh" <<'TROUBLE'
-#!/bin/bash
-# trouble.sh SIGNAL COMMAND...: rank 1 gets the signal when the job trains, and dies seven seconds later in any case
-signal=$1
-shift
-if [ "$WEFT_RANK" = 1 ]; then
-  "$@" & child=$!
-  for _ in $(seq 60); do
-    [ -s "$WEFT_TEST_OUT" ] && break
-    sleep 0.05
-  done
-  sleep 2
-  kill -$signal $child
-  [ "$signal" = KILL ] || sleep 7
-  kill -KILL $child 2>/dev/null
-  wait $child 2>/dev/null
-  sleep 3
-  exit 75
-fi
-exec "$@"
-TROUBLE
-chmod +x "$work/trouble.sh"
-export WEFT_TEST_OUT=$work/out
-long=("$scaling" --model gpt-tiny --steps 200000 --text "$work/text.txt" --strategies)
-check "a rank that is killed" 75 "rank 0: .*rank 1 \(process [0-9]+\) has died" "$launch" -n 2 "$work/trouble.sh" KILL "${long[@]}" ddp
-check "a pipeline's rank that is killed" 75 "rank [02]: .*(the pipeline stopped: .* device 1|barrier.* rank 1 ).* has died" \
-  "$launch" -n 3 "$work/trouble.sh" KILL "${long[@]}" pipeline:1f1b
-check "a pipeline's rank that hangs" 75 "device [02] of the pipeline has waited [4-6](\.[0-9]+)? s at .*: device 1 is (at|in no step, and owes) 1[A-Z_]+[0-9]+ \(stage 1, microbatch [0-9]+\)" \
-  "$launch" -n 3 "$work/trouble.sh" STOP "$gpt" --pipeline 1f1b --steps 100000 --text "$work/text.txt"
 
 finish
