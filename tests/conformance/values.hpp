@@ -18,8 +18,22 @@ inline const std::vector<DataType> all_types = few_under_tsan<DataType>(
     {DataType::f32, DataType::f64, DataType::f16, DataType::u8, DataType::bf16, DataType::i32, DataType::i64},
     4);
 /// More than a staging area holds, so that staged operations take several rounds (of 128 KiB).
-inline const std::int64_t long_length = few_under_tsan<std::int64_t>({100'003, 300'001}, 1).back();
-inline std::vector<std::int64_t> lengths{0, 1, 2, 3, 31, 64, 65, 1000, 4099};
+inline std::int64_t long_length = 100'003;
+/// Nothing, less than a rank's share, a share and a bit, and some pages.
+inline const std::vector<std::int64_t> few_lengths{0, 1, 65, 4099};
+inline std::vector<std::int64_t> lengths = few_lengths;
+
+/// Every length on three and on five ranks, which divide hardly any of them, and on three above the MiB from which
+/// sums are written past the caches; few on others, which take turns on the cores, and under sanitizers, which
+/// look at the way and not at every length.
+inline void choose_lengths([[maybe_unused]] int ranks) {
+  lengths = few_lengths;
+  long_length = 100'003;
+#if !defined(__SANITIZE_THREAD__) && !WEFT_ADDRESSES_ARE_WATCHED
+  if (ranks == 3 || ranks == 5) lengths = {0, 1, 2, 3, 31, 64, 65, 1000, 4099};
+  if (ranks == 3) long_length = 300'001;
+#endif
+}
 
 /// For operations that move elements: a mix of rank and index, with as many bits as the type has.
 template <class T>

@@ -3,13 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "conformance/ranks.hpp"
-#include "conformance/values.hpp"
 #include "support/ranks_with_fakes.hpp"
 
 namespace weft::test {
-
-// Every stream is a thread here, which sanitizers make slow: fewer lengths.
-[[maybe_unused]] const bool fewer = (lengths = {0, 1, 65, 4099}, true);
 
 void on_ranks(const std::function<void(Communicator)>& body) {
   const WithFakeCuda cuda;

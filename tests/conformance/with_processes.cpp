@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "conformance/ranks.hpp"
+#include "conformance/values.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::test {
@@ -16,6 +17,7 @@ std::optional<Communicator> everybody;
 }  // namespace
 
 void on_ranks(const std::function<void(Communicator)>& body) {
+  choose_lengths(everybody->size());
   body(*everybody);
 }
 
