@@ -9,17 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "support/draw.hpp"
 #include "support/under_tsan.hpp"
 
 namespace weft::test {
 
 /// Magnitudes spread around `typical`, by `sigma` of the natural logarithm; random signs.
 inline std::vector<float> log_normal(std::size_t count, double typical, unsigned seed, double sigma = 2) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal;
   std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const double magnitude = typical * std::exp(sigma * normal(seed, i));
-    values[i] = static_cast<float>((mixed(i + 1) & 1U) != 0 ? magnitude : -magnitude);
+  for (float& value : values) {
+    const double magnitude = typical * std::exp(sigma * normal(engine));
+    value = static_cast<float>((engine() & 1U) != 0 ? magnitude : -magnitude);
   }
   return values;
 }
@@ -65,7 +66,7 @@ inline std::vector<Kind> ordinary_and_extreme(std::size_t count) {
 inline std::vector<float> not_finite_enough() {
   using Limits = std::numeric_limits<float>;
   return few_under_tsan<float>(
-      {Limits::quiet_NaN(), Limits::infinity(), -0x1p119F, -Limits::infinity(), Limits::max(),
+      {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), Limits::max(), -0x1p119F,
        std::nextafter(0x1p118F, Limits::max()), -Limits::quiet_NaN(), Limits::signaling_NaN()},
       3);
 }
