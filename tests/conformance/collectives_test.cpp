@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "conformance/ranks.hpp"
@@ -169,6 +170,21 @@ TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
         expect_reduced<T>(comm, data.out, op, offset, true);
       });
     }
+  });
+}
+
+// Two ranks' 61440 are more than f16 holds.
+TEST(Collectives, AMeanFitsWhereItsSumDoesNot) {
+  on_ranks([](Communicator comm) {
+    if (!comm.device().is_host()) return;
+    const Stream stream;
+    const std::vector<Half> large(static_cast<std::size_t>(5 * comm.size()), static_cast<Half>(61440.0F));
+    std::vector<Half> means(large.size());
+    comm.all_reduce(ConstView(std::span(large)), View(std::span(means)), ReduceOp::avg, stream).wait();
+    EXPECT_EQ(std::memcmp(means.data(), large.data(), sizeof(Half) * means.size()), 0);
+    means.assign(5, Half{});
+    comm.reduce_scatter(ConstView(std::span(large)), View(std::span(means)), ReduceOp::avg, stream).wait();
+    EXPECT_EQ(std::memcmp(means.data(), large.data(), sizeof(Half) * means.size()), 0);
   });
 }
 

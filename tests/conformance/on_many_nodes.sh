@@ -1,10 +1,18 @@
 #!/bin/sh
 # Runs a program as a rank of mpirun that believes to be on a node with at most one other rank; with RANKS_PER_NODE set, on a
-# node with so many that follow each other.
-if [ -n "$RANKS_PER_NODE" ]; then
-  WEFT_HOST_ID=node-$((OMPI_COMM_WORLD_RANK / RANKS_PER_NODE))
+# node with so many that follow each other; with LAYOUT set to their numbers by node ("3 1 2"), on a node as that says.
+rank=$OMPI_COMM_WORLD_RANK
+if [ -n "$LAYOUT" ]; then
+  node=0
+  for ranks in $LAYOUT; do
+    [ "$rank" -lt "$ranks" ] && break
+    rank=$((rank - ranks))
+    node=$((node + 1))
+  done
+elif [ -n "$RANKS_PER_NODE" ]; then
+  node=$((rank / RANKS_PER_NODE))
 else
-  WEFT_HOST_ID=node-$((OMPI_COMM_WORLD_RANK % ((OMPI_COMM_WORLD_SIZE + 2) / 2)))
+  node=$((rank % ((OMPI_COMM_WORLD_SIZE + 2) / 2)))
 fi
-export WEFT_HOST_ID
+export WEFT_HOST_ID="node-$node"
 exec "$@"

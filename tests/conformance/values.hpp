@@ -92,13 +92,16 @@ T reduced(const std::vector<int>& ranks, int averaged, std::int64_t i, ReduceOp 
   return static_cast<T>(result);
 }
 
-/// The same over several nodes: of each node first, and then of the nodes.
+/// The same over several nodes: of each node first, and then of the nodes; a mean is divided at the end.
 template <class T>
 T reduced(const std::vector<std::vector<int>>& nodes, int averaged, std::int64_t i, ReduceOp op) {
   using A = Accumulate<T>;
-  A result = static_cast<A>(reduced<T>(nodes.front(), averaged, i, op));
+  if (nodes.size() == 1) return reduced<T>(nodes.front(), averaged, i, op);
+  const ReduceOp within = op == ReduceOp::avg ? ReduceOp::sum : op;
+  A result = static_cast<A>(reduced<T>(nodes.front(), averaged, i, within));
   for (std::size_t n = 1; n < nodes.size(); ++n)
-    result = combined(result, static_cast<A>(reduced<T>(nodes[n], averaged, i, op)), op);
+    result = combined(result, static_cast<A>(reduced<T>(nodes[n], averaged, i, within)), op);
+  if (op == ReduceOp::avg) result = static_cast<A>(result / static_cast<A>(averaged));
   return static_cast<T>(result);
 }
 

@@ -3,8 +3,9 @@
 //
 // Reductions run in rank order, ((r0 + r1) + r2) + ..., whatever the size of the message and the number of
 // slices, so that every rank holds bitwise the same result (but for ReductionOrder::any, between nodes). f16
-// and bf16 are reduced in float and rounded once. `avg` divides the sum by the number of ranks, in the type
-// the sum is taken in; integers round towards zero.
+// and bf16 are reduced in float and rounded once; over nodes with several ranks, each node's sum is rounded too.
+// `avg` is that sum divided by the number of ranks, once, in the type the sum is taken in, on every backend and
+// over every layout of nodes; integers round towards zero. Its sum may be larger than f16 holds, the mean is not.
 
 #include <cstdint>
 #include <ostream>

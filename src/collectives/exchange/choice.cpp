@@ -12,9 +12,11 @@ struct Found {
   bool built_in;
 };
 
-// A mean has to be taken of the whole sum where the sum does not fit its type.
+// A mean has to be taken of the whole sum where the sum does not fit its type; over nodes it has been made to fit
+// (nodes_steps.cpp).
 bool needs_rank_order(const Operation& operation) {
-  const bool has_room = operation.dtype == DataType::f32 || operation.dtype == DataType::f64;
+  const bool has_room = operation.dtype == DataType::f32 || operation.dtype == DataType::f64 ||
+                        (is_floating(operation.dtype) && operation.divisor != 0);
   return operation.reduces() && operation.op == ReduceOp::avg && !has_room;
 }
 

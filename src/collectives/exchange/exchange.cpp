@@ -124,7 +124,7 @@ class Planner {
     Reduction reduction{.result = result, .bytes = size, .op = op_.op};
     if (op_.op == ReduceOp::avg) {  // is taken of the whole sum
       reduction.op = owner == rank_ ? ReduceOp::avg : ReduceOp::sum;
-      reduction.averaged = size_;
+      reduction.divisor = op_.divisor == 0 ? size_ : op_.divisor;
     }
     std::vector<const std::byte*> by_rank(static_cast<std::size_t>(size_));
     by_rank[static_cast<std::size_t>(rank_)] = own;

@@ -41,7 +41,7 @@ struct Reduction {
   std::vector<std::size_t> from{};
   std::vector<std::size_t> into{};
   ReduceOp op = ReduceOp::sum;
-  int averaged = 0;  ///< what avg divides by
+  double divisor = 0;  ///< of avg
 };
 
 struct ExchangePlan {

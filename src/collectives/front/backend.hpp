@@ -29,7 +29,7 @@ struct Operation {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   int slices = 0;
-  int averaged = 0;  ///< what avg divides by; 0: the number of ranks
+  double divisor = 0;  ///< of avg; 0: the number of ranks
 
   /// "all_reduce #3 of 10 f32 (sum, root 0)"
   std::string text() const {

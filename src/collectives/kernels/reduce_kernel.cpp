@@ -73,11 +73,11 @@ void fold(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::i
 
 template <class T>
 void reduce_typed(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
-                  ReduceOp op, int averaged) {
+                  ReduceOp op, double divided_by) {
   using A = Accumulate<T>;
   alignas(64) A sums[block];
   alignas(64) T result[block];
-  const A divisor = static_cast<A>(averaged);
+  const A divisor = static_cast<A>(divided_by);
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t length = std::min(block, count - begin);
     fold<T>(sums, sources, begin, length, op);
@@ -103,19 +103,19 @@ void reduce_typed(std::span<const std::byte* const> sources, Destinations destin
 }  // namespace
 
 void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
-            DataType dtype, ReduceOp op, int averaged) {
-  if (averaged == 0) averaged = static_cast<int>(sources.size());
+            DataType dtype, ReduceOp op, double divisor) {
+  if (divisor == 0) divisor = static_cast<double>(sources.size());
   const bool in_place = destinations.cached.size() == 1 && destinations.streamed.empty();
-  const bool divides = op == ReduceOp::avg && averaged > 1;
+  const bool divides = op == ReduceOp::avg && divisor != 1;
   if (sources.size() == 1 && !divides && in_place && sources[0] == destinations.cached[0]) return;
 #if WEFT_HAS_HIGHWAY
   const bool floats = dtype == DataType::f32 || dtype == DataType::f16 || dtype == DataType::bf16;
   if (floats && (op == ReduceOp::sum || op == ReduceOp::avg)) {
-    return sum_floats(dtype, sources, destinations, count, divides ? static_cast<float>(averaged) : 1.0F);
+    return sum_floats(dtype, sources, destinations, count, divides ? static_cast<float>(divisor) : 1.0F);
   }
 #endif
   dispatch(dtype, [&]<class T>(std::type_identity<T>) {
-    reduce_typed<T>(sources, destinations, count, op, averaged);
+    reduce_typed<T>(sources, destinations, count, op, divisor);
   });
 }
 

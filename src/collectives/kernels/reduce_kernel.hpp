@@ -18,11 +18,11 @@ struct Destinations {
   std::span<std::byte* const> streamed{};
 };
 
-/// Every destination gets ((s0 op s1) op s2) op ...; avg then divides by the number of sources. A destination
-/// may be one of the sources, at the same address. Sums of 16-bit types are taken in float and rounded once.
-/// @param averaged what avg divides by, where sources are sums already; 0: their number
+/// Every destination gets ((s0 op s1) op s2) op ...; avg then divides. A destination may be one of the sources, at the
+/// same address. Sums of 16-bit types are taken in float and rounded once.
+/// @param divisor of avg, a whole number for integers; 0: the number of sources
 void reduce(std::span<const std::byte* const> sources, Destinations destinations, std::int64_t count,
-            DataType dtype, ReduceOp op, int averaged = 0);
+            DataType dtype, ReduceOp op, double divisor = 0);
 
 /// Every destination gets a copy; the source is read once. A destination may be the source.
 void copy(const std::byte* source, Destinations destinations, std::size_t bytes);

@@ -229,7 +229,7 @@ bool MpiExchange::reduce_arrived() {
     std::byte* const result = one.result + begin;
     reduce(sources, {std::span(&result, 1)},
            static_cast<std::int64_t>((arrived - begin) / size_of(plan_.dtype)), plan_.dtype, one.op,
-           one.averaged);
+           one.divisor);
     reduced_[i] = arrived;
     for (const std::size_t flow : one.into) progress_[flow].ready = arrived;
     any = true;

@@ -124,7 +124,7 @@ class MpiLibraryCollective final : public Task {
     std::byte* const out = op_.out.bytes();
     const std::byte* const sum = room_.view().empty() ? out : room_.view().bytes();
     reduce({&sum, 1}, {std::span(&out, 1)}, op_.out.count(), op_.dtype,
-           averages ? ReduceOp::avg : ReduceOp::sum, rendezvous_->size());
+           averages ? ReduceOp::avg : ReduceOp::sum, op_.divisor == 0 ? rendezvous_->size() : op_.divisor);
   }
 
   std::shared_ptr<MpiRendezvous> rendezvous_;

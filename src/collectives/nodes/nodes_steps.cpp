@@ -1,5 +1,6 @@
 #include "collectives/nodes/nodes_steps.hpp"
 
+#include <bit>
 #include <cstring>
 
 namespace weft::detail {
@@ -79,9 +80,9 @@ void NodesSteps::reduce_slices(Steps& steps, const Operation& operation, ConstVi
                  .out = data,
                  .count = data.count(),
                  .dtype = data.dtype(),
-                 .op = operation.op,
+                 .op = within_node(operation),
                  .slices = place_.rails,
-                 .averaged = topology_.size()});
+                 .divisor = headroom(operation.dtype)});
 }
 
 void NodesSteps::gather_slices(Steps& steps, View data) {
@@ -93,10 +94,19 @@ void NodesSteps::gather_slices(Steps& steps, View data) {
                  .slices = place_.rails});
 }
 
-/// Means are divided within the nodes, so that sums of 16-bit types do not overflow; between them only the
-/// sum is left.
-static ReduceOp between_nodes(ReduceOp op) {
-  return op == ReduceOp::avg ? ReduceOp::sum : op;
+/// A mean is the sum divided once, when the last node is added. Only f16 needs more: a node's sum must fit it on its
+/// way to the others. A power of two changes no bit of a sum but of subnormal ones, so it comes off there.
+double NodesSteps::headroom(DataType dtype) const {
+  return dtype == DataType::f16 ? std::bit_ceil(static_cast<unsigned>(topology_.size())) : 1;
+}
+
+ReduceOp NodesSteps::within_node(const Operation& operation) {
+  const bool divides = operation.op == ReduceOp::avg && operation.dtype == DataType::f16;
+  return operation.op == ReduceOp::avg && !divides ? ReduceOp::sum : operation.op;
+}
+
+double NodesSteps::left_to_divide(DataType dtype) const {
+  return topology_.size() / headroom(dtype);
 }
 
 void NodesSteps::between_slices(Steps& steps, Collective kind, View data, ReduceOp op, int root) {
@@ -107,8 +117,9 @@ void NodesSteps::between_slices(Steps& steps, Collective kind, View data, Reduce
                   .out = slice,
                   .count = mine.count,
                   .dtype = data.dtype(),
-                  .op = between_nodes(op),
-                  .root = root});
+                  .op = op,
+                  .root = root,
+                  .divisor = left_to_divide(data.dtype())});
 }
 
 NodesSteps::Steps NodesSteps::all_reduce(const Operation& operation) {
@@ -145,15 +156,16 @@ NodesSteps::Steps NodesSteps::reduce_scatter(const Operation& operation) {
                    .out = sums.slice(count * node, count),
                    .count = count,
                    .dtype = operation.dtype,
-                   .op = operation.op,
-                   .averaged = topology_.size()});
+                   .op = within_node(operation),
+                   .divisor = headroom(operation.dtype)});
   }
   between(steps, {.kind = Collective::reduce_scatter,
                   .in = sums,
                   .out = operation.out,
                   .count = count,
                   .dtype = operation.dtype,
-                  .op = between_nodes(operation.op)});
+                  .op = operation.op,
+                  .divisor = left_to_divide(operation.dtype)});
   return steps;
 }
 

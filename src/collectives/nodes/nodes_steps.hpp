@@ -79,6 +79,10 @@ class NodesSteps {
   void between(Steps& steps, Operation operation);
   /// The slice of `data` that this rank's rail carries, in place.
   void between_slices(Steps& steps, Collective kind, View data, ReduceOp op, int root = 0);
+  /// What a mean is divided by within each node, and what is left to divide by between them.
+  double headroom(DataType dtype) const;
+  double left_to_divide(DataType dtype) const;
+  static ReduceOp within_node(const Operation& operation);
   /// The sums of this node, by slices, in `data`.
   void reduce_slices(Steps& steps, const Operation& operation, ConstView in, View data);
   void gather_slices(Steps& steps, View data);

@@ -147,7 +147,7 @@ void ShmExchange::reduce_my_share() {
     (streams ? scratch.streamed : scratch.cached).push_back(output(other) + begin);
   }
   reduce(scratch.sources, {scratch.cached, scratch.streamed}, mine.count, operation_.dtype, operation_.op,
-         operation_.averaged);
+         operation_.divisor);
 }
 
 void ShmExchange::spread_my_slice() {

@@ -120,7 +120,7 @@ class Wire {
         std::byte* const result = one.result + begin;
         reduce(sources, {std::span(&result, 1)},
                static_cast<std::int64_t>((arrived - begin) / size_of(plan.dtype)), plan.dtype, one.op,
-               one.averaged);
+               one.divisor);
         begin = arrived;
         for (const std::size_t into : one.into) made_[rank][into] = arrived;
       }

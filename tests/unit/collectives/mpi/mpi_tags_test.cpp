@@ -104,7 +104,7 @@ TEST(MpiTags, AreMadeOfWhatRanksAgreeOnAndOfNothingElse) {
       same.in = ConstView(std::span(here));
       same.out = View(std::span(there));
       same.slices = 3;
-      same.averaged = 5;
+      same.divisor = 5;
       ASSERT_TRUE(same.agrees_with(one));
       ASSERT_EQ(mpi_tags::of(same, most), mpi_tags::of(one, most));
     }
