@@ -61,6 +61,8 @@ check "env of torchrun" 0 "believed: torchrun, rank 1 of 4" \
   env TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env
 check "env as JSON" 0 '"decision":\{"launcher":"torchrun","rank":1,"size":4,.*"rendezvous":"tcp://a:1"' \
   env TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env --json -
+full_output "help" "$launch" --help
+full_output "env" "$launch" env
 check "table of variables" 0 '^\| .WEFT_RANK. \|' "$launch" env --document
 
 # --- ranks that do well
@@ -79,7 +81,7 @@ nothing_left "ranks that do well"
 # --- ranks that fail
 check "status of the first rank that fails" 3 "weft-launch: rank 1 \(pid [0-9]+\) ended with status 3" \
   env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" exit 1 3
-lines "the others name it" 2 "rank 1 of 3 did not arrive within 1.0 s for probe"
+lines "the others name it" 2 "rank 1 has ended before all ranks met for probe"
 check "rank killed by a signal" 75 "weft-launch: rank 2 \(pid [0-9]+\) was killed by signal 9" \
   env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" kill 2
 check "rank that never comes" 75 "rank 0: rank 1 of 2 did not arrive within 1.0 s for probe" \
@@ -188,6 +190,18 @@ disagree() {
 disagree "a rank that counts fewer" "rank 1 \(process [0-9]+ on .*\).* counts 2 ranks, |counts 3 ranks, rank 1 \(process [0-9]+ on .*\) 2" 0/3 1/2 2/3
 disagree "a rank that counts more" "rank 2 \(process [0-9]+ on .*\).* counts 4 ranks, |counts 3 ranks, rank 2 \(process [0-9]+ on .*\) 4" 0/3 1/3 2/4
 disagree "two processes with one rank" "rank 1 \(process [0-9]+ on .*\) is there twice: process [0-9]+ on" 0/3 1/3 1/3
+
+# --- a rank that dies while the others wait for it, without a launcher: named long before the deadline
+for meeting in "file://$work/meeting" "tcp://localhost:$((port + 2))"; do
+  for rank in 0 1 2; do
+    WEFT_RANK=$rank WEFT_SIZE=3 WEFT_RENDEZVOUS=$meeting WEFT_CONNECT_TIMEOUT=60 timeout 20 "$probe" kill 1 > "$work/dies$rank" 2>&1 &
+  done
+  wait
+  cat "$work"/dies* > "$work/out"
+  : > "$work/err"
+  lines "a rank that dies at ${meeting%%:*}" 2 "^weft: rank [02]: rank 1 has ended before all ranks met for probe"
+  echo "ok: a rank that dies at ${meeting%%:*}"
+done
 
 # --- mpirun
 if [ -n "$mpirun" ]; then

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "weft/core/deadline.hpp"
 
@@ -32,6 +33,9 @@ class Store {
   /// Waits until the key is set; nullopt when it is not at the deadline (a deadline in the past asks without
   /// waiting).
   virtual std::optional<std::string> get(const std::string& key, Deadline deadline) = 0;
+  /// The ranks that have opened this store and left it: their process has ended, however, or their Store has. Asks
+  /// at most rank 0, and does not wait. A store in memory, which threads share, knows of none.
+  virtual std::vector<int> gone() { return {}; }
 };
 
 /// For ranks that are threads of this process: share one object.

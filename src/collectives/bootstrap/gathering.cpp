@@ -18,6 +18,7 @@ namespace {
 const std::string accepted = "notes";
 const std::string timed_out = "timeout";
 const std::string mismatched = "mismatch";
+const std::string called_off = "lost";
 
 Error senseless(std::size_t bytes) {
   return {ErrorKind::mismatch, text("a message of ", bytes, " bytes from another rank makes no sense"),
@@ -122,9 +123,11 @@ Refusal rank_is_taken(const RankIdentity& first, const RankIdentity& second) {
           "give every process a rank of its own (WEFT_RANK, RANK), and every job a rendezvous of its own"};
 }
 
-Error missing_error(int rank, const std::vector<int>& missing, int size, const std::string& purpose,
-                    Deadline deadline) {
-  return {ErrorKind::timeout, missing_text(missing, size, purpose, deadline), missing_advice, {rank, {}, 0}};
+Error lost_error(int rank, const std::string& lost, const std::string& purpose) {
+  return {ErrorKind::peer_lost,
+          text(lost, " has ended before all ranks met for ", purpose),
+          "see why it ended: its own output says it first",
+          {rank, {}, 0}};
 }
 
 Error silent_error(int rank, int size, const std::string& purpose, Deadline deadline) {
@@ -153,12 +156,20 @@ std::string conclude(const Arrival& mine, const std::vector<std::optional<std::s
     }
     verdict.push_back(std::move(arrival.note));
   }
-  if (missing.empty()) return pack(verdict);
-  return pack({timed_out, missing_text(missing, mine.who.size, mine.purpose, deadline)});
+  return missing.empty() ? pack(verdict) : time_out(missing, mine.who.size, mine.purpose, deadline);
+}
+
+std::string time_out(const std::vector<int>& missing, int size, const std::string& purpose,
+                     Deadline deadline) {
+  return pack({timed_out, missing_text(missing, size, purpose, deadline)});
 }
 
 std::string refuse(const Refusal& why) {
   return pack({mismatched, why.problem, why.advice});
+}
+
+std::string call_off(const Error& why) {
+  return pack({called_off, why.problem(), why.advice()});
 }
 
 std::vector<std::string> open_verdict(const std::string& verdict, const RankIdentity& mine) {
@@ -168,6 +179,7 @@ std::vector<std::string> open_verdict(const std::string& verdict, const RankIden
   if (word == timed_out && parts.size() == 2)
     throw Error(ErrorKind::timeout, parts[1], missing_advice, context);
   if (word == mismatched && parts.size() == 3) throw Error(ErrorKind::mismatch, parts[1], parts[2], context);
+  if (word == called_off && parts.size() == 3) throw Error(ErrorKind::peer_lost, parts[1], parts[2], context);
   if (word != accepted || parts.size() < 2) throw senseless(verdict.size());
   const RankIdentity rank_0{0, static_cast<int>(parts.size()) - 2, parts[1]};
   parts.erase(parts.begin(), parts.begin() + 2);

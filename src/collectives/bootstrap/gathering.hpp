@@ -49,9 +49,8 @@ struct Refusal {
 Refusal sizes_differ(const RankIdentity& one, const RankIdentity& other);
 Refusal rank_is_taken(const RankIdentity& first, const RankIdentity& second);
 
-/// "ranks 1, 3 of 4 did not arrive within 2.0 s for connect"
-Error missing_error(int rank, const std::vector<int>& missing, int size, const std::string& purpose,
-                    Deadline deadline);
+/// `lost` ("rank 1 (process 77 on node3)") has left since it came. Context: `rank` says so.
+Error lost_error(int rank, const std::string& lost, const std::string& purpose);
 
 /// All ranks arrived but rank 0 does not answer.
 Error silent_error(int rank, int size, const std::string& purpose, Deadline deadline);
@@ -61,8 +60,12 @@ Error silent_error(int rank, int size, const std::string& purpose, Deadline dead
 std::string conclude(const Arrival& mine, const std::vector<std::optional<std::string>>& arrivals,
                      Deadline deadline);
 std::string refuse(const Refusal& why);
+std::string call_off(const Error& why);
+/// "ranks 1, 3 of 4 did not arrive within 2.0 s for connect"
+std::string time_out(const std::vector<int>& missing, int size, const std::string& purpose,
+                     Deadline deadline);
 
-/// The notes. @throws Error (timeout, mismatch) when the verdict is that there are none, or that there are
+/// The notes. @throws Error (timeout, peer_lost, mismatch) when the verdict is that there are none, or that there are
 /// not as many ranks as this one counts
 std::vector<std::string> open_verdict(const std::string& verdict, const RankIdentity& mine);
 

@@ -20,15 +20,22 @@ using detail::Refusal;
 constexpr std::chrono::seconds grace{5};
 /// How long rank 0 stays when it has refused, for ranks that are still to hear why.
 constexpr std::chrono::seconds for_the_late{2};
-/// How long rank 0 looks for one rank before it looks whether another has refused.
+/// How long rank 0 looks for one rank before it looks whether another has refused or has left.
 constexpr std::chrono::milliseconds turn{200};
+/// The same of the others, who look for rank 0 alone.
+constexpr std::chrono::milliseconds turn_of_others{500};
 
 /// On a store, a rank is the process that writes under its number. A rank that finds another process there, or ranks that count
 /// differently, leaves a refusal, which rank 0 makes everybody's verdict.
 class StoreRendezvous final : public Rendezvous {
  public:
-  StoreRendezvous(std::shared_ptr<Store> store, std::string name, int rank, int size)
-      : store_(std::move(store)), name_(std::move(name)), mine_(RankIdentity::of_this_process(rank, size)) {
+  /// @param ranks_in_store by rank; empty: the same
+  StoreRendezvous(std::shared_ptr<Store> store, std::string name, int rank, int size,
+                  std::vector<int> ranks_in_store = {})
+      : store_(std::move(store)),
+        name_(std::move(name)),
+        mine_(RankIdentity::of_this_process(rank, size)),
+        ranks_in_store_(std::move(ranks_in_store)) {
     if (store_ == nullptr || size < 1 || rank < 0 || rank >= size) {
       throw Error(ErrorKind::usage,
                   text("a rendezvous for rank ", rank, " of ", size, store_ ? "" : " without a store"),
@@ -59,7 +66,12 @@ class StoreRendezvous final : public Rendezvous {
     const int place = detail::place_among(members, mine_.rank, mine_.size);
     // The counter tells apart one split from the next, the first member the groups of one split.
     std::string child = text(name_, ".", ++splits_, ".", members.front());
-    return make_store_rendezvous(store_, std::move(child), place, static_cast<int>(members.size()));
+    std::vector<int> ranks = members;
+    if (!ranks_in_store_.empty()) {
+      for (int& rank : ranks) rank = ranks_in_store_[static_cast<std::size_t>(rank)];
+    }
+    return std::make_shared<StoreRendezvous>(store_, std::move(child), place,
+                                             static_cast<int>(members.size()), std::move(ranks));
   }
 
  private:
@@ -133,25 +145,69 @@ class StoreRendezvous final : public Rendezvous {
   std::string lead(const std::string& round, const Arrival& mine, Deadline deadline) {
     std::vector<std::optional<std::string>> arrivals(static_cast<std::size_t>(mine_.size));
     std::optional<Refusal> refused;
-    for (std::size_t rank = 0; rank < arrivals.size() && !refused; ++rank) {
+    std::optional<int> lost;
+    for (std::size_t rank = 0; rank < arrivals.size() && !refused && !lost; ++rank) {
       do {
         arrivals[rank] = store_->get(round + std::to_string(rank), detail::at_most(turn, deadline));
-        if (!arrivals[rank]) refused = refusal();
-      } while (!arrivals[rank] && !refused && !deadline.passed());
+        if (arrivals[rank]) break;
+        lost = first_gone();
+        refused = refusal();  // after that: who leaves because it refuses has said why
+      } while (!refused && !lost && !deadline.passed());
     }
     if (!refused) refused = refusal();
-    const std::string verdict =
-        refused ? detail::refuse(*refused) : detail::conclude(mine, arrivals, deadline);
+    std::string verdict;
+    if (refused) {
+      verdict = detail::refuse(*refused);
+    } else if (lost) {
+      verdict = detail::call_off(detail::lost_error(mine_.rank, name_of(*lost, round), mine.purpose));
+    } else {
+      verdict = detail::conclude(mine, arrivals, deadline);
+    }
     return set_or_get(round + "verdict", verdict).value_or(verdict);
   }
 
+  /// The first of this rendezvous's ranks that has left the store.
+  std::optional<int> first_gone() {
+    std::optional<int> first;
+    for (const int in_store : store_->gone()) {
+      const auto found = std::ranges::find(ranks_in_store_, in_store);
+      const int rank = ranks_in_store_.empty() ? in_store : static_cast<int>(found - ranks_in_store_.begin());
+      if (rank < mine_.size && rank < first.value_or(mine_.size)) first = rank;
+    }
+    return first;
+  }
+
+  /// "rank 1 (process 77 on node3)", or "rank 1" before it has arrived
+  std::string name_of(int rank, const std::string& round) {
+    const auto arrival = store_->get(round + std::to_string(rank), Deadline::in({}));
+    return arrival ? Arrival::decode(rank, *arrival).who.name() : text("rank ", rank);
+  }
+
+  /// Rank 0's verdict; none at the deadline.
+  std::optional<std::string> verdict_of_rank_0(const std::string& round, const std::string& purpose,
+                                               Deadline deadline) {
+    while (true) {
+      const bool last = deadline.passed();
+      auto verdict = store_->get(round + "verdict", detail::at_most(turn_of_others, deadline));
+      if (verdict || last) return verdict;
+      if (first_gone() != 0) continue;
+      // It may have left right after its verdict.
+      if ((verdict = store_->get(round + "verdict", Deadline::in({})))) return verdict;
+      throw detail::lost_error(mine_.rank, name_of(0, round), purpose);
+    }
+  }
+
   std::string follow(const std::string& round, const std::string& purpose, Deadline deadline) {
-    if (auto verdict = store_->get(round + "verdict", deadline)) return *verdict;
+    if (auto verdict = verdict_of_rank_0(round, purpose, deadline)) return *verdict;
     std::vector<int> missing;
     for (int rank = 0; rank < mine_.size; ++rank) {
       if (!store_->get(round + std::to_string(rank), Deadline::in({}))) missing.push_back(rank);
     }
-    if (!missing.empty()) throw detail::missing_error(mine_.rank, missing, mine_.size, purpose, deadline);
+    if (!missing.empty()) {
+      // Before it goes: rank 0 would take it for dead.
+      const std::string verdict = detail::time_out(missing, mine_.size, purpose, deadline);
+      return set_or_get(round + "verdict", verdict).value_or(verdict);
+    }
     if (auto verdict = store_->get(round + "verdict", Deadline::in(grace))) return *verdict;
     throw detail::silent_error(mine_.rank, mine_.size, purpose, deadline);
   }
@@ -159,6 +215,7 @@ class StoreRendezvous final : public Rendezvous {
   const std::shared_ptr<Store> store_;
   const std::string name_;
   const RankIdentity mine_;
+  const std::vector<int> ranks_in_store_;
   std::uint64_t rounds_ = 0;
   std::uint64_t splits_ = 0;
 };

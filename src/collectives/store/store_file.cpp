@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -17,14 +18,16 @@
 
 // The file is a heading and then records, each a RecordHead, the key and the value. Only a record whose
 // checksum holds is there, so readers take no lock (a crowd of polling readers would starve the writers), and
-// whatever a killed writer left at the end is cut off by the next one, under flock. Rank 0 holds a lock on
-// the first byte as long as it lives: a file without it belongs to a run that is over.
+// whatever a killed writer left at the end is cut off by the next one, under flock. Rank r holds a lock on byte r as
+// long as it lives and has said so under a key of its own: without the lock it is gone, and a file without rank 0's
+// belongs to a run that is over.
 
 namespace weft {
 namespace {
 
 constexpr std::string_view heading = "weft-store 1\n";
 constexpr std::chrono::seconds lock_timeout{60};  // for writers ahead of this one, who need microseconds
+constexpr std::string_view came = "came/";        // and a rank: the key of one that has opened the file
 
 struct RecordHead {
   std::uint64_t checksum;
@@ -59,12 +62,20 @@ class File {
 
 /// Ends with the process that set it, whatever way it ends; belongs to the open file, so that threads are
 /// ranks too.
-struct flock first_byte() {
+struct flock byte_of(int rank) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
+  lock.l_start = rank;
   lock.l_len = 1;
   return lock;
+}
+
+/// Whether another process, or another thread's open file, holds a rank's byte.
+bool is_held(const File& file, int rank, const std::string& path) {
+  struct flock lock = byte_of(rank);
+  if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) throw system_error(text("cannot lock ", path));
+  return lock.l_type != F_UNLCK;
 }
 
 void write_all(const File& file, std::string_view bytes, std::uint64_t offset, const std::string& path) {
@@ -102,7 +113,7 @@ File create(const std::string& path) {
     throw Error(ErrorKind::usage, text("cannot create ", draft, ": ", std::strerror(errno)),
                 "file:// needs a path in a folder that all ranks can write");
   }
-  struct flock lock = first_byte();
+  struct flock lock = byte_of(0);
   int failed = 0;
   if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) failed = errno;
   if (failed == 0 && ::pwrite(file.get(), heading.data(), heading.size(), 0) < 0) failed = errno;
@@ -121,13 +132,11 @@ File join(const std::string& path, int rank, Deadline deadline) {
   while (true) {
     File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (file.get() >= 0) {
-      struct flock lock = first_byte();
       if (read_some(file, 0, heading.size(), path) != heading) {
         throw Error(ErrorKind::usage, text(path, " is not a file that ranks meet in"),
                     "give a path that does not exist", {rank, {}, 0});
       }
-      if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) throw system_error(text("cannot lock ", path));
-      if (lock.l_type == F_UNLCK) {
+      if (!is_held(file, 0, path)) {
         throw Error(ErrorKind::usage, text(path, " was left by a run whose rank 0 is gone"),
                     "give every run a path of its own, or remove the file", {rank, {}, 0});
       }
@@ -148,8 +157,15 @@ class FileStore final : public Store {
  public:
   FileStore(std::string path, int rank, Deadline deadline)
       : path_(std::move(path)),
+        rank_(rank),
         owner_(rank == 0),
-        file_(owner_ ? create(path_) : join(path_, rank, deadline)) {}
+        file_(owner_ ? create(path_) : join(path_, rank, deadline)) {
+    struct flock lock = byte_of(rank);
+    // Where another process has this rank, the rendezvous says so.
+    if (!owner_ && ::fcntl(file_.get(), F_OFD_SETLK, &lock) != 0 && errno != EAGAIN && errno != EACCES)
+      throw system_error(text("cannot lock ", path_));
+    set(text(came, rank), {});
+  }
 
   ~FileStore() override {
     if (owner_) ::unlink(path_.c_str());  // those who have it open keep reading
@@ -186,6 +202,21 @@ class FileStore final : public Store {
       if (last) return std::nullopt;
       backoff.pause();
     }
+  }
+
+  std::vector<int> gone() override {
+    const std::lock_guard lock(mutex_);
+    catch_up();
+    std::vector<int> ranks;
+    for (auto entry = values_.lower_bound(came);
+         entry != values_.end() && std::string_view(entry->first).starts_with(came); ++entry) {
+      int rank = 0;
+      const char* last = entry->first.data() + entry->first.size();
+      const auto [end, code] = std::from_chars(entry->first.data() + came.size(), last, rank);
+      const bool is_rank = code == std::errc{} && end == last && rank >= 0;
+      if (is_rank && rank != rank_ && !is_held(file_, rank, path_)) ranks.push_back(rank);
+    }
+    return ranks;
   }
 
  private:
@@ -236,6 +267,7 @@ class FileStore final : public Store {
   }
 
   const std::string path_;
+  const int rank_;
   const bool owner_;
   File file_;
   std::mutex mutex_;

@@ -46,20 +46,24 @@ class Connection {
     if (failed) return failed;
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
-    socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+    watch_for_lost_hosts(socket_);
     return failed;
   }
 
   /// Proves that this process knows the token, and sees that the server does.
   /// @returns operation_not_supported where something else than a store of weft listens, no_permission where the
   /// tokens differ
-  error_code prove_token(const std::string& token, Deadline deadline) {
-    Greeting ours{.challenge = detail::new_challenge()};
+  error_code prove_token(const std::string& token, int rank, Deadline deadline) {
+    Greeting ours{.rank = rank, .challenge = detail::new_challenge()};
     Greeting theirs;
     error_code failed = send(asio::buffer(&ours, sizeof(ours)), deadline);
-    if (!failed) failed = receive(asio::buffer(&theirs, sizeof(theirs)), deadline);
+    if (!failed) failed = receive(asio::buffer(theirs.magic), deadline);
     if (failed) return failed;
     if (theirs.magic != Greeting::right) return asio::error::operation_not_supported;
+    const std::array<asio::mutable_buffer, 2> rest{asio::buffer(&theirs.rank, sizeof(theirs.rank)),
+                                                   asio::buffer(theirs.challenge)};
+    failed = receive(rest, deadline);
+    if (failed) return failed;
     Proof proof = detail::prove(token, Side::rank, ours.challenge, theirs.challenge);
     failed = send(asio::buffer(proof), deadline);
     if (!failed) failed = receive(asio::buffer(proof), deadline);
@@ -156,6 +160,13 @@ class TcpStore final : public Store {
     return std::move(value);
   }
 
+  std::vector<int> gone() override {
+    const std::string found = ask(message({.word = Word::gone}, {}, {}), Deadline::in(answer_timeout)).second;
+    std::vector<int> ranks(found.size() / sizeof(int));
+    if (!ranks.empty()) std::memcpy(ranks.data(), found.data(), ranks.size() * sizeof(int));
+    return ranks;
+  }
+
  private:
   ErrorContext context() const { return {rank_, {}, 0}; }
 
@@ -165,7 +176,7 @@ class TcpStore final : public Store {
       auto connection = std::make_unique<Connection>();
       const Deadline step = detail::at_most(attempt, deadline);
       error_code failed = connection->open(host_, port_, step);
-      if (!failed) failed = connection->prove_token(token_, step);
+      if (!failed) failed = connection->prove_token(token_, rank_, step);
       if (!failed) return connection;
       if (failed == asio::error::no_permission) {
         throw Error(ErrorKind::usage, text("rank 0 at ", address_, " has another token than this process"),

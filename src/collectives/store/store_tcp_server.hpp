@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -26,6 +27,7 @@ namespace weft::detail::tcp_store {
 inline constexpr std::chrono::seconds linger{5};      // of rank 0, for ranks that are still reading
 inline constexpr std::chrono::seconds handshake{10};  // for a connection to prove that it is a rank's
 inline constexpr std::chrono::seconds between_warnings{10};
+inline constexpr std::int64_t most_ranks = std::int64_t{1} << 24;
 inline constexpr std::size_t most_unproved = 128;
 inline constexpr std::size_t most_keys = std::size_t{1} << 20;
 inline constexpr std::size_t most_stored = std::size_t{256} << 20;
@@ -104,7 +106,7 @@ class Server {
   void greet(const Ptr& session) {
     error_code ignored;
     session->socket.set_option(tcp::no_delay(true), ignored);
-    session->socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    watch_for_lost_hosts(session->socket);
     if (unproved_.size() == most_unproved) close(unproved_.front());
     session->unproved = unproved_.insert(unproved_.end(), session);
     session->timer.expires_after(handshake);
@@ -114,7 +116,12 @@ class Server {
     receive(session, asio::buffer(session->theirs.magic), [this, session] {
       if (session->theirs.magic != Greeting::right)
         return refuse(session, "it does not speak as a rank does");
-      receive(session, asio::buffer(session->theirs.challenge), [this, session] {
+      const std::array<asio::mutable_buffer, 2> rest{
+          asio::buffer(&session->theirs.rank, sizeof(session->theirs.rank)),
+          asio::buffer(session->theirs.challenge)};
+      receive(session, rest, [this, session] {
+        if (session->theirs.rank < 0 || session->theirs.rank >= most_ranks)
+          return refuse(session, "its rank makes no sense");
         session->ours.challenge = new_challenge();
         send(session, asio::buffer(&session->ours, sizeof(Greeting)),
              [this, session] { hear_proof(session); });
@@ -153,6 +160,7 @@ class Server {
     session->known = true;
     session->timer.cancel();
     unproved_.erase(session->unproved);
+    ++connections_[static_cast<int>(session->theirs.rank)];
     const std::lock_guard lock(mutex_);
     ++known_;
   }
@@ -206,6 +214,8 @@ class Server {
         return set(session, key, std::move(value));
       case Word::get:
         return get(session, key, session->head.wait);
+      case Word::gone:
+        return tell_who_is_gone(session);
       default:
         return refuse(session, "its request makes no sense");
     }
@@ -245,6 +255,14 @@ class Server {
       stop_waiting(session);
       reply(session, Word::absent);
     });
+  }
+
+  void tell_who_is_gone(const Ptr& session) {
+    std::string ranks;
+    for (const auto& [rank, open] : connections_) {
+      if (open == 0) ranks.append(reinterpret_cast<const char*>(&rank), sizeof(rank));
+    }
+    reply(session, Word::ok, std::make_shared<const std::string>(std::move(ranks)));
   }
 
   void stop_waiting(const Ptr& session) {
@@ -302,6 +320,7 @@ class Server {
       unproved_.erase(session->unproved);
       return;
     }
+    --connections_[static_cast<int>(session->theirs.rank)];
     const std::lock_guard lock(mutex_);
     if (--known_ == 0) left_.notify_all();
   }
@@ -314,8 +333,9 @@ class Server {
   std::list<Ptr> unproved_;  ///< oldest first
   std::unordered_map<std::string, Value> values_;
   std::unordered_multimap<std::string, Ptr> waiting_;
-  std::size_t stored_ = 0;     ///< bytes of keys and values
-  std::size_t in_flight_ = 0;  ///< bytes of requests that are being read
+  std::map<int, int> connections_;  ///< open ones of every rank that has ever had one
+  std::size_t stored_ = 0;          ///< bytes of keys and values
+  std::size_t in_flight_ = 0;       ///< bytes of requests that are being read
   std::size_t refused_ = 0;
   std::chrono::steady_clock::time_point next_warning_{};
   std::mutex mutex_;

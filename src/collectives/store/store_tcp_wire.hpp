@@ -11,6 +11,8 @@
 // Asio's fences are what TSan does not know; all that they order here is ordered by mutexes too.
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
 #endif
+#include <netinet/tcp.h>
+
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/connect.hpp>
@@ -35,19 +37,20 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 struct Greeting {
-  static constexpr std::array<char, 8> right{'w', 'e', 'f', 't', '-', 's', 't', '2'};
+  static constexpr std::array<char, 8> right{'w', 'e', 'f', 't', '-', 's', 't', '3'};
 
   std::array<char, 8> magic = right;
+  std::int64_t rank = 0;
   Challenge challenge{};
 };
-static_assert(sizeof(Greeting) == 40 && std::is_trivially_copyable_v<Greeting>);
+static_assert(sizeof(Greeting) == 48 && std::is_trivially_copyable_v<Greeting>);
 
 /// What the server says instead of its proof to a rank whose token is another.
 inline constexpr Proof wrong_token{};
 
 inline constexpr std::uint32_t magic = 0x31746677;  // "wft1" on the wire; another byte order does not match
 
-enum class Word : std::uint32_t { set = 1, get, ok, absent, conflict, full };
+enum class Word : std::uint32_t { set = 1, get, gone, ok, absent, conflict, full };
 
 struct Head {
   std::uint32_t magic_number = magic;
@@ -68,6 +71,19 @@ inline std::string message(Head head, const std::string& key, const std::string&
 
 inline bool acceptable(const Head& head) {
   return head.magic_number == magic && head.key_bytes <= longest_key && head.value_bytes <= longest_value;
+}
+
+/// A machine that is gone closes no connection: the kernel asks after a second of silence, and gives up three seconds
+/// later.
+inline void watch_for_lost_hosts(tcp::socket& socket) {
+  error_code ignored;
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  using Seconds = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>;
+  using Interval = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPINTVL>;
+  using Times = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPCNT>;
+  socket.set_option(Seconds(1), ignored);
+  socket.set_option(Interval(1), ignored);
+  socket.set_option(Times(3), ignored);
 }
 
 /// Whether ranks of one machine only can meet there.

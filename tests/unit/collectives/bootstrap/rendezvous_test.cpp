@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../store/meeting_places.hpp"
+#include "collectives/bootstrap/gathering.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft {
@@ -130,6 +131,61 @@ TEST_P(EveryRendezvous, TellsApartTwoProcessesWithOneRank) {
   });
   EXPECT_LT(deadline.waited_seconds(), 10);
 }
+
+/// Ranks 0 to 2 of four meet, of which rank 3 never comes and one leaves; not at the deadline do the others hear of it.
+/// Ranks that share a store in memory are threads of one process, which cannot leave.
+class ARankThatLeaves : public EveryRendezvous {
+ protected:
+  void leaves(int rank_that_leaves, bool has_arrived, const std::string& named) {
+    std::barrier<> all(3);
+    const Deadline deadline = Deadline::in(30s);
+    test::on_ranks(3, [&](int rank) {
+      const auto store = place().open(rank);
+      all.arrive_and_wait();
+      if (rank != rank_that_leaves) {
+        expect_error(ErrorKind::peer_lost, {named}, [&] {
+          make_store_rendezvous(store, "test", rank, 4)->all_gather("", "connect", deadline);
+        });
+      } else if (has_arrived) {
+        const detail::Arrival arrival{detail::RankIdentity::of_this_process(rank, 4), "connect", ""};
+        store->set("test/1/" + std::to_string(rank), arrival.encode());
+      }
+    });
+    EXPECT_LT(deadline.waited_seconds(), 10);
+  }
+};
+
+TEST_P(ARankThatLeaves, BeforeItArrives) {
+  leaves(1, false, "rank 1 has ended before all ranks met for connect");
+}
+
+TEST_P(ARankThatLeaves, AfterItArrived) {
+  leaves(2, true, ") has ended before all ranks met for connect");
+}
+
+TEST_P(ARankThatLeaves, IsRankZero) {
+  leaves(0, false, "rank 0");
+}
+
+// In a group a rank has another number, and the store is rank 0's of all.
+TEST_P(ARankThatLeaves, IsOneOfAGroup) {
+  test::on_ranks(4, [&](int rank) {
+    auto rendezvous = meet(rank, 4);
+    auto group = rendezvous->split(rank % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3});
+    group->all_gather("", "hello", Deadline::in(20s));
+    rendezvous->all_gather("", "hello", Deadline::in(20s));
+    if (rank == 3) return;
+    if (rank == 1) {
+      expect_error(ErrorKind::peer_lost, {"rank 1 has ended before all ranks met for group"},
+                   [&] { group->all_gather("", "group", Deadline::in(20s)); });
+    } else {
+      group->all_gather("", "group", Deadline::in(20s));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, ARankThatLeaves, testing::ValuesIn(test::places_of_processes()),
+                         test::place_name);
 
 TEST_P(EveryRendezvous, SplitsAgainAndAgainIntoGroupsInTheOrderOfTheirMembers) {
   test::on_ranks(4, [&](int rank) {

@@ -168,6 +168,13 @@ inline std::vector<MeetingPlace::Kind> all_places() {
   return has_tcp() ? std::vector{Kind::memory, Kind::file, Kind::tcp} : std::vector{Kind::memory, Kind::file};
 }
 
+/// Where ranks may be processes, which leave.
+inline std::vector<MeetingPlace::Kind> places_of_processes() {
+  std::vector<MeetingPlace::Kind> places = all_places();
+  std::erase(places, MeetingPlace::Kind::memory);
+  return places;
+}
+
 inline std::string place_name(const testing::TestParamInfo<MeetingPlace::Kind>& kind) {
   switch (kind.param) {
     case MeetingPlace::Kind::memory:

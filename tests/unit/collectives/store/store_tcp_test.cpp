@@ -25,15 +25,15 @@ using test::free_port;
 
 class TcpStore : public testing::Test {
  protected:
-  static constexpr std::size_t greeting_bytes = 40;  // 8 of "weft-st2" and a challenge of 32
+  static constexpr std::size_t greeting_bytes = 48;  // 8 of "weft-st3", a rank of 8 and a challenge of 32
 
   static std::string greeting() {
     const auto challenge = detail::new_challenge();
-    return "weft-st2" + std::string(challenge.begin(), challenge.end());
+    return "weft-st3\1" + std::string(7, '\0') + std::string(challenge.begin(), challenge.end());
   }
   static detail::Challenge challenge_in(const std::string& greeting) {
     detail::Challenge challenge{};
-    std::copy_n(greeting.begin() + 8, challenge.size(), challenge.begin());
+    std::copy_n(greeting.begin() + 16, challenge.size(), challenge.begin());
     return challenge;
   }
   /// What a rank says to a server that said `theirs`.

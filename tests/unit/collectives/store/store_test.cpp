@@ -83,7 +83,25 @@ TEST_P(EveryStore, RefusesKeysAndValuesBeyondItsLimits) {
                [&] { store->set("k", std::string((16 << 20) + 1, 'v')); });
 }
 
+class StoreOfProcesses : public EveryStore {};
+
+TEST_P(StoreOfProcesses, KnowsWhoHasLeft) {
+  const auto rank_0 = place().open(0);
+  const auto rank_7 = place().open(7);
+  auto rank_2 = place().open(2);
+  EXPECT_EQ(rank_0->gone(), std::vector<int>{});
+  rank_2.reset();
+  const auto is_gone = [&](Store& store) {
+    for (int i = 0; i < 1000 && store.gone().empty(); ++i) std::this_thread::sleep_for(10ms);
+    return store.gone();
+  };
+  EXPECT_EQ(is_gone(*rank_0), std::vector<int>{2});
+  EXPECT_EQ(is_gone(*rank_7), std::vector<int>{2});
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, EveryStore, testing::ValuesIn(test::all_places()), test::place_name);
+INSTANTIATE_TEST_SUITE_P(Stores, StoreOfProcesses, testing::ValuesIn(test::places_of_processes()),
+                         test::place_name);
 
 // --- files
 
