@@ -53,6 +53,7 @@ memory "figures for machines" '^\{"plans":\[\{"stage":3,"ranks":2,"device_bytes"
 lines "with what fits" 1 '"fits":true\}\]\}$'
 [ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
 check "a full disk" 70 "/dev/full" "$plan" memory --json /dev/full
+full_output "memory" "$plan" memory
 
 wrong() { refused "$1" "$2" "$plan" memory "${@:3}"; }
 wrong "an unknown model" "unknown model gpt-5; allowed are gpt-ref" --model gpt-5

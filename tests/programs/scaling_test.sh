@@ -48,6 +48,8 @@ refused "rank outside the size" "RANK=2" env RANK=2 WORLD_SIZE=2 MASTER_ADDR=loc
 refused "missing MASTER_ADDR" "MASTER_ADDR" env RANK=0 WORLD_SIZE=2 MASTER_PORT=29511 "$scaling" "${small[@]}"
 check "a peer that never arrives" 75 "rank 1 of 2 did not arrive within 1" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29512 WEFT_CONNECT_TIMEOUT=1 "$scaling" "${small[@]}"
 check "a full disk" 70 "/dev/full" "$scaling" "${small[@]}" --json /dev/full
+full_output "figures" "$scaling" "${small[@]}"
+full_output "losses" "$(dirname "$scaling")/gpt" --steps 3 --text "$work/text.txt"
 check "a folder that is not there" 70 "/no/such" "$scaling" "${small[@]}" --json /no/such/folder/figures.json
 
 check "one rank" 0 "^ddp +1 " "$scaling" "${small[@]}" --json "$work/one.json"

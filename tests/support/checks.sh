@@ -36,6 +36,12 @@ refused() {
   [ ! -s "$work/out" ] || fail "$1: something on standard output"
 }
 
+# full_output NAME COMMAND...: what cannot be written to standard output is an error, here and where it is closed
+full_output() {
+  check "$1, to a full disk" 70 "cannot write to standard output" bash -c '"$@" > /dev/full' - "${@:2}"
+  check "$1, to nothing" 70 "cannot write to standard output" bash -c '"$@" >&-' - "${@:2}"
+}
+
 # lines NAME COUNT PATTERN: how often PATTERN was in the output of the last check
 lines() {
   [ "$(cat "$work/out" "$work/err" | grep -Ec -- "$3")" -eq "$2" ] || fail "$1: not $2 lines match $3"

@@ -1,5 +1,6 @@
 #include "common/command_line.hpp"
 
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -11,10 +12,26 @@ namespace weft::tool {
 
 namespace po = boost::program_options;
 
+namespace {
+
+/// @throws Error (system) if anything that the program has printed did not get out
+void flush_output() {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout) return;
+  if (errno != 0) throw system_error("cannot write to standard output");
+  throw Error(ErrorKind::system, "cannot write to standard output: not all of it was taken",
+              "see whether it is closed, or its disk full");  // an earlier write failed, and its errno is gone
+}
+
+}  // namespace
+
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body) {
   try {
-    return body({argv + 1, argv + argc});
+    const int status = body({argv + 1, argv + argc});
+    flush_output();
+    return status;
   } catch (const Error& error) {
     std::string_view line = error.what();
     if (line.starts_with("weft: ")) line.remove_prefix(6);  // one name at the start of the line is enough
@@ -42,9 +59,8 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
 
 void write(const std::string& path, const std::string& content) {
   if (path == "-") {
-    std::cout << content << std::flush;
-    if (!std::cout) throw system_error("cannot write to standard output");
-    return;
+    std::cout << content;
+    return flush_output();
   }
   std::ofstream file(path);
   file << content;

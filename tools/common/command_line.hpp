@@ -10,7 +10,8 @@
 namespace weft::tool {
 
 /// Runs `body` with the arguments after the program's name. An Error becomes one line on standard error,
-/// "NAME: problem; advice", and the exit status of its kind; anything else status 70.
+/// "NAME: problem; advice", and the exit status of its kind; anything else status 70, and so is what did not get out
+/// to standard output.
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body);
 
