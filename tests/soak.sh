@@ -25,6 +25,10 @@
 #   tests/soak.sh synthesis [COUNT [BIN]]    pipelines (10000) drawn at random: the schedule found is valid, its bound holds when checked,
 #                                        and no named schedule that fits the same memory is shorter
 #   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
+#   tests/soak.sh layouts [COUNT [BIN]]      weft-bench's collectives, types and operations on 1 to 8 ranks in every layout of 1 to 4
+#                                        nodes (162): no element is wrong
+#   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
+#                                        undefined-behaviour sanitizers, and how many of its lines were reached; needs clang, builds build/fuzz
 #   tests/soak.sh mutations              bugs put in on purpose (tests/mutations.tsv), one at a time: the tests notice each; builds a copy of the
 #                                        tree in build/mutations
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
@@ -192,8 +196,45 @@ alike() {
   exec "$bin/soak_synthesis" $seed "${1:-3000}" alike
 }
 
+# What each target of tests/fuzz is about.
+parser_of() {
+  case $1 in
+    algorithm_table) echo src/collectives/exchange/algorithm_table.cpp ;;
+    claims) echo src/collectives/bootstrap/launch_claims.cpp src/collectives/bootstrap/launch_address.hpp ;;
+    rendezvous) echo src/collectives/bootstrap/gathering.cpp ;;
+    schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
+    csv) echo src/pipeline/formats/csv_read.cpp src/pipeline/formats/csv_write.cpp ;;
+    flight) echo src/report/flight/file.cpp src/report/flight/json_node.hpp ;;
+    profile) echo tools/weft-plan/schedule_options.cpp tools/weft-plan/input.cpp ;;
+  esac
+}
+
+fuzz() {
+  local seconds=${1:-600} failed=0 target name
+  local version=${LLVM_VERSION:-14}
+  cmake --preset fuzz -DCMAKE_CXX_COMPILER="clang++-$version" > build/fuzz.log 2>&1 &&
+    cmake --build --preset fuzz -j "$(nproc)" >> build/fuzz.log 2>&1 || { tail -n 20 build/fuzz.log; exit 1; }
+  for target in build/fuzz/bin/fuzz_*; do
+    name=${target##*/fuzz_}
+    mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found"
+    LLVM_PROFILE_FILE=build/fuzz/$name.profraw "$target" -seed=$seed -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=4096 \
+      -artifact_prefix=build/fuzz/found/$name- "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name" > "build/fuzz/$name.log" 2>&1 ||
+      { failed=$((failed + 1)); echo "FAILED: $name"; tail -n 30 "build/fuzz/$name.log" | sed 's/^/    | /'; }
+    "llvm-profdata-$version" merge -o "build/fuzz/$name.profdata" "build/fuzz/$name.profraw" 2> /dev/null
+    # shellcheck disable=SC2046
+    "llvm-cov-$version" export --summary-only --instr-profile "build/fuzz/$name.profdata" "$target" $(parser_of "$name") 2> /dev/null |
+      python3 -c 'import json, sys
+lines = json.load(sys.stdin)["data"][0]["totals"]["lines"]
+print("%s: %s, %d of %d lines reached (%.0f %%)" % (sys.argv[1], sys.argv[2], lines["covered"], lines["count"], lines["percent"]))' \
+        "$name" "$(grep -oE 'Done [0-9]+ runs in [0-9]+ second' "build/fuzz/$name.log" | tail -n 1 || true)"
+  done
+  echo "$failed failed"
+  [ $failed -eq 0 ]
+}
+
 case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
-  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, mutations" >&2; exit 42 ;;
+  layouts) exec tests/layouts.py "${2:-}" "$bin" ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, fuzz, mutations" >&2; exit 42 ;;
 esac
