@@ -74,7 +74,7 @@ FlightRecorder::~FlightRecorder() {
 
 void FlightRecorder::raised(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!raised_) raised_.emplace(error, now<std::chrono::steady_clock>());
+  if (!raised_) raised_ = Raised{error, now<std::chrono::steady_clock>()};  // clang 14 knows no () of it
 }
 
 void FlightRecorder::add(std::weak_ptr<const FlightNote> note) {
