@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "collectives/store/store_detail.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 
-inline constexpr std::int64_t most_ranks = 1 << 24;
 inline constexpr std::int64_t highest_port = 65535;
 
 inline std::string tcp_address(const std::string& host, std::int64_t port) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -12,6 +13,7 @@
 
 namespace weft::detail {
 
+inline constexpr std::int64_t most_ranks = 1 << 24;
 inline constexpr std::size_t longest_key = 4096;
 inline constexpr std::size_t longest_value = std::size_t{16} << 20U;
 

@@ -27,7 +27,6 @@ namespace weft::detail::tcp_store {
 inline constexpr std::chrono::seconds linger{5};      // of rank 0, for ranks that are still reading
 inline constexpr std::chrono::seconds handshake{10};  // for a connection to prove that it is a rank's
 inline constexpr std::chrono::seconds between_warnings{10};
-inline constexpr std::int64_t most_ranks = std::int64_t{1} << 24;
 inline constexpr std::size_t most_unproved = 128;
 inline constexpr std::size_t most_keys = std::size_t{1} << 20;
 inline constexpr std::size_t most_stored = std::size_t{256} << 20;

@@ -12,6 +12,7 @@
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
 #endif
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <boost/asio/buffer.hpp>
@@ -73,17 +74,16 @@ inline bool acceptable(const Head& head) {
   return head.magic_number == magic && head.key_bytes <= longest_key && head.value_bytes <= longest_value;
 }
 
-/// A machine that is gone closes no connection: the kernel asks after a second of silence, and gives up three seconds
-/// later.
+/// A machine that is gone closes no connection: the kernel asks it after a second of silence, three times, a second apart.
 inline void watch_for_lost_hosts(tcp::socket& socket) {
   error_code ignored;
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  using Seconds = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>;
-  using Interval = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPINTVL>;
-  using Times = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPCNT>;
-  socket.set_option(Seconds(1), ignored);
-  socket.set_option(Interval(1), ignored);
-  socket.set_option(Times(3), ignored);
+  const auto set = [&](int option, int value) {  // without it the system's own times hold, which are hours
+    (void)::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+  };
+  set(TCP_KEEPIDLE, 1);
+  set(TCP_KEEPINTVL, 1);
+  set(TCP_KEEPCNT, 3);
 }
 
 /// Whether ranks of one machine only can meet there.
