@@ -1,0 +1,2 @@
+// support/headers.hpp is precompiled for this program, and tests use that.
+int main() {}
