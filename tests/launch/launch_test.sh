@@ -15,6 +15,16 @@ nothing_left() {
   # A rank carries its rendezvous below TMPDIR in its environment.
   left=$(grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ 2> /dev/null)
   if [ -n "$left" ]; then fail "$1: processes left: $left"; fi
+  left=$(guardians)
+  if [ -n "$left" ]; then fail "$1: guardians left: $left"; fi
+}
+
+# Those of weft-launch with this TMPDIR: other tests have theirs.
+guardians() {
+  local process
+  for process in $(pgrep -x weft-guardian); do
+    if grep -qsz "^TMPDIR=$TMPDIR$" "/proc/$process/environ"; then echo "$process"; fi
+  done
 }
 
 # until_true SECONDS COMMAND...
@@ -143,7 +153,30 @@ else
   fail "SIGKILL: the ranks did not start"
   kill $job
 fi
-rm -rf "$TMPDIR" && mkdir "$TMPDIR"  # SIGKILL leaves nobody to remove the folder
+# What ranks started, and the folder, go too: a guardian sees the launcher's end. It goes with them.
+"$launch" -n 2 sh -c 'sleep 57 & echo sleeps; exec sleep 57' > "$work/out" 2> "$work/err" & job=$!
+cleared() { gone && [ -z "$(ls -A "$TMPDIR")" ] && [ -z "$(guardians)" ]; }
+if until_true 20 sleeping 2; then
+  kill -KILL $job
+  wait $job 2> /dev/null
+  if until_true 5 cleared; then echo "ok: nothing outlives weft-launch"; else nothing_left "weft-launch killed"; fi
+else
+  fail "SIGKILL of a launcher with processes of ranks: the ranks did not start"
+  kill $job
+fi
+
+# Without its guardian, weft-launch does as well.
+"$launch" -n 2 sh -c 'echo sleeps; while [ ! -e "'"$work"'/go" ]; do sleep 0.05; done' > "$work/out" 2> "$work/err" & job=$!
+if until_true 20 sleeping 2 && pkill -KILL -P $job -x weft-guardian; then
+  touch "$work/go"
+  wait $job
+  status=$?
+  if [ $status -ne 0 ]; then fail "a guardian killed: status $status"; else echo "ok: a guardian killed"; fi
+  nothing_left "a guardian killed"
+else
+  fail "a guardian killed: it did not start"
+  kill $job
+fi
 
 # --- torch's variables by hand
 port=$((20000 + $$ % 20000))

@@ -35,8 +35,9 @@ void say(const std::string& line) {
 
 /// Between fork and exec; async-signal-safe calls only. Returns when something failed, with errno.
 void become(char* const* arguments, char* const* environment, bool keeps_input, pid_t launcher,
-            const sigset_t& mask) {
+            const Guardian& guardian, const sigset_t& mask) {
   if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
+  guardian.watch(getpid());
   if (getppid() != launcher) _exit(1);  // the launcher was killed before the line above
   if (!keeps_input) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -60,15 +61,17 @@ Supervisor::Supervisor(RunOptions options, std::vector<std::string> inherited)
   }
   folder_ = pattern;
   token_ = new_token();
+  guardian_.emplace(folder_);
 }
 
 Supervisor::~Supervisor() {
   signal_all(SIGKILL);
   for (const Rank& rank : ranks_) {
-    if (rank.running) waitpid(rank.pid, nullptr, 0);
+    if (!rank.running) continue;
+    guardian_->release(rank.pid);
+    waitpid(rank.pid, nullptr, 0);
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  guardian_.reset();  // with the folder
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
@@ -105,7 +108,7 @@ void Supervisor::start(int rank) {
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    become(argv.data(), envp.data(), keeps_input, launcher, before_);
+    become(argv.data(), envp.data(), keeps_input, launcher, *guardian_, before_);
     const int problem = errno;
     [[maybe_unused]] const ssize_t written = write(report[1], &problem, sizeof(problem));
     _exit(127);
@@ -153,6 +156,7 @@ void Supervisor::reap() {
     }
     // The number of the rank's process group is not reused before the rank is reaped.
     kill(-process.pid, SIGKILL);
+    guardian_->release(process.pid);
     waitpid(process.pid, nullptr, 0);
     process.running = false;
     --left_;

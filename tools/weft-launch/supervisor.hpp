@@ -2,8 +2,8 @@
 // Starts the ranks of a job on this machine, watches them, and leaves no process behind.
 //
 // It runs in one thread, which must be the only one of the process, because ranks are forked from it. Each
-// rank has a process group of its own, so that processes started by a rank end with it; and it dies with
-// weft-launch if that is killed.
+// rank has a process group of its own, so that processes started by a rank end with it. Where weft-launch itself
+// is killed, ranks die with it, and a guardian ends what they started.
 //
 //   Supervisor supervisor(options, inherited_environment);
 //   return supervisor.run();                // status of the first rank that failed, 0 when none did
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "guardian.hpp"
 #include "options.hpp"
 #include "weft/core/deadline.hpp"
 
@@ -52,6 +53,7 @@ class Supervisor {
   const std::vector<std::string> inherited_;
   std::string folder_;  ///< private to the job; the ranks meet in it
   std::string token_;   ///< known to the job alone
+  std::optional<Guardian> guardian_;
   sigset_t watched_{};
   sigset_t before_{};
   std::vector<Rank> ranks_;

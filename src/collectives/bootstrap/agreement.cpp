@@ -22,6 +22,11 @@ std::string value_of(const std::string& note, const std::string& name) {
 
 }  // namespace
 
+Build& Build::mine() {
+  static Build build{WEFT_VERSION, 2};
+  return build;
+}
+
 std::string Facts::note() const {
   std::string note = "\n";
   for (const auto& [name, value] : lines_) {

@@ -12,6 +12,15 @@
 
 namespace weft::detail {
 
+/// What this build of weft says of itself to the other ranks.
+struct Build {
+  std::string version;
+  int wire_format;  ///< grows with every change of what ranks say to each other
+
+  /// Tests pose as another build by writing to it.
+  static Build& mine();
+};
+
 class Facts {
  public:
   /// @param name as a user knows it: a variable, an option

@@ -27,6 +27,7 @@ std::shared_ptr<NodeHeap> make_heap(const World& world) {
 }
 
 std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology,
+                                               const std::vector<std::string>& hosts,
                                                [[maybe_unused]] const ConnectOptions& options) {
 #if WEFT_HAS_MPI
   if (const auto rendezvous = std::dynamic_pointer_cast<detail::MpiRendezvous>(world.rendezvous())) {
@@ -37,18 +38,23 @@ std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topolog
                                       world.connect_timeout(), world.timeout());
   }
 #endif
-  throw Error(ErrorKind::usage,
-              text("the ", world.size(), " ranks are on ", topology.nodes(),
-                   " nodes, and they did not meet through MPI"),
-              "start them with mpirun (in a build with MPI), or keep them on one node",
-              {world.rank(), "connect", 0});
+  const int other = topology.ranks_of(1).front();
+  throw Error(
+      ErrorKind::usage,
+      text("the ", world.size(), " ranks are on ", topology.nodes(), " nodes (rank 0 on '", hosts.front(),
+           "', rank ", other, " on '", hosts[static_cast<std::size_t>(other)],
+           "'), and they did not meet through MPI"),
+      text("start them with mpirun (in a build with MPI), or keep them on one node; where it is one, see ",
+           env::host_id.name),
+      {world.rank(), "connect", 0});
 }
 
 std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology& topology,
+                                              const std::vector<std::string>& hosts,
                                               const ConnectOptions& options) {
   if (world.size() == 1)
     return detail::make_threads_backend(world.rendezvous(), {.timeout = world.timeout()});
-  if (topology.nodes() > 1) return between_nodes(world, topology, options);
+  if (topology.nodes() > 1) return between_nodes(world, topology, hosts, options);
   return detail::make_host_backend(world.rendezvous(), make_heap(world), world.connect_timeout(),
                                    world.timeout());
 }
@@ -68,16 +74,13 @@ bool is_progress(const std::string& word) {
   return word == "inline" || word == "thread" || word == "auto";
 }
 
-/// Grows with every change of what ranks say to each other.
-constexpr int wire_format = 2;
-
 /// Who differs in one of these would misread the others' memory or messages. (The table of
 /// algorithms is compared where it is used, between nodes.)
 detail::Facts facts_of(const World& world, const ConnectOptions& options) {
   const auto number = [](std::optional<int> value) { return value ? std::to_string(*value) : "default"; };
   detail::Facts facts;
-  facts.add("version of weft", WEFT_VERSION);
-  facts.add("wire format", std::to_string(wire_format));
+  facts.add("version of weft", detail::Build::mine().version);
+  facts.add("wire format", std::to_string(detail::Build::mine().wire_format));
   facts.add("bytes of shared blocks", std::to_string(detail::shared_bytes_of_a_rank()));
   facts.add("ranks", std::to_string(world.size()));
   facts.add(std::string(env::order.name),
@@ -136,7 +139,7 @@ Communicator connect(const World& world, const ConnectOptions& options) {
   expect_valid(world.environment(), options);
   const bool shared_devices = detail::check_places(places, detail::may_share_devices(world.environment()));
   const Topology topology(hosts);
-  auto backend = make_backend(world, topology, options);
+  auto backend = make_backend(world, topology, hosts, options);
   if (!world.device().is_host()) backend = with_device(std::move(backend), world, options, shared_devices);
   auto communicator =
       detail::make_communicator(std::move(backend), world.rendezvous(), topology, world.timeout(),
