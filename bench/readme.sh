@@ -42,7 +42,8 @@ if [ -n "$long" ]; then
   # Open MPI starts as root, in a container for instance, only when told twice.
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   . launchers/openblas.sh
-  cmake --build --preset release --target gpt -j "$(nproc)" > build/gpt.log 2>&1 ||
+  . launchers/toolchain.sh
+  { cmake --preset release && cmake --build --preset release --target gpt -j "$jobs"; } > build/gpt.log 2>&1 ||
     { tail -n 30 build/gpt.log; say "the build of gpt failed"; exit 70; }
   training=(mpirun -n 2 build/release/bin/gpt --steps 1025 --learning-rate 1.5e-3 --final-fraction 0.1)
   began=$(date +%s)
