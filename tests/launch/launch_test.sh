@@ -223,6 +223,7 @@ disagree() {
 disagree "a rank that counts fewer" "rank 1 \(process [0-9]+ on .*\).* counts 2 ranks, |counts 3 ranks, rank 1 \(process [0-9]+ on .*\) 2" 0/3 1/2 2/3
 disagree "a rank that counts more" "rank 2 \(process [0-9]+ on .*\).* counts 4 ranks, |counts 3 ranks, rank 2 \(process [0-9]+ on .*\) 4" 0/3 1/3 2/4
 disagree "two processes with one rank" "rank 1 \(process [0-9]+ on .*\) is there twice: process [0-9]+ on" 0/3 1/3 1/3
+disagree "two processes with rank 0" "rank 0 \(process [0-9]+ on .*\) is there twice: process [0-9]+ on" 0/3 0/3 1/3
 
 # --- a rank that dies while the others wait for it, without a launcher: named long before the deadline
 for meeting in "file://$work/meeting" "tcp://localhost:$((port + 2))"; do

@@ -105,8 +105,8 @@ std::string read_some(const File& file, std::uint64_t offset, std::size_t bytes,
 }
 
 /// The file appears under its name complete and locked: no rank ever sees it without its heading or its
-/// owner.
-File create(const std::string& path) {
+/// owner. None where another file has the name.
+std::optional<File> create(const std::string& path) {
   const std::string draft = text(path, ".", ::getpid(), ".new");
   File file(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (file.get() < 0) {
@@ -119,10 +119,7 @@ File create(const std::string& path) {
   if (failed == 0 && ::pwrite(file.get(), heading.data(), heading.size(), 0) < 0) failed = errno;
   if (failed == 0 && ::link(draft.c_str(), path.c_str()) != 0) failed = errno;
   ::unlink(draft.c_str());
-  if (failed == EEXIST) {
-    throw Error(ErrorKind::usage, text(path, " exists: another run uses it or used it"),
-                "give every run a path of its own, or remove the file");
-  }
+  if (failed == EEXIST) return std::nullopt;
   if (failed != 0) throw Error(ErrorKind::system, text("cannot create ", path, ": ", std::strerror(failed)));
   return file;
 }
@@ -153,13 +150,28 @@ File join(const std::string& path, int rank, Deadline deadline) {
   }
 }
 
+/// Where a process has rank 0 there already, the rendezvous tells all ranks that there are two.
+std::pair<File, bool> create_or_join(const std::string& path) {
+  if (auto created = create(path)) return {std::move(*created), true};
+  File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (file.get() < 0 || read_some(file, 0, heading.size(), path) != heading || !is_held(file, 0, path)) {
+    throw Error(ErrorKind::usage, text(path, " exists: another run uses it or used it"),
+                "give every run a path of its own, or remove the file");
+  }
+  return {std::move(file), false};
+}
+
 class FileStore final : public Store {
  public:
   FileStore(std::string path, int rank, Deadline deadline)
+      : FileStore(path, rank,
+                  rank == 0 ? create_or_join(path) : std::pair(join(path, rank, deadline), false)) {}
+
+  FileStore(std::string path, int rank, std::pair<File, bool> file_and_owner)
       : path_(std::move(path)),
         rank_(rank),
-        owner_(rank == 0),
-        file_(owner_ ? create(path_) : join(path_, rank, deadline)) {
+        owner_(file_and_owner.second),
+        file_(std::move(file_and_owner.first)) {
     struct flock lock = byte_of(rank);
     // Where another process has this rank, the rendezvous says so.
     if (!owner_ && ::fcntl(file_.get(), F_OFD_SETLK, &lock) != 0 && errno != EAGAIN && errno != EACCES)

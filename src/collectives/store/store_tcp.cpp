@@ -22,6 +22,7 @@ using detail::Side;
 constexpr std::chrono::seconds answer_timeout{30};  // for answers that the server gives at once
 // Then the host is looked up again: a restarted pod has a new address.
 constexpr std::chrono::seconds attempt{5};
+constexpr std::chrono::seconds to_find_another{1};  // rank 0, where the port is taken
 
 /// Asio's blocking calls know no deadline, so each connection runs the asynchronous ones on a context of its
 /// own.
@@ -126,11 +127,8 @@ class TcpStore final : public Store {
                env::token_file.name, " to a file that holds it"),
           context());
     }
-    if (rank == 0) {
-      server_ = std::make_unique<Server>(host, port, options);
-      host_ = server_->address();
-    }
-    idle_.push_back(connect(deadline));
+    if (rank == 0) serve(host, port, options);
+    if (idle_.empty()) idle_.push_back(connect(deadline));
   }
 
   void set(const std::string& key, const std::string& value) override {
@@ -169,6 +167,19 @@ class TcpStore final : public Store {
 
  private:
   ErrorContext context() const { return {rank_, {}, 0}; }
+
+  /// Where a process of this job has rank 0 there already, the rendezvous tells all ranks that there are two.
+  void serve(const std::string& host, int port, const StoreOptions& options) {
+    try {
+      server_ = std::make_unique<Server>(host, port, options);
+      host_ = server_->address();
+    } catch (const Error&) {
+      auto other = std::make_unique<Connection>();
+      const Deadline step = Deadline::in(to_find_another);
+      if (other->open(host_, port_, step) || other->prove_token(token_, 0, step)) throw;
+      idle_.push_back(std::move(other));
+    }
+  }
 
   std::unique_ptr<Connection> connect(Deadline deadline) const {
     std::string last = "no attempt was made";

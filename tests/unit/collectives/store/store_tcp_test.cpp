@@ -156,9 +156,19 @@ TEST_F(TcpStore, TakesTheTokenFromAFileThatOnlyItsUserReads) {
 }
 
 TEST_F(TcpStore, NamesThePortThatIsInUse) {
+  const std::string token = "the token of this test";
+  const auto first = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token});
+  expect_error(ErrorKind::usage, {"port " + std::to_string(port_), "in use", "another port"}, [&] {
+    make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = "the token of another job"});
+  });
+}
+
+// The rendezvous tells all ranks that there are two.
+TEST_F(TcpStore, ASecondRankZeroOfTheSameJobJoins) {
   const auto first = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
-  expect_error(ErrorKind::usage, {"port " + std::to_string(port_), "in use", "another port"},
-               [&] { make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s)); });
+  const auto second = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  first->set("key", "value");
+  EXPECT_EQ(second->get("key", Deadline::in(20s)), "value");
 }
 
 TEST_F(TcpStore, NamesRankZerosAddressWhenItDoesNotAnswer) {

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Jobs of which one rank is killed, stopped, made slow, or cut off, at any moment from its exec to its exit: everybody ends in time,
+the right rank is named, and nothing is left.
+
+usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED
+
+Jobs of 2 to 4 ranks run for about two seconds under weft-launch, under mpirun, or started by hand with variables (at a file, over
+TCP), and, as root, under mpirun on two simulated hosts (launchers/cluster.sh). WEFT_TIMEOUT is 5 s, WEFT_CONNECT_TIMEOUT 4 s.
+  kill   SIGKILL: every other process has ended 5 s later
+  stop   SIGSTOP: every other process has ended 5 s after the deadline; the rank itself 10 s after it goes on
+  slow   SIGSTOP, SIGCONT a second later: nothing happens, all end with 0
+  cut    the link of the rank's host goes down: every process has ended 5 s after the deadline (on two hosts)
+What Open MPI leaves of its own processes and files is not weft's; it is named at the end. Ends with 1 where a job did otherwise.
+"""
+
+import collections
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from trials import OPEN_MPIS_OWN, free_port, kill_all, processes, wait_until
+
+TREE = pathlib.Path(__file__).resolve().parent.parent
+TIMEOUT, CONNECT = 5, 4
+SECONDS = 1.0  # of work in a job
+NAMES_ITSELF = r"MPI_Init|MPI_Finalize|phase"
+
+
+class Job:
+    def __init__(self, launcher, ranks, programs, folder, number):
+        self.launcher, self.ranks, self.folder = launcher, ranks, pathlib.Path(folder)
+        self.mark = f"WEFT_TRIAL={os.getpid()}.{number}"
+        name, value = self.mark.split("=")
+        self.environment = dict(os.environ, TMPDIR=str(self.folder / "tmp"), WEFT_TIMEOUT=str(TIMEOUT), WEFT_CONNECT_TIMEOUT=str(CONNECT),
+                                WEFT_FLIGHT_DIR=str(self.folder / "flight"), WEFT_HEAP_BYTES=str(64 << 20), OMPI_ALLOW_RUN_AS_ROOT="1",
+                                OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1", **{name: value})
+        (self.folder / "tmp").mkdir()
+        self.program = [str(programs / "soak_peer"), "job", str(SECONDS)]
+        self.launch = str(programs / "weft-launch")
+
+    def start(self):
+        """The processes that a user would wait for: the launcher, or the ranks."""
+        if self.launcher in ("file", "tcp"):
+            meeting = f"file://{self.folder}/meeting" if self.launcher == "file" else f"tcp://127.0.0.1:{free_port()}"
+            self.started = [self.popen(self.program, f"rank{rank}", WEFT_RANK=str(rank), WEFT_SIZE=str(self.ranks), WEFT_RENDEZVOUS=meeting)
+                            for rank in range(self.ranks)]
+        else:
+            command = {"launch": [self.launch, "-n", str(self.ranks)],
+                       "mpirun": ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(self.ranks)],
+                       "hosts": [str(TREE / "launchers/cluster.sh"), "run", "-np", str(self.ranks)]}[self.launcher]
+            self.started = [self.popen(command + self.program, "job")]
+
+    def popen(self, command, name, **more):
+        with open(self.folder / name, "w") as out:
+            return subprocess.Popen(command, env=dict(self.environment, **more), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+
+    def rank_processes(self):
+        """pid by rank."""
+        found = {}
+        for process, name, environment in processes(self.mark):
+            rank = environment.get("WEFT_RANK", environment.get("OMPI_COMM_WORLD_RANK"))
+            if name == "soak_peer" and rank is not None:
+                found[int(rank)] = process
+        return found
+
+    def alive(self, but=()):
+        return [name for process, name, _ in processes(self.mark) if process not in but and name not in OPEN_MPIS_OWN]
+
+    def output(self):
+        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("rank*")) + sorted(self.folder.glob("job")))
+
+    def statuses(self):
+        return [process.poll() for process in self.started]
+
+
+def duration(launcher, programs):
+    """Seconds from a rank's appearance to the end of an undisturbed job of three ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(launcher, 3, programs, folder, f"calibration.{launcher}")
+        job.start()
+        wait_until(job.rank_processes, 20)
+        return wait_until(lambda: not job.alive(), 60) or 60.0
+
+
+class Trial:
+    def __init__(self, number, chance, launchers, durations):
+        self.number = number
+        self.launcher = chance.choice(launchers)
+        self.kind = chance.choice(["kill", "stop", "slow"] + (["cut"] if self.launcher == "hosts" else []))
+        self.ranks = chance.randint(2, 4)
+        self.victim = chance.randrange(self.ranks)
+        self.moment = chance.random() * durations[self.launcher]
+
+    def __str__(self):
+        return f"{self.kind}, {self.launcher}, rank {self.victim} of {self.ranks}, {self.moment:.3f} s after its exec"
+
+    def run(self, programs):
+        with tempfile.TemporaryDirectory(prefix="weft-deaths-") as folder:
+            job = Job(self.launcher, self.ranks, programs, folder, self.number)
+            job.start()
+            try:
+                wrong = self.disturb(job)
+            finally:
+                for process, _, _ in processes(job.mark):
+                    os.kill(process, signal.SIGCONT)
+                own = [name for _, name, _ in processes(job.mark)]
+                kill_all(job.mark)
+                for process in job.started:
+                    process.wait()
+            left = [path.name for path in pathlib.Path(folder, "tmp").iterdir() if not path.name.startswith(("ompi.", "openmpi"))]
+            left += [name for name in os.listdir("/dev/shm") if name.startswith("weft")]
+            if pathlib.Path(folder, "meeting").exists() and self.victim != 0:
+                left.append("meeting")
+            if left:
+                wrong.append(f"left behind: {left}")
+            return wrong, job.output() if wrong else "", [name for name in own if name in OPEN_MPIS_OWN]
+
+    def disturb(self, job):
+        if wait_until(lambda: self.victim in job.rank_processes(), 20, 0.001) is None:
+            return ["the rank never came"] if job.alive() else []
+        process = job.rank_processes().get(self.victim)
+        time.sleep(self.moment)
+        over = process is None or process not in job.rank_processes().values()
+        if over:
+            return self.judge_success(job)
+        try:
+            return {"kill": self.kill, "stop": self.stop, "slow": self.slow, "cut": self.cut}[self.kind](job, process)
+        except ProcessLookupError:  # it ended just now
+            return self.judge_success(job)
+
+    def judge_success(self, job):
+        if wait_until(lambda: None not in job.statuses(), 30) is None:
+            return ["the job does not end"]
+        return [] if job.statuses() == [0] * len(job.started) else [f"undisturbed, but ended with {job.statuses()}"]
+
+    def judge(self, job, seconds, but=()):
+        """After a fault: the others end in time, with a status, and say who it was; or had all been done before."""
+        wrong = []
+        if wait_until(lambda: not job.alive(but), seconds) is None:
+            wrong.append(f"{job.alive(but)} still there {seconds} s later")
+        said = job.output()
+        done = {int(rank) for rank in re.findall(r"rank (\d+) done", said)}
+        others = set(range(self.ranks)) - {self.victim}
+        if others <= done:
+            return wrong  # nobody needed it any more
+        for index, status in enumerate(job.statuses()):
+            is_victim = len(job.started) > 1 and index == self.victim
+            if status == 0 and not is_victim and (len(job.started) == 1 or index not in done):
+                wrong.append(f"process {index} ended with 0")
+        names = rf"\branks? (?:\d+, )*{self.victim}\b"
+        if self.launcher in ("file", "tcp"):
+            for rank in sorted(others - done):
+                if not re.search(names, self.without_own_name(pathlib.Path(job.folder, f"rank{rank}").read_text(errors="replace"))):
+                    wrong.append(f"rank {rank} does not name rank {self.victim}")
+        elif not re.search(names, self.without_own_name(said)) and not re.search(NAMES_ITSELF, said):
+            wrong.append(f"rank {self.victim} is not named")
+        return wrong
+
+    def without_own_name(self, said):
+        """Errors begin with the rank that has them: "weft: rank 2: all_reduce #5: ..." names no culprit."""
+        return re.sub(r"weft: rank \d+: ", "weft: ", said)
+
+    def kill(self, job, process):
+        os.kill(process, signal.SIGKILL)
+        return self.judge(job, 5)
+
+    def stop(self, job, process):
+        os.kill(process, signal.SIGSTOP)
+        wrong = self.judge(job, max(TIMEOUT, CONNECT) + 5, [process])
+        try:
+            os.kill(process, signal.SIGCONT)
+        except ProcessLookupError:
+            return wrong
+        if wait_until(lambda: not job.alive(), 10) is None:
+            wrong.append(f"{job.alive()} still there 10 s after the rank went on")
+        return wrong
+
+    def slow(self, job, process):
+        os.kill(process, signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(process, signal.SIGCONT)
+        return self.judge_success(job)
+
+    def cut(self, job, _):
+        host = self.victim * 2 // (self.ranks + self.ranks % 2)  # consecutive ranks on one host
+        link = ["ip", "link", "set", f"wefttv{host}"]
+        subprocess.run(link + ["down"], check=True)
+        try:
+            wrong = self.judge_cut(job, host)
+        finally:
+            subprocess.run(link + ["up"], check=True)
+        return wrong
+
+    def judge_cut(self, job, host):
+        if wait_until(lambda: not job.alive(), max(TIMEOUT, CONNECT) + 5) is None:
+            return [f"{job.alive()} still there"]
+        return []  # what ranks say beyond the cut cannot reach mpirun
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] else 400
+    programs = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else "build/dev/bin").resolve()
+    chance = random.Random(int(os.environ.get("SEED", "1")))
+    launchers = ["launch", "file", "tcp"] + (["mpirun"] if shutil.which("mpirun") else [])
+    cluster = [str(TREE / "launchers/cluster.sh")]
+    if os.environ.get("HOSTS", "yes") == "yes" and shutil.which("mpirun") and \
+            subprocess.run(cluster + ["up", "2", "1gbit"], capture_output=True).returncode == 0:
+        launchers.append("hosts")
+    failed, tally, own = 0, collections.Counter(), collections.Counter()
+    try:
+        durations = {launcher: duration(launcher, programs) for launcher in launchers}
+        print("undisturbed: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in durations.items()), flush=True)
+        for number in range(count):
+            trial = Trial(number, chance, launchers, durations)
+            wrong, said, theirs = trial.run(programs)
+            tally[(trial.launcher, trial.kind)] += 1
+            own.update(theirs)
+            if wrong:
+                failed += 1
+                print(f"FAILED: job {number}: {trial}: " + "; ".join(wrong))
+                print("\n".join("    | " + line for line in said.splitlines()[:40]), flush=True)
+    finally:
+        if "hosts" in launchers:
+            subprocess.run(cluster + ["down"], capture_output=True)
+    print(", ".join(f"{launcher} {kind} {times}" for (launcher, kind), times in sorted(tally.items())))
+    if own:
+        print("Open MPI's own processes, ended by this trial: " + ", ".join(f"{name} {times}" for name, times in own.items()))
+    print(f"{count} jobs, {failed} did otherwise than they should")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
