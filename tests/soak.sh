@@ -27,6 +27,12 @@
 #   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
 #   tests/soak.sh layouts [COUNT [BIN]]      weft-bench's collectives, types and operations on 1 to 8 ranks in every layout of 1 to 4
 #                                        nodes (162): no element is wrong
+#   tests/soak.sh disagreements [COUNT [BIN]]    jobs (200) in which one rank disagrees with the others (tests/disagreements.py): all are
+#                                        refused before their deadline, with both sides named
+#   tests/soak.sh attack [RUNS [BIN]]        jobs (50) whose TCP store strangers attack (tests/attack.py): none enters, rank 0 stays
+#                                        small, the ranks connect in time
+#   tests/soak.sh deaths [COUNT [BIN]]       jobs (400) of which a rank is killed, stopped, made slow or cut off at any moment
+#                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
 #                                        undefined-behaviour sanitizers, and how many of its lines were reached; needs clang, builds build/fuzz
 #   tests/soak.sh mutations              bugs put in on purpose (tests/mutations.tsv), one at a time: the tests notice each; builds a copy of the
@@ -234,7 +240,7 @@ print("%s: %s, %d of %d lines reached (%.0f %%)" % (sys.argv[1], sys.argv[2], li
 
 case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
-  layouts) exec tests/layouts.py "${2:-}" "$bin" ;;
+  layouts|disagreements|attack|deaths) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, fuzz, mutations" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, disagreements, attack, deaths, fuzz, mutations" >&2; exit 42 ;;
 esac

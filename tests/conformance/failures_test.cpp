@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -65,8 +66,31 @@ TEST(Failures, ARankThatNeverComesIsNamedAtTheDeadlineWithWhereItIs) {
                  {.timeout = short_timeout});
 }
 
-TEST(Failures, AnOperationThatWasDroppedHoldsNobodyUpForEver) {
+TEST(Failures, AnOperationThatWasDroppedIsHeardOf) {
   std::atomic<bool> dropped = false;
+  run_as_threads(2, [&](Communicator comm) {
+    Stream stream;
+    const auto go_on = [&] {
+      for (int i = 0; i < 40; ++i) comm.barrier(stream).wait();
+    };
+    if (comm.rank() == 1) {
+      while (!dropped) std::this_thread::sleep_for(1ms);
+      expect_error(ErrorKind::peer_lost, {"rank 0 failed", "left an operation"}, go_on);
+      return;
+    }
+    try {
+      Stream doomed;
+      comm.barrier(doomed);
+      throw std::runtime_error("a step failed");
+    } catch (const std::runtime_error&) {
+      dropped = true;  // and goes on with the same communicator, which it should not
+    }
+    expect_error(ErrorKind::peer_lost, {"rank 0 failed", "left an operation"}, go_on);
+  });
+}
+
+TEST(Failures, AnOperationWhoseStreamStandsStillHoldsNobodyUpForEver) {
+  std::atomic<bool> released = false;
   run_as_threads(2,
                  [&](Communicator comm) {
                    Stream stream;
@@ -74,19 +98,17 @@ TEST(Failures, AnOperationThatWasDroppedHoldsNobodyUpForEver) {
                      for (int i = 0; i < 40; ++i) comm.barrier(stream).wait();
                    };
                    if (comm.rank() == 1) {
-                     while (!dropped) std::this_thread::sleep_for(1ms);
-                     comm.barrier(stream).wait();
                      EXPECT_THROW(go_on(), Error);  // its own deadline, or the word that the other has failed
+                     released = true;
                      return;
                    }
-                   try {
-                     Stream doomed;
-                     comm.barrier(doomed);
-                     throw std::runtime_error("a step failed");
-                   } catch (const std::runtime_error&) {
-                     dropped = true;  // and goes on with the same communicator, which it should not
-                   }
-                   expect_error(ErrorKind::timeout, {"barrier #33", "waited ", "operation #1 to end"}, go_on);
+                   Stream blocked = Stream::queued();
+                   blocked.run([&] {
+                     while (!released) std::this_thread::sleep_for(1ms);
+                   });
+                   comm.barrier(blocked);
+                   EXPECT_THROW(go_on(), Error);
+                   while (!released) std::this_thread::sleep_for(1ms);
                  },
                  {.timeout = short_timeout});
 }
@@ -152,6 +174,57 @@ TEST(Failures, ARankThatLeavesOrFailsIsNamedLongBeforeTheDeadline) {
                  {.timeout = short_timeout});
 }
 
+// A process that is stopped for longer than the timeout, and goes on: the others have given up and freed their memory, which
+// reads as zero. It had ended well, with a sum of zeros.
+TEST(Failures, ARankThatWasHeldUpDoesNotSumWhatTheOthersHaveFreed) {
+  std::atomic<bool> posted = false;
+  std::atomic<int> freed = 0;
+  run_as_threads(
+      3,
+      [&](Communicator comm) {
+        Stream stream;
+        Buffer memory = comm.allocate(DataType::f32, 3 << 10);
+        auto* const first = static_cast<float*>(memory.view().data());
+        std::fill_n(first, memory.view().count(), 1.0F);
+        if (comm.rank() == 2) {
+          const Work work = comm.all_reduce(memory.view(), ReduceOp::sum, stream);
+          posted = true;  // and nothing looks at it meanwhile
+          while (freed < 2) std::this_thread::sleep_for(1ms);
+          expect_error(ErrorKind::peer_lost, {"all_reduce #1", "failed", "waited "}, [&] { work.wait(); });
+          ++freed;
+          return;
+        }
+        while (!posted) std::this_thread::sleep_for(1ms);
+        expect_error(ErrorKind::timeout, {"all_reduce #1", "rank 2"},
+                     [&] { comm.all_reduce(memory.view(), ReduceOp::sum, stream).wait(); });
+        std::fill_n(first, memory.view().count(), 0.0F);
+        ++freed;
+        while (freed < 3) std::this_thread::sleep_for(1ms);
+      },
+      {.timeout = short_timeout});
+}
+
+TEST(Failures, AMessageWhoseSenderGaveUpIsNotReceived) {
+  std::atomic<int> step = 0;
+  run_as_threads(2,
+                 [&](Communicator comm) {
+                   Stream stream;
+                   Buffer memory = comm.allocate(DataType::f32, 3 << 10);
+                   if (comm.rank() == 1) {
+                     while (step < 1) std::this_thread::sleep_for(1ms);
+                     expect_error(ErrorKind::peer_lost, {"rank 0 failed", "rank 1 to receive"},
+                                  [&] { Group(comm).receive(memory.view(), 0).start(stream).wait(); });
+                     ++step;
+                     return;
+                   }
+                   expect_error(ErrorKind::timeout, {"rank 1 to receive"},
+                                [&] { Group(comm).send(memory.view(), 1).start(stream).wait(); });
+                   ++step;
+                   while (step < 2) std::this_thread::sleep_for(1ms);
+                 },
+                 {.timeout = short_timeout});
+}
+
 TEST(Failures, ARankThatFailsIsHeardByThoseWhoWaitAlready) {
   std::atomic<bool> waits = false;
   std::atomic<bool> heard = false;
@@ -183,7 +256,7 @@ TEST(Failures, ARankThatUnwindsWithWorkPendingIsHeardToLeave) {
                  [](Communicator comm) {
                    if (comm.rank() == 0) {
                      Stream stream;
-                     expect_error(ErrorKind::peer_lost, {"rank 1 has left"},
+                     expect_error(ErrorKind::peer_lost, {"rank 1 failed: left an operation"},
                                   [&] { comm.barrier(stream).wait(); });
                      return;
                    }

@@ -167,7 +167,7 @@ fi
 
 # Without its guardian, weft-launch does as well.
 "$launch" -n 2 sh -c 'echo sleeps; while [ ! -e "'"$work"'/go" ]; do sleep 0.05; done' > "$work/out" 2> "$work/err" & job=$!
-if until_true 20 sleeping 2 && pkill -KILL -P $job -x weft-guardian; then
+if until_true 20 sleeping 2 && kill -KILL "$(pgrep -P $job -x weft-guardian)"; then
   touch "$work/go"
   wait $job
   status=$?

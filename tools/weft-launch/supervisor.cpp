@@ -19,7 +19,7 @@
 namespace weft::launch {
 namespace {
 
-constexpr std::chrono::seconds to_notice{5};  // time for the other ranks to notice a failure
+constexpr std::chrono::seconds to_notice{4};  // time for the other ranks to notice a failure, and to say so
 constexpr std::chrono::seconds to_end{5};     // time to end after SIGTERM
 
 std::vector<char*> pointers(std::vector<std::string>& lines) {

@@ -19,6 +19,8 @@ class ShmTask final : public Task {
   ~ShmTask() override {
     // Also when it is over: another thread may be just leaving it.
     if (is_pending_) segment_->remove_pending(*work_);
+    // An exception is unwinding, and frees next what the others read: first they hear that.
+    if (!work_->over()) segment_->give_up("left an operation while an exception was unwinding");
   }
 
   bool advance() override {

@@ -46,6 +46,12 @@ class ShmCollective final : public PendingOp {
   }
   bool next();
   void agree();
+  /// A rank that was stopped meanwhile would sum what the others, which waited too long for it, have freed.
+  void expect_memory() const {
+    if (!exchange_.is_direct()) return;  // all else is in the segment
+    for (int other = 0; other < segment_.size(); ++other)
+      segment_.expect_memory_of(other, operation().number);
+  }
   void look_for_slot() const;
   void look_for_missing() const;
 
@@ -105,7 +111,9 @@ bool ShmCollective::next() {
       exchange_.copy_in();
       break;
     case Step::exchange:
+      expect_memory();
       exchange_.exchange();
+      expect_memory();
       step_ = Step::finish;
       break;
     case Step::finish:
@@ -149,6 +157,8 @@ void ShmCollective::look_for_slot() const {
                      segment_.missing([&](int other) { return segment_.is_through(other, before); })),
                 "look at what those ranks do, or raise the timeout");
   }
+  // This rank dropped that operation itself, and told the others.
+  if (const auto reason = segment_.lost(segment_.rank())) throw Error(ErrorKind::peer_lost, *reason);
   if (poll_deadline_.exhausted()) {
     throw Error(ErrorKind::timeout,
                 text("waited ", poll_deadline_.waited_seconds(), " s for this rank's operation #",

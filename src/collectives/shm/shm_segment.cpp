@@ -185,6 +185,10 @@ void ShmSegment::expect_present(const std::function<bool(int rank)>& here) const
   }
 }
 
+void ShmSegment::throw_lost(int rank) const {
+  throw Error(ErrorKind::peer_lost, lost(rank).value_or(text("rank ", name_of(rank), " has left")));
+}
+
 std::string ShmSegment::missing(const std::function<bool(int rank)>& here) const {
   std::ostringstream out;
   const char* separator = "";

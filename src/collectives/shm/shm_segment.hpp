@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,8 @@ class ShmSegment {
  public:
   static constexpr std::size_t staging_bytes = 128 << 10;  ///< of a slot, each for what goes in and out
   static constexpr std::size_t small_bytes = 1 << 10;      ///< of a slot, for an operation of one phase
+  static constexpr std::uint64_t never =
+      std::numeric_limits<std::uint64_t>::max();  ///< the number of no operation
   static std::size_t bytes_for(int size);
   /// Writes whose memory it is: of so many ranks of this job (a random number).
   static void mark(const SharedMapping& memory, int size, std::uint64_t job);
@@ -143,6 +146,16 @@ class ShmSegment {
   std::optional<std::string> lost(int rank) const;
   /// @throws Error (peer_lost) when a rank that is not `here` is lost
   void expect_present(const std::function<bool(int rank)>& here) const;
+  /// After memory of another rank was read, or before it is written, in the operation with this number: who gave up before
+  /// it was through may have freed that memory. @throws Error (peer_lost)
+  void expect_memory_of(int rank, std::uint64_t number) const {
+#if !defined(__SANITIZE_THREAD__)  // which knows no fences
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was read is older than what follows
+#endif
+    const Presence presence = block(rank).presence.load(std::memory_order_acquire);
+    if (presence != Presence::here && presence != Presence::expected && !is_through(rank, number))
+      throw_lost(rank);
+  }
   /// The ranks that are not `here`, with where they are; for messages.
   std::string missing(const std::function<bool(int rank)>& here) const;
   void give_up(const std::string& reason) noexcept;
@@ -153,6 +166,7 @@ class ShmSegment {
 
  private:
   void wake(int rank) const;
+  [[noreturn]] void throw_lost(int rank) const;
 
   int rank_;
   int size_;

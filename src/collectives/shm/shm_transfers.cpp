@@ -93,6 +93,8 @@ bool ShmTransfers::receive(Pending& one) const {
                                   ? segment_.resolve(one.transfer.peer, parcel.address, parcel.bytes)
                                   : channel.data[slot];
     if (parcel.bytes > 0) std::memcpy(data.bytes() + one.moved, source, parcel.bytes);
+    // It is not through before this parcel is taken.
+    if (parcel.address.reachable) segment_.expect_memory_of(one.transfer.peer, ShmSegment::never);
     one.moved += parcel.bytes;
     channel.taken.store(++taken, std::memory_order_release);
     segment_.ring();
