@@ -69,11 +69,12 @@ def owners(paths):
             real = os.path.realpath(path)
             # /usr/bin and /bin are one folder on a machine, and two in dpkg's lists
             for name in {path, real, re.sub(r"^/usr", "", real), "/usr" + real}:
-                asked[name] = path
+                asked.setdefault(name, set()).add(path)  # two links may lead to one file
         for line in output("dpkg", "-S", *asked).splitlines():
             packages, _, file = line.rpartition(": ")
             if file in asked and not packages.startswith("diversion"):
-                result.setdefault(asked[file], set()).update(p.split(":")[0] for p in packages.split(", "))
+                for path in asked[file]:
+                    result.setdefault(path, set()).update(p.split(":")[0] for p in packages.split(", "))
     return result
 
 

@@ -61,6 +61,7 @@ refused "folder for a program" "is no executable file" "$launch" -n 2 /tmp
 refused "unknown option of env" "--documents" "$launch" env --documents
 refused "environment that contradicts itself" "PMI: rank 0 of 2 . RANK/WORLD_SIZE: rank 1 of 4" \
   env PMI_RANK=0 PMI_SIZE=2 RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env --json -
+refused "a TMPDIR that is not there" "TMPDIR=/no/such/folder is no folder" env TMPDIR=/no/such/folder "$launch" -n 1 true
 nothing_left "refusals"
 
 # --- what it tells

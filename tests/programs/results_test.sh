@@ -56,6 +56,7 @@ run() { echo "{\"strategy\":\"$1\",\"ranks\":2,\"step_seconds\":{\"median\":$2,\
 echo "{\"runs\":[$(run nocomm 0.25 1),$(run ddp 0.26 0.9615)]}" > build/quickstart.json
 END
 touch "$tree/launchers/openblas.sh"
+echo "jobs=1" > "$tree/launchers/toolchain.sh"
 chmod +x "$tree/launchers/quickstart.sh"
 mkdir "$work/bin"
 printf '#!/bin/sh\nexit 0\n' > "$work/bin/cmake"

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <utility>
 
 #include "child_environment.hpp"
+#include "common/temporary_folder.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
@@ -55,7 +55,7 @@ Supervisor::Supervisor(RunOptions options, std::vector<std::string> inherited)
   sigemptyset(&watched_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&watched_, signal);
   if (sigprocmask(SIG_BLOCK, &watched_, &before_) != 0) throw system_error("cannot block signals");
-  std::string pattern = (std::filesystem::temp_directory_path() / "weft-launch-XXXXXX").string();
+  std::string pattern = tool::temporary_folder() + "/weft-launch-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) {
     throw system_error(text("cannot create ", pattern), "set TMPDIR to a folder that can be written");
   }

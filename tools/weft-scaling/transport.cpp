@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/temporary_folder.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
@@ -179,9 +180,9 @@ NcclLog::NcclLog(const World& world, const Environment& environment, Requirement
     throw Error(ErrorKind::usage, "--require, but NCCL_DEBUG is set, so that NCCL's log goes elsewhere",
                 "unset NCCL_DEBUG");
   }
-  std::string path = "/tmp/weft-scaling-nccl-XXXXXX";
+  std::string path = tool::temporary_folder() + "/weft-scaling-nccl-XXXXXX";
   const int file = mkstemp(path.data());
-  if (file < 0) throw system_error("cannot make a file for NCCL's log");
+  if (file < 0) throw system_error(text("cannot make a file for NCCL's log, ", path));
   close(file);
   path_ = path;
   setenv("NCCL_DEBUG", "INFO", 1);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/base/file_limit.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -31,13 +32,21 @@ void warn_once_of_buffering(const std::string& directory) {
             "copies, and memory where that is not needed otherwise");
 }
 
+/// Never has a name, where the filesystem can do that: a process that is killed leaves nothing.
+int make_nameless(const std::string& directory, std::string& path) {
+  const int descriptor = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return descriptor;
+  const int named = mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) unlink(path.c_str());
+  return named;
+}
+
 }  // namespace
 
 ScratchFile::ScratchFile(const std::string& directory, std::size_t bytes, Access access)
     : path_(directory + "/weft-XXXXXX"), bytes_(bytes), access_(access) {
-  descriptor_ = mkostemp(path_.data(), O_CLOEXEC);
+  descriptor_ = make_nameless(directory, path_);
   if (descriptor_ < 0) throw system_error("cannot make a file in " + directory, other_folder);
-  unlink(path_.c_str());
   try {
     if (access_ == Access::direct && !make_direct(descriptor_)) {
       warn_once_of_buffering(directory);
@@ -52,6 +61,7 @@ ScratchFile::ScratchFile(const std::string& directory, std::size_t bytes, Access
 
 // A file larger than the free space is refused before fallocate() takes that space away from other programs.
 void ScratchFile::reserve(const std::string& directory) {
+  const FileLimitIsAnError limit;
   struct statvfs disk {};
   if (fstatvfs(descriptor_, &disk) != 0) throw system_error("cannot ask what space is left in " + directory);
   const std::size_t free = disk.f_bavail * disk.f_frsize;

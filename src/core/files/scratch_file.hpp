@@ -26,7 +26,7 @@ class ScratchFile {
   int descriptor() const { return descriptor_; }
   std::size_t bytes() const { return bytes_; }
   Access access() const { return access_; }
-  /// The name that the file had until it was unlinked; for messages.
+  /// Its folder and a name that nothing has; for messages.
   const std::string& path() const { return path_; }
 
  private:

@@ -43,6 +43,19 @@ TEST(ScratchFile, SaysWhatFolderItCannotUse) {
   test::expect_error(ErrorKind::system, {"cannot make a file in /proc"}, [] { ScratchFile("/proc", block); });
 }
 
+// It had ended the process by SIGXFSZ.
+TEST(ScratchFile, ALimitOfFileSizesIsAnError) {
+  const test::TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = block;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  test::expect_error(ErrorKind::system, {"cannot reserve", folder.path(), "ulimit -f"},
+                     [&] { ScratchFile(folder.path(), 10 * block); });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
 TEST(ScratchFile, SaysHowMuchIsNeededAndHowMuchIsFree) {
   const test::TemporaryFolder folder;
   test::expect_error(ErrorKind::system,
