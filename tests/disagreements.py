@@ -86,6 +86,8 @@ class Trial:
         if self.kind == "size":
             sides = rf"rank {culprit} \(process \d+ on [^)]*\)"
             return rf"{sides} counts {self.size} ranks?, rank \d+ \(.*\) {self.ranks}|counts {self.ranks} ranks, {sides} {self.size}"
+        if self.kind == "rank" and culprit == 0:  # nobody makes the place where it would be noticed that two have one number
+            return "rank 0 did not (create|answer)"
         if self.kind == "rank":
             return rf"rank {self.other} \(process \d+ on .*\) is there twice: process \d+ on"
         if self.kind == "token":

@@ -212,7 +212,7 @@ TEST(OffloadToFileElsewhere, IsRefusedWhereIoUringIsForbidden) {
 int descriptor_in(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
-    if (std::filesystem::read_symlink(entry.path(), gone).string().starts_with(folder + "/weft-"))
+    if (std::filesystem::read_symlink(entry.path(), gone).string().starts_with(folder + "/"))
       return std::stoi(entry.path().filename());
   }
   throw Error(ErrorKind::internal, "no file in " + folder);
