@@ -144,27 +144,29 @@ else
   kill $job
 fi
 
-"$launch" -n 2 sh -c 'echo sleeps; exec sleep 50' > "$work/out" 2> "$work/err" & job=$!
-gone() { ! grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ > /dev/null 2>&1; }
-if until_true 20 sleeping 2; then
+# kill_the_launcher NAME CONDITION: SIGKILL for $job once both of its ranks sleep; the condition holds within 5 s.
+kill_the_launcher() {
+  if ! until_true 20 sleeping 2; then
+    fail "$1: the ranks did not start"
+    kill $job
+    return
+  fi
   kill -KILL $job
   wait $job 2> /dev/null
-  if until_true 5 gone; then echo "ok: ranks die with weft-launch"; else fail "ranks outlive weft-launch"; fi
-else
-  fail "SIGKILL: the ranks did not start"
-  kill $job
-fi
+  if until_true 5 "$2"; then
+    echo "ok: $1"
+  else
+    fail "$1: not within 5 s"
+    nothing_left "$1"
+  fi
+}
+"$launch" -n 2 sh -c 'echo sleeps; exec sleep 50' > "$work/out" 2> "$work/err" & job=$!
+gone() { ! grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ > /dev/null 2>&1; }
+kill_the_launcher "ranks die with weft-launch" gone
 # What ranks started, and the folder, go too: a guardian sees the launcher's end. It goes with them.
 "$launch" -n 2 sh -c 'sleep 57 & echo sleeps; exec sleep 57' > "$work/out" 2> "$work/err" & job=$!
 cleared() { gone && [ -z "$(ls -A "$TMPDIR")" ] && [ -z "$(guardians)" ]; }
-if until_true 20 sleeping 2; then
-  kill -KILL $job
-  wait $job 2> /dev/null
-  if until_true 5 cleared; then echo "ok: nothing outlives weft-launch"; else nothing_left "weft-launch killed"; fi
-else
-  fail "SIGKILL of a launcher with processes of ranks: the ranks did not start"
-  kill $job
-fi
+kill_the_launcher "nothing outlives weft-launch" cleared
 
 # Without its guardian, weft-launch does as well.
 "$launch" -n 2 sh -c 'echo sleeps; while [ ! -e "'"$work"'/go" ]; do sleep 0.05; done' > "$work/out" 2> "$work/err" & job=$!

@@ -127,9 +127,9 @@ std::string run_help() {
          "weft-launch env [--document] [--json FILE]\n\n"
          "Starts N ranks of PROGRAM on this machine without MPI, watches them and ends with their status: 0, "
          "or that of\n"
-         "the first rank that failed (75 when a signal killed it). Then the others have 5 s to notice, 5 s "
-         "to end after\n"
-         "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
+         "the first rank that failed (75 when a signal killed it). Then the others have "
+      << to_notice.count() << " s to notice, " << to_end.count() << " s to end after\n"
+      << "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
          "SIGTERM kills.\n"
          "`env` prints which launcher is detected in this environment, and starts nothing.\n\n"
       << run_description()

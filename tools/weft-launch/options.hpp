@@ -8,6 +8,10 @@
 
 namespace weft::launch {
 
+// What the other ranks have after one failed; the help says so.
+constexpr std::chrono::seconds to_notice{4};  ///< to notice it, and to say so
+constexpr std::chrono::seconds to_end{5};     ///< to end after SIGTERM
+
 struct RunOptions {
   int ranks = 0;
   std::optional<std::chrono::nanoseconds> timeout;  ///< of the whole job

@@ -19,9 +19,6 @@
 namespace weft::launch {
 namespace {
 
-constexpr std::chrono::seconds to_notice{4};  // time for the other ranks to notice a failure, and to say so
-constexpr std::chrono::seconds to_end{5};     // time to end after SIGTERM
-
 std::vector<char*> pointers(std::vector<std::string>& lines) {
   std::vector<char*> all;
   for (std::string& line : lines) all.push_back(line.data());
