@@ -1,5 +1,5 @@
 #pragma once
-// A small key-value side_channel on which ranks leave notes for each other before they can communicate.
+// A small key-value store in which ranks leave notes for each other before they can communicate.
 //
 // Keys are written once; a key is at most 4 KiB long, a value at most 16 MiB. `get` waits for a key; nothing
 // else waits for another rank. One Store object belongs to one rank, may be used from any thread, and keeps
@@ -36,6 +36,9 @@ class Store {
   /// The ranks that have opened this store and left it: their process has ended, however, or their Store has. Asks
   /// at most rank 0, and does not wait. A store in memory, which threads share, knows of none.
   virtual std::vector<int> gone() { return {}; }
+  /// Every rank has opened this store: from now on it lets no other process in. Each rank says so. It goes on as before,
+  /// except that threads of a rank take turns. connect() does it for the store that its World opened.
+  virtual void stop_listening() {}
 };
 
 /// For ranks that are threads of this process: share one object.

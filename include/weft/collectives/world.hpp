@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "weft/collectives/rendezvous.hpp"
+#include "weft/collectives/store.hpp"
 #include "weft/core/device.hpp"
 #include "weft/core/env.hpp"
 
@@ -110,6 +111,8 @@ class World {
   std::chrono::nanoseconds timeout() const { return timeout_; }
   const Environment& environment() const { return environment_; }
   const std::shared_ptr<Rendezvous>& rendezvous() const { return rendezvous_; }
+  /// All ranks have met: lets no other process in where they did. Each rank says so; connect() does.
+  void stop_listening() const;
 
  private:
   World() = default;
@@ -121,6 +124,7 @@ class World {
   std::chrono::nanoseconds connect_timeout_{};
   std::chrono::nanoseconds timeout_{};
   Environment environment_;
+  std::shared_ptr<Store> store_;  ///< that this world opened, if it did
   std::shared_ptr<Rendezvous> rendezvous_;
 };
 

@@ -74,9 +74,9 @@ std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
 #endif
 }
 
-std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline deadline,
-                                          const Environment& environment) {
-  if (claim.size == 1) return make_store_rendezvous(make_memory_store(), "world", 0, 1);
+std::shared_ptr<Store> open_store_of(const LaunchClaim& claim, Deadline deadline,
+                                     const Environment& environment) {
+  if (claim.size == 1) return make_memory_store();
   if (claim.size == -1) {
     throw Error(ErrorKind::usage,
                 text(name(claim.launcher), " names ", describe(claim), " and MPI is not asked"),
@@ -92,8 +92,7 @@ std::shared_ptr<Rendezvous> meet_at_store(const LaunchClaim& claim, Deadline dea
 #if WEFT_HAS_BOOST
   if (claim.rendezvous.starts_with("tcp:")) options.token = detail::job_token(environment);
 #endif
-  auto store = open_store(claim.rendezvous, claim.rank, deadline, options);
-  return make_store_rendezvous(std::move(store), "world", claim.rank, claim.size);
+  return open_store(claim.rendezvous, claim.rank, deadline, options);
 }
 
 std::string decision(const LaunchClaim& claim) {
@@ -141,9 +140,16 @@ World World::from_environment(const WorldOptions& options, const Environment& en
       initialised ? !is_explicit || claim.rendezvous == mpi : claim.rendezvous == mpi && claim.size != 1;
   if (ask_mpi) world.rendezvous_ = meet_by_mpi(claim, deadline, world.timeout_);
   if (ask_mpi && initialised && !is_explicit) claim.launcher = Launcher::mpi;
-  if (world.rendezvous_ == nullptr) world.rendezvous_ = meet_at_store(claim, deadline, environment);
+  if (world.rendezvous_ == nullptr) {
+    world.store_ = open_store_of(claim, deadline, environment);
+    world.rendezvous_ = make_store_rendezvous(world.store_, "world", claim.rank, claim.size);
+  }
   world.choose_device(options);
   return world;
+}
+
+void World::stop_listening() const {
+  if (store_ != nullptr) store_->stop_listening();
 }
 
 void World::choose_device(const WorldOptions& options) {

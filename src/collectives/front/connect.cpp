@@ -144,6 +144,7 @@ Communicator connect(const World& world, const ConnectOptions& options) {
   auto communicator =
       detail::make_communicator(std::move(backend), world.rendezvous(), topology, world.timeout(),
                                 options.trace, {.recorder = make_recorder(world)});
+  world.stop_listening();
   log::info(text("rank ", world.rank(), " of ", world.size(), " on ", topology.nodes(),
                  " node(s) connected: ", communicator.backend()));
   return communicator;

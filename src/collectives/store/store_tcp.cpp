@@ -4,6 +4,8 @@
 #if WEFT_HAS_BOOST
 
 #include <algorithm>
+#include <condition_variable>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -165,6 +167,12 @@ class TcpStore final : public Store {
     return ranks;
   }
 
+  void stop_listening() override {
+    if (server_ != nullptr) server_->stop_listening();
+    const std::lock_guard lock(mutex_);
+    listens_ = false;
+  }
+
  private:
   ErrorContext context() const { return {rank_, {}, 0}; }
 
@@ -210,24 +218,43 @@ class TcpStore final : public Store {
   }
 
   /// A connection that a waiting get occupies must not hold up a set from another thread: each takes one of
-  /// its own.
-  std::unique_ptr<Connection> take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        auto connection = std::move(idle_.back());
-        idle_.pop_back();
-        return connection;
-      }
+  /// its own. Where rank 0 lets none in any more they take turns, first come first served: ranks that meet through
+  /// a store ask for less than a second at a time.
+  std::unique_ptr<Connection> take(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    if (idle_.empty() && listens_) {
+      lock.unlock();
+      return connect(Deadline::in(answer_timeout));
     }
-    return connect(Deadline::in(answer_timeout));
+    const auto mine = waiting_.insert(waiting_.end(), std::this_thread::get_id());
+    const auto is_my_turn = [&] { return lost_ || (mine == waiting_.begin() && !idle_.empty()); };
+    const bool in_time = returned_.wait_until(lock, deadline.end(), is_my_turn);
+    waiting_.erase(mine);
+    returned_.notify_all();
+    if (lost_ || !in_time) return nullptr;
+    auto connection = std::move(idle_.back());
+    idle_.pop_back();
+    return connection;
+  }
+  void give_back(std::unique_ptr<Connection> connection, bool whole) {
+    const std::lock_guard lock(mutex_);
+    if (whole) {
+      idle_.push_back(std::move(connection));
+    } else if (!listens_) {
+      lost_ = true;
+    }
+    returned_.notify_all();
   }
 
   std::pair<Word, std::string> ask(const std::string& request, Deadline deadline) {
-    auto connection = take();
+    auto connection = take(deadline);
     Head head;
     std::string value;
-    const error_code failed = connection->exchange(request, head, value, deadline);
+    error_code failed = asio::error::not_connected;  // as one before found out
+    if (connection != nullptr) {
+      failed = connection->exchange(request, head, value, deadline);
+      give_back(std::move(connection), !failed);
+    }
     if (failed == asio::error::timed_out) {
       throw Error(ErrorKind::timeout,
                   text("rank 0 at ", address_, " did not answer within ", detail::seconds_text(deadline)),
@@ -237,8 +264,6 @@ class TcpStore final : public Store {
       throw Error(ErrorKind::peer_lost, text("rank 0 at ", address_, " is gone (", failed.message(), ")"),
                   "see why rank 0 ended", context());
     }
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(connection));
     return {head.word, std::move(value)};
   }
 
@@ -249,6 +274,10 @@ class TcpStore final : public Store {
   const std::string token_;
   std::unique_ptr<Server> server_;  // before the connections: it waits for them to close
   std::mutex mutex_;
+  std::condition_variable returned_;
+  bool listens_ = true;                 ///< rank 0 still lets connections in
+  bool lost_ = false;                   ///< and after it no longer does: the one that there was broke
+  std::list<std::thread::id> waiting_;  ///< first come, first served
   std::vector<std::unique_ptr<Connection>> idle_;
 };
 

@@ -55,6 +55,15 @@ class Server {
     thread_.join();
   }
 
+  /// No connection is accepted any more, and those that have proved nothing yet are closed.
+  void stop_listening() {
+    asio::post(context_, [this] {
+      error_code ignored;
+      acceptor_.close(ignored);
+      while (!unproved_.empty()) close(unproved_.front());
+    });
+  }
+
   /// Where rank 0 itself finds it.
   const std::string& address() const { return address_; }
 
@@ -86,12 +95,12 @@ class Server {
 
   void accept() {
     acceptor_.async_accept([this](error_code failed, tcp::socket socket) {
-      if (failed == asio::error::operation_aborted) return;
+      if (!acceptor_.is_open()) return;
       if (failed) {  // out of descriptors: trying again at once would spin
         if (!unproved_.empty()) close(unproved_.front());
         pause_.expires_after(std::chrono::milliseconds(100));
         pause_.async_wait([this](error_code stopped) {
-          if (!stopped) accept();
+          if (!stopped && acceptor_.is_open()) accept();
         });
         return;
       }

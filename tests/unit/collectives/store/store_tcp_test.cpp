@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -15,6 +16,8 @@
 #include "meeting_places.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
+#include "weft/collectives/communicator.hpp"
+#include "weft/collectives/world.hpp"
 
 namespace weft {
 namespace {
@@ -53,6 +56,18 @@ class TcpStore : public testing::Test {
   }
   static bool is_refused(const test::RawConnection& connection) {
     return connection.receive(32) == std::string(32, '\0') && connection.is_closed_by_peer();
+  }
+
+  /// Within ten seconds: rank 0 does it on a thread of its own.
+  bool is_closed() const {
+    for (const Deadline end = Deadline::in(10s); !end.passed(); std::this_thread::sleep_for(1ms)) {
+      try {
+        const test::RawConnection late(port_);
+      } catch (const Error&) {
+        return true;
+      }
+    }
+    return false;
   }
 
   const std::string token_ = "0123456789abcdef0123456789abcdef";
@@ -245,6 +260,62 @@ TEST_F(TcpStore, TellsAWaitingRankThatRankZeroIsGone) {
   expect_error(ErrorKind::peer_lost, {"rank 1", "rank 0 at 127.0.0.1:" + std::to_string(port_) + " is gone"},
                [&] { client->get("never", Deadline::in(30s)); });
   end.join();
+}
+
+TEST_F(TcpStore, ClosesThePortOnceAllRanksAreThere) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token_});
+  auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s), {.token = token_});
+  const test::RawConnection stranger(port_);
+  for (Store* store : {server.get(), client.get()}) store->stop_listening();
+  EXPECT_TRUE(stranger.is_closed_by_peer());
+  EXPECT_TRUE(is_closed());
+
+  // The ranks go on: a rank's threads share its connection, and one that asks for what never comes does not keep it.
+  std::atomic<bool> over = false;
+  std::thread asks([&] {
+    while (!over) EXPECT_EQ(client->get("never", Deadline::in(20ms)), std::nullopt);
+  });
+  for (int i = 0; i < 20; ++i) {
+    client->set(text("key", i), text(i));
+    EXPECT_EQ(server->get(text("key", i), Deadline::in(10s)), text(i));
+  }
+  over = true;
+  asks.join();
+  client.reset();
+}
+
+TEST_F(TcpStore, SaysOnEveryThreadThatRankZeroIsGoneAfterThePortWasClosed) {
+  auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+  const auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(20s));
+  for (Store* store : {server.get(), client.get()}) store->stop_listening();
+  const auto hear = [&] {
+    expect_error(ErrorKind::peer_lost, {"rank 1", "is gone"},
+                 [&] { client->get("never", Deadline::in(30s)); });
+  };
+  std::thread end([&] { server.reset(); });
+  std::thread another(hear);
+  hear();
+  another.join();
+  end.join();
+  hear();  // also later
+}
+
+TEST_F(TcpStore, RanksThatAreConnectedLetNoOtherProcessIn) {
+  const std::string address = text("tcp://127.0.0.1:", port_);
+  const auto rank = [&](int number) {
+    const World world = World::from_environment(
+        {.rank = number, .size = 2, .rendezvous = address, .connect_timeout = 20s}, Environment());
+    Communicator all = connect(world);
+    Stream stream(Device::host());
+    all.barrier(stream).wait();
+    if (number == 1) {
+      EXPECT_TRUE(is_closed());
+    }
+    all.split(0, number)->barrier(stream).wait();  // they meet at the store
+  };
+  std::thread other([&] { rank(1); });
+  rank(0);
+  other.join();
 }
 
 TEST_F(TcpStore, RecognizesAnotherProgramThatListensAtItsAddress) {
