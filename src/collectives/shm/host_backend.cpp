@@ -1,12 +1,11 @@
 #include "collectives/shm/host_backend.hpp"
 
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <random>
 
 #include "collectives/shm/cores.hpp"
+#include "collectives/shm/peer_process.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/node_heap.hpp"
@@ -14,31 +13,10 @@
 namespace weft::detail {
 namespace {
 
-/// A peer's process: readable once it has ended, even before its parent has reaped it. A pid alone could be
-/// another process's by then.
-class ProcessWatch {
- public:
-  explicit ProcessWatch(int pid) : fd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
-    if (fd_ < 0) throw system_error(text("cannot watch process ", pid));
-  }
-  ProcessWatch(ProcessWatch&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  ProcessWatch& operator=(ProcessWatch&&) = delete;
-  ~ProcessWatch() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  bool ended() const {
-    pollfd query{fd_, POLLIN, 0};
-    return poll(&query, 1, 0) > 0;
-  }
-
- private:
-  int fd_;
-};
-
 /// What a rank tells the others about itself.
 struct Introduction {
   int pid = 0;
+  std::string socket;  ///< name of its IdentitySocket
   int heap_fd = 0;
   std::size_t heap_bytes = 0;
   int segment_fd = -1;    ///< of the first rank only
@@ -46,14 +24,15 @@ struct Introduction {
   Cores cores = Cores::of_this_thread();
 
   std::string note() const {
-    return text(pid, " ", heap_fd, " ", heap_bytes, " ", segment_fd, " ", job, " ", cores.note());
+    return text(pid, " ", socket, " ", heap_fd, " ", heap_bytes, " ", segment_fd, " ", job, " ",
+                cores.note());
   }
   static Introduction from(const std::string& note) {
     Introduction result;
     std::istringstream in(note);
     std::string cores;
-    if (!(in >> result.pid >> result.heap_fd >> result.heap_bytes >> result.segment_fd >> result.job >>
-          cores)) {
+    if (!(in >> result.pid >> result.socket >> result.heap_fd >> result.heap_bytes >> result.segment_fd >>
+          result.job >> cores)) {
       throw Error(ErrorKind::internal, text("a peer introduced itself as '", note, "'"));
     }
     result.cores = Cores::from(cores);
@@ -63,10 +42,10 @@ struct Introduction {
 
 /// Another rank as this one sees it.
 struct Peer {
-  Peer(int process, SharedMapping mapping) : pid(process), watch(process), heap(std::move(mapping)) {}
+  explicit Peer(const Introduction& its)
+      : process(its.pid, its.socket), heap(process.memory(its.heap_fd, its.heap_bytes).map()) {}
 
-  int pid;
-  ProcessWatch watch;
+  PeerProcess process;
   SharedMapping heap;
 };
 
@@ -100,9 +79,9 @@ class HostSegment final : public ShmSegment {
 
  private:
   std::optional<std::string> died(int rank) const override {
-    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-    if (!peer.watch.ended()) return std::nullopt;
-    return text("rank ", name_of(rank), " (process ", peer.pid, ") has died");
+    const PeerProcess& peer = peers_[static_cast<std::size_t>(rank)].process;
+    if (!peer.ended()) return std::nullopt;
+    return text("rank ", name_of(rank), " (process ", peer.pid(), ") has died");
   }
 
   std::shared_ptr<NodeHeap> heap_;
@@ -136,7 +115,8 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
   const Deadline deadline = Deadline::in(connect_timeout);
   const std::size_t bytes = ShmSegment::bytes_for(rendezvous->size());
   std::optional<MemoryFile> file;
-  Introduction mine{getpid(), heap->fd(), heap->capacity()};
+  const IdentitySocket identity;
+  Introduction mine{getpid(), identity.name(), heap->fd(), heap->capacity()};
   if (rendezvous->rank() == 0) {
     file.emplace("weft-segment", bytes);
     std::random_device random;
@@ -152,15 +132,15 @@ std::shared_ptr<Backend> make_host_backend(const std::shared_ptr<Rendezvous>& re
   Cores cores = mine.cores;
   for (const Introduction& one : introductions) {
     cores.add(one.cores);
-    peers.emplace_back(one.pid, MemoryFile::of_process(one.pid, one.heap_fd, one.heap_bytes).map());
+    peers.emplace_back(one);
   }
-  auto memory = std::make_shared<SharedMapping>(
-      MemoryFile::of_process(introductions[0].pid, introductions[0].segment_fd, bytes).map());
+  auto memory =
+      std::make_shared<SharedMapping>(peers[0].process.memory(introductions[0].segment_fd, bytes).map());
   ShmSegment::expect(*memory, rendezvous->size(), introductions[0].job);
   auto segment = std::make_shared<HostSegment>(rendezvous->rank(), rendezvous->size(), std::move(memory),
                                                timeout, cores.count(), std::move(heap), std::move(peers));
   if (!names.empty()) segment->call_ranks(std::move(names));
-  // No rank closes a descriptor that others still have to open.
+  // No rank closes a descriptor, or the socket, that others still have to open.
   rendezvous->all_gather("", "connect within the node: memory is mapped", deadline);
   return std::make_shared<HostBackend>(std::move(segment));
 }
