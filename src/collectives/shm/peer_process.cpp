@@ -7,7 +7,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "weft/core/error.hpp"
 

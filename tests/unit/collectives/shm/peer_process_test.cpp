@@ -6,7 +6,9 @@
 
 #include <array>
 #include <csignal>
-#include <cstring>
+#include <sstream>
+#include <string>
+#include <utility>
 
 #include "support/expect_error.hpp"
 
