@@ -16,11 +16,29 @@ mkdir -p build
 phases="installed in $((SECONDS - begin)) s"
 passed=0
 failed=0
-for preset in "${presets[@]}"; do
+
+# While one preset is tested the next is built, with what the tests leave of the processors: they wait a good deal.
+idle=(nice -n 19)
+if chrt --idle 0 true 2>/dev/null; then idle=(chrt --idle 0); fi
+configure_and_build() { "$@" cmake --preset "$preset" && "$@" cmake --build --preset "$preset" -j "$jobs"; }
+ahead=
+trap 'if [ -n "$ahead" ]; then kill -TERM -- "-$ahead" 2>/dev/null; fi' EXIT
+build_ahead() {
+  local preset=$1
+  set -m  # a process group of its own, so that what ends this script ends all of it
+  configure_and_build "${idle[@]}" >"build/tests-$preset.log" 2>&1 &
+  set +m
+  ahead=$!
+}
+for ((i = 0; i < ${#presets[@]}; ++i)); do
+  preset=${presets[i]}
   log=build/tests-$preset.log
   start=$SECONDS
   echo "$preset: building, $jobs at a time"
-  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } >"$log" 2>&1; then
+  good=0
+  if [ -n "$ahead" ]; then wait "$ahead" || good=$?; else configure_and_build env >"$log" 2>&1 || good=$?; fi
+  ahead=
+  if [ $good -ne 0 ]; then
     grep -E 'error:|FAILED:' "$log" | head -n 20
     tail -n 40 "$log"
     echo "run.sh: $preset does not build; all of it is in $log" >&2
@@ -28,6 +46,7 @@ for preset in "${presets[@]}"; do
   fi
   sed -n '/^-- weft /,/^$/p' "$log"
   built=$SECONDS
+  if [ $((i + 1)) -lt ${#presets[@]} ]; then build_ahead "${presets[i + 1]}"; fi
   echo "$preset: testing"
   # One more than there are cores: some wait, for a deadline or a process.
   ctest --preset "$preset" -j $((jobs + 1)) >>"$log" 2>&1 || true
@@ -45,8 +64,8 @@ for preset in "${presets[@]}"; do
   fi
   skipped=$(grep -cE '\*\*\*Skipped' "$log") || true
   if [ "$skipped" -gt 0 ]; then echo "$preset: $skipped of these skipped for what this machine lacks; $log names them"; fi
-  echo "$preset: $((total - bad)) of $total tests passed; built in $((built - start)) s, tested in $((SECONDS - built)) s"
-  phases+=", $preset built in $((built - start)) s and tested in $((SECONDS - built)) s"
+  echo "$preset: $((total - bad)) of $total tests passed; waited $((built - start)) s for its build, tested in $((SECONDS - built)) s"
+  phases+=", $preset: build $((built - start)) s, tests $((SECONDS - built)) s"
   passed=$((passed + total - bad))
   failed=$((failed + bad))
 done
