@@ -95,6 +95,18 @@ check "status of the first rank that fails" 3 "weft-launch: rank 1 \(pid [0-9]+\
 lines "the others name it" 2 "rank 1 has ended before all ranks met for probe"
 check "rank killed by a signal" 75 "weft-launch: rank 2 \(pid [0-9]+\) was killed by signal 9" \
   env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" kill 2
+# A rank that takes more memory than its control group may: where this user can make such a group (cgroup v1 or v2).
+memory=/sys/fs/cgroup/memory/weft-test-$$ limit=memory.limit_in_bytes
+if [ ! -d /sys/fs/cgroup/memory ]; then memory=/sys/fs/cgroup/weft-test-$$ limit=memory.max; fi
+if mkdir "$memory" 2> /dev/null && echo 67108864 2> /dev/null > "$memory/$limit"; then
+  echo "echo \$\$ > $memory/cgroup.procs; exec \"\$@\"" > "$work/limited"
+  check "a rank that takes more than the container has" 75 \
+    "weft-launch: rank 0 \(pid [0-9]+\) was killed by signal 9: the memory limit of 67108864 bytes was reached \($memory/$limit\)" \
+    sh "$work/limited" "$launch" -n 1 sh -c 'all=$(head -c 150000000 /dev/zero | tr "\\0" x)'
+else
+  echo "left out: a rank that takes more than the container has: this user makes no control groups with a limit"
+fi
+rmdir "$memory" 2> /dev/null
 check "rank that never comes" 75 "rank 0: rank 1 of 2 did not arrive within 1.0 s for probe" \
   env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 2 "$probe" absent 1
 lines "it is ended" 1 "weft-launch: ending rank 1$"

@@ -166,8 +166,10 @@ void Supervisor::ended(int rank, int code, int status) {
   // Ranks that weft-launch itself ended are not reported.
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;
   const pid_t pid = ranks_[static_cast<std::size_t>(rank)].pid;
+  const std::string why = code == CLD_EXITED || status != SIGKILL ? "" : memory_limit_.reached();
   say(text("rank ", rank, " (pid ", pid, ") ",
-           code == CLD_EXITED ? "ended with status " : "was killed by signal ", status));
+           code == CLD_EXITED ? "ended with status " : "was killed by signal ", status,
+           why.empty() ? "" : ": ", why));
   fail(code == CLD_EXITED ? status : exit_code(ErrorKind::peer_lost));
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "guardian.hpp"
+#include "memory_limit.hpp"
 #include "options.hpp"
 #include "weft/core/deadline.hpp"
 
@@ -54,6 +55,7 @@ class Supervisor {
   std::string folder_;  ///< private to the job; the ranks meet in it
   std::string token_;   ///< known to the job alone
   std::optional<Guardian> guardian_;
+  MemoryLimit memory_limit_;
   sigset_t watched_{};
   sigset_t before_{};
   std::vector<Rank> ranks_;
