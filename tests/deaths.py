@@ -176,6 +176,10 @@ class Trial:
     def stop(self, job, process):
         os.kill(process, signal.SIGSTOP)
         wrong = self.judge(job, max(TIMEOUT, CONNECT) + 5, [process])
+        # A rank of the same host that waited for it in an operation says that it is stopped, and not slow.
+        for line in job.output().splitlines():
+            if self.launcher != "hosts" and re.search(rf"waited .* rank {self.victim} \((?!process \d+ is stopped)", line):
+                wrong.append(f"rank {self.victim} is not said to be stopped: {line}")
         try:
             os.kill(process, signal.SIGCONT)
         except ProcessLookupError:

@@ -83,6 +83,10 @@ class HostSegment final : public ShmSegment {
     if (!peer.ended()) return std::nullopt;
     return text("rank ", name_of(rank), " (process ", peer.pid(), ") has died");
   }
+  std::string stopped(int rank) const override {
+    const PeerProcess& peer = peers_[static_cast<std::size_t>(rank)].process;
+    return peer.stopped() ? text("process ", peer.pid(), " is stopped") : "";
+  }
 
   std::shared_ptr<NodeHeap> heap_;
   std::vector<Peer> peers_;

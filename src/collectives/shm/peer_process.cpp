@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "weft/core/error.hpp"
@@ -87,6 +89,15 @@ PeerProcess::PeerProcess(int pid, const std::string& name)
 
 bool PeerProcess::ended() const {
   return readable(pidfd_.get());
+}
+
+// proc(5): /proc/PID/stat is "PID (NAME) STATE ...", and a name may hold any character.
+bool PeerProcess::stopped() const {
+  std::ifstream file(text("/proc/", pid_, "/stat"));
+  std::string line;
+  std::getline(file, line);
+  const std::size_t state = line.rfind(") ") + 2;
+  return state < line.size() && (line[state] == 'T' || line[state] == 't') && !ended();
 }
 
 MemoryFile PeerProcess::memory(int fd, std::size_t bytes) const {

@@ -51,6 +51,8 @@ class PeerProcess {
   int pid() const { return pid_; }
   /// Whether it has ended, even before its parent has reaped it.
   bool ended() const;
+  /// Whether a signal (SIGSTOP) or a debugger holds it: it lives and does nothing, where a slow one goes on.
+  bool stopped() const;
   /// Its memory file with this descriptor. @throws Error (system, mismatch, peer_lost)
   MemoryFile memory(int fd, std::size_t bytes) const;
 

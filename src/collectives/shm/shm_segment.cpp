@@ -196,11 +196,13 @@ std::string ShmSegment::missing(const std::function<bool(int rank)>& here) const
     if (here(other)) continue;
     out << separator << "rank " << name_of(other);
     separator = ", ";
+    const std::string held = stopped(other);
     const std::uint64_t at = block(other).operation.load(std::memory_order_relaxed);
+    out << " (" << held << (held.empty() ? "" : "; ");
     if (at == 0) {
-      out << " (has issued no collective)";
+      out << "has issued no collective)";
     } else {
-      out << " (its last collective is #" << at << ")";
+      out << "its last collective is #" << at << ")";
     }
   }
   return std::move(out).str();

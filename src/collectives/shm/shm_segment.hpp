@@ -149,20 +149,26 @@ class ShmSegment {
   /// After memory of another rank was read, or before it is written, in the operation with this number: who gave up before
   /// it was through may have freed that memory. @throws Error (peer_lost)
   void expect_memory_of(int rank, std::uint64_t number) const {
-#if !defined(__SANITIZE_THREAD__)  // which knows no fences
+#if !defined(__SANITIZE_THREAD__)                         // which knows no fences
     std::atomic_thread_fence(std::memory_order_acquire);  // what was read is older than what follows
 #endif
     const Presence presence = block(rank).presence.load(std::memory_order_acquire);
     if (presence != Presence::here && presence != Presence::expected && !is_through(rank, number))
       throw_lost(rank);
   }
-  /// The ranks that are not `here`, with where they are; for messages.
+  /// The ranks that are not `here`, with where they are and whether they are stopped; for messages.
   std::string missing(const std::function<bool(int rank)>& here) const;
   void give_up(const std::string& reason) noexcept;
 
  protected:
   /// Why the process of a rank cannot answer any more, where that can be known.
-  virtual std::optional<std::string> died(int /*rank*/) const { return std::nullopt; }
+  virtual std::optional<std::string> died(int /*rank*/) const {
+    return std::nullopt;
+  }
+  /// "process 77 is stopped": it lives and does nothing, where a slow one goes on. Empty where that is not so, or not known.
+  virtual std::string stopped(int /*rank*/) const {
+    return {};
+  }
 
  private:
   void wake(int rank) const;

@@ -67,6 +67,21 @@ TEST(PeerProcess, IsTheProcessThatListens) {
                      [&] { (void)peer.memory(other.fd(), Other::bytes); });
 }
 
+TEST(PeerProcess, SaysWhetherItIsStoppedAndGoesOn) {
+  Other other;
+  const PeerProcess peer(other.pid(), other.socket());
+  EXPECT_FALSE(peer.stopped());
+  kill(other.pid(), SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(waitpid(other.pid(), &status, WUNTRACED), other.pid());
+  EXPECT_TRUE(peer.stopped());
+  kill(other.pid(), SIGCONT);
+  ASSERT_EQ(waitpid(other.pid(), &status, WCONTINUED), other.pid());
+  EXPECT_FALSE(peer.stopped());
+  other.die();
+  EXPECT_FALSE(peer.stopped());
+}
+
 TEST(PeerProcess, ANumberThatIsAnothersIsRefused) {
   const Other one;
   const Other another;
