@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -47,8 +48,17 @@ class JsonNode {
         refuse(text("has \"", key, "\", which is none of its members"));
     }
   }
+  /// For a value that has() found to be an object.
   bool contains(std::string_view key) const { return value_->get_object().contains(key); }
   JsonNode operator[](std::string_view key) const { return {this, key, 0, value_->get_object().at(key)}; }
+  /// For any value; it may have other members too.
+  JsonNode member(std::string_view key) const {
+    const boost::json::object* object = value_->if_object();
+    if (object == nullptr) refuse("is no object");
+    const auto one = object->find(key);
+    if (one == object->end()) refuse(text("has no \"", key, "\""));
+    return {this, key, 0, one->value()};
+  }
 
   template <class Visit>
   void each(Visit&& visit) const {
@@ -65,6 +75,14 @@ class JsonNode {
                               : text("it is a whole number from ", least, " to ", most));
     }
     return *number;
+  }
+  /// A finite number above 0.
+  double positive() const {
+    return real([](double x) { return x > 0; }, "it is a number above 0");
+  }
+  /// A finite number of 0 or more.
+  double not_negative() const {
+    return real([](double x) { return x >= 0; }, "it is a number of 0 or more");
   }
   std::string string() const {
     const boost::json::string* words = value_->if_string();
@@ -89,6 +107,14 @@ class JsonNode {
 
   JsonNode(const JsonNode* parent, std::string_view key, std::size_t index, const boost::json::value& value)
       : file_(parent->file_), value_(&value), parent_(parent), key_(key), index_(index) {}
+
+  template <class Allowed>
+  double real(Allowed allowed, const char* advice) const {
+    const double number = value_->is_number() ? value_->to_number<double>() : std::nan("");
+    if (!std::isfinite(number) || !allowed(number))
+      refuse(text("is ", boost::json::serialize(*value_)), advice);
+    return number;
+  }
 
   std::string path() const {
     if (parent_ == nullptr) return {};

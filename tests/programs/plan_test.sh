@@ -10,11 +10,11 @@ check help 0 "weft-plan buckets run.json" "$plan" --help
 refused "nothing" "nothing to plan is named; allowed are buckets, memory and schedule" "$plan"
 refused "an unknown word" "'lunch' is nothing to plan" "$plan" lunch file
 refused "no trace" "no trace is named; weft-scaling --trace FILE" "$plan" buckets
-refused "a trace that is not there" "cannot read '/nowhere'" "$plan" buckets /nowhere
+refused "a trace that is not there" "'/nowhere': cannot read it: No such file" "$plan" buckets /nowhere
 echo "{" > "$work/broken"
 refused "a file that is no JSON" "is no JSON" "$plan" buckets "$work/broken"
 echo '{"otherData":{"buckets":{"link":1}}}' > "$work/odd"
-refused "buckets that make no sense" "buckets make no sense" "$plan" buckets "$work/odd"
+refused "buckets that make no sense" "otherData.buckets.link is no object" "$plan" buckets "$work/odd"
 echo '{"otherData":{}}' > "$work/empty"
 refused "a trace without buckets" "tells nothing of buckets; they are planned where no size is given" "$plan" buckets "$work/empty"
 refused "an unknown option" "unrecognised option '--bogus'" "$plan" buckets "$work/odd" --bogus

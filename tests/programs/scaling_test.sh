@@ -184,29 +184,30 @@ refused "a sweep compared" "--compare with --sweep" "$scaling" --sweep 1 --compa
 untrained "a page in no folder" "--report /no/such/page.html: cannot write it: No such file" "${two[@]}" --report /no/such/page.html
 untrained "a page that is a folder" "--report $work/nothing: cannot write it: Is a directory" "${two[@]}" --report "$work/nothing"
 echo kept >"$work/kept.html"
-check "a page whose run is refused" 42 "has no 'runs'|holds a sweep" "${two[@]}" --report "$work/kept.html" --compare "$work/sweep.json"
+check "a page whose run is refused" 42 "holds a sweep" "${two[@]}" --report "$work/kept.html" --compare "$work/sweep.json"
 [ "$(cat "$work/kept.html")" = kept ] || fail "a refused run touched an earlier page"
 check "a full disk for the page" 70 "/dev/full" "$scaling" "${small[@]}" --report /dev/full
 refused "no earlier run" "--compare $work/missing: cannot read it" "$scaling" --compare "$work/missing"
 refused "an earlier run that is no file" "--compare $work/nothing: cannot read it" "$scaling" --compare "$work/nothing"
-refused "an earlier run that is no JSON" "text.txt: it is no JSON" "$scaling" --compare "$work/text.txt"
-refused "an earlier sweep" "sweep.json: the file holds a sweep" "$scaling" --compare "$work/sweep.json"
+refused "an earlier run without an end" "--compare /dev/zero: it has more than 67108864 bytes" "$scaling" --compare /dev/zero
+refused "an earlier run that is no JSON" "text.txt: is no whole JSON" "$scaling" --compare "$work/text.txt"
+refused "an earlier sweep" "sweep.json: holds a sweep" "$scaling" --compare "$work/sweep.json"
 # with SED PATTERN: the earlier run, changed
 with() {
   sed -E "$1" "$work/earlier.json" >"$work/changed.json"
   cmp -s "$work/earlier.json" "$work/changed.json" && fail "$1 changes nothing"
   untrained "an earlier run with $1" "changed.json: $2" "${two[@]}" --compare "$work/changed.json"
 }
-with 's/.*/[1]/' "the file is no object"
-with 's/"model":"gpt-tiny",//' "the file has no 'model'"
-with 's/"backend":"[^"]*"/"backend":7/' "'backend' is no string"
-with 's/"runs":\[.*/"runs":[]}/' "'runs' is no list, or an empty one"
-with 's/"ranks":2/"ranks":"two"/' "'runs\[0\].ranks' is no number of 1 or more"
-with 's/"ranks":2/"ranks":4/' "'runs\[1\]' has 2 ranks and others 4"
-with 's/"samples":\[[^]]*\]/"samples":[0.1,0.1]/' "'runs\[0\].step_seconds.samples' has 2 steps; a verdict needs 15"
-with 's/,"samples":\[[^]]*\]//' "'runs\[0\].step_seconds' has no 'samples'"
-with 's/"samples":\[[^,]*/"samples":[-1/' "'runs\[0\].step_seconds.samples\[0\]' is no time: -1"
-with 's/"nocomm"/"ddp"/' "'runs\[1\]' is another of strategy 'ddp'"
+with 's/.*/[1]/' "is no object"
+with 's/"model":"gpt-tiny",//' 'has no "model"'
+with 's/"backend":"[^"]*"/"backend":7/' "backend is 7 and no string"
+with 's/"runs":\[.*/"runs":[]}/' "runs is empty"
+with 's/"ranks":2/"ranks":"two"/' 'runs\[0\].ranks is "two"; it is a whole number from 1'
+with 's/"ranks":2/"ranks":4/' "runs\[1\].ranks is 2; the runs before have 4"
+with 's/"samples":\[[^]]*\]/"samples":[0.1,0.1]/' "runs\[0\].step_seconds.samples has 2 steps; a verdict needs 15"
+with 's/,"samples":\[[^]]*\]//' 'runs\[0\].step_seconds has no "samples"'
+with 's/"samples":\[[^,]*/"samples":[-1/' "runs\[0\].step_seconds.samples\[0\] is -1; it is a number above 0"
+with 's/"nocomm"/"ddp"/' "runs\[1\] is another of strategy 'ddp'"
 with 's/"model":"gpt-tiny"/"model":"gpt-ref"/' "the model is gpt-ref there, gpt-tiny in this run"
 with 's/"ranks":2/"ranks":3/g' "the number of ranks is 3 there, 2 in this run"
 with 's/"backend":"host/"backend":"nccl/' "the device is nccl there, host in this run"

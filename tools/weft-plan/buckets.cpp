@@ -10,10 +10,10 @@
 #include <iostream>
 #include <sstream>
 
+#include "bucket_profile.hpp"
 #include "common/command_line.hpp"
-#include "input.hpp"
+#include "core/base/input_file.hpp"
 #include "weft/core/error.hpp"
-#include "weft/gradient/bucket_planner.hpp"
 
 namespace weft::plan {
 namespace {
@@ -102,69 +102,26 @@ std::string help() {
   return std::move(out).str();
 }
 
-/// The profile of a backward pass, from a trace.
-struct Profile {
-  ParamLayout layout;
-  BackwardProfile backward;
-};
-
-DataType dtype_from(const std::string& word) {
-  for (const DataType dtype : {DataType::f32, DataType::f64, DataType::f16, DataType::bf16}) {
-    if (word == name(dtype)) return dtype;
-  }
-  throw Error(ErrorKind::usage, text("gradients of type '", word, "'"));
-}
-
-Profile from(const json::value& buckets) {
-  std::vector<ParamSpec> specs;
-  BackwardProfile backward{{},
-                           {buckets.at("link").at("latency_seconds").to_number<double>(),
-                            buckets.at("link").at("bytes_per_second").to_number<double>()}};
-  for (const json::value& one : buckets.at("parameters").as_array()) {
-    specs.push_back({std::string(one.at("name").as_string()), one.at("count").to_number<std::int64_t>()});
-    backward.ready_seconds.push_back(one.at("ready_seconds").to_number<double>());
-  }
-  const auto dtype = dtype_from(std::string(buckets.at("dtype").as_string()));
-  return {ParamLayout(dtype, std::move(specs)), std::move(backward)};
-}
-
-Profile read_profile(const std::string& path) {
-  const json::value trace = read_json(path);
-  const json::object* other = nullptr;
-  if (const auto* object = trace.if_object(); object != nullptr && object->contains("otherData"))
-    other = object->at("otherData").if_object();
-  if (other == nullptr || !other->contains("buckets")) {
-    throw Error(ErrorKind::usage, text("'", path, "' tells nothing of buckets"),
-                "they are planned where no size is given and a thread carries communication "
-                "(WEFT_PROGRESS=thread), after five steps");
-  }
-  try {
-    return from(other->at("buckets"));
-  } catch (const std::exception& broken) {
-    throw Error(ErrorKind::usage, text("'", path, "': buckets make no sense: ", broken.what()));
-  }
-}
-
 constexpr std::array<std::size_t, 4> fixed_mib{1, 5, 25, 100};
 
-LinkModel link_of(const Options& options, const Profile& profile) {
+LinkModel link_of(const Options& options, const BucketProfile& profile) {
   return {options.latency_seconds.value_or(profile.backward.link.latency_seconds),
           options.bytes_per_second.value_or(profile.backward.link.bytes_per_second)};
 }
 
-BucketPlan plan_of(const Options& options, const Profile& profile) {
+BucketPlan plan_of(const Options& options, const BucketProfile& profile) {
   if (options.bucket_bytes) return plan_buckets(profile.layout, *options.bucket_bytes);
   return plan_buckets(profile.layout, profile.backward.ready_seconds, link_of(options, profile));
 }
 
-double exposed(const Options& options, const Profile& profile, std::size_t bucket_bytes) {
+double exposed(const Options& options, const BucketProfile& profile, std::size_t bucket_bytes) {
   return forecast(plan_buckets(profile.layout, bucket_bytes), profile.backward.ready_seconds,
                   link_of(options, profile))
       .exposed_seconds;
 }
 
 /// Prints the plan and what it exposes, beside buckets of fixed sizes.
-void explain_buckets(const Options& options, const Profile& profile, std::ostream& out) {
+void explain_buckets(const Options& options, const BucketProfile& profile, std::ostream& out) {
   const LinkModel link = link_of(options, profile);
   const BucketPlan plan = plan_of(options, profile);
   out << text(profile.layout.parameters(), " parameters, ", profile.layout.size_bytes(),
@@ -181,7 +138,7 @@ void explain_buckets(const Options& options, const Profile& profile, std::ostrea
   out << '\n';
 }
 
-std::string buckets_json(const Options& options, const Profile& profile) {
+std::string buckets_json(const Options& options, const BucketProfile& profile) {
   const LinkModel link = link_of(options, profile);
   const BucketPlan plan = plan_of(options, profile);
   const Forecast seen = forecast(plan, profile.backward.ready_seconds, link);
@@ -217,7 +174,8 @@ int run_buckets(const std::vector<std::string>& arguments) {
     std::cout << help();
     return 0;
   }
-  const Profile profile = read_profile(options.file);
+  const BucketProfile profile =
+      parse_bucket_profile(detail::read_input(options.file, text("'", options.file, "'")), options.file);
   explain_buckets(options, profile, options.json == "-" ? std::cerr : std::cout);
   if (options.json) tool::write(*options.json, buckets_json(options, profile));
   return 0;

@@ -1,9 +1,8 @@
 #include "input.hpp"
 
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
+#include "core/base/input_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
@@ -39,16 +38,9 @@ double share(const char* option, const std::string& word) {
   return real(option, word, 0, 1, "a share from 0 to 1");
 }
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream content;
-  if (!(file && content << file.rdbuf())) throw Error(ErrorKind::usage, text("cannot read '", path, "'"));
-  return std::move(content).str();
-}
-
 boost::json::value read_json(const std::string& path) {
   boost::system::error_code error;
-  boost::json::value value = boost::json::parse(read_text(path), error);
+  boost::json::value value = boost::json::parse(detail::read_input(path, text("'", path, "'")), error);
   if (error) throw Error(ErrorKind::usage, text("'", path, "' is no JSON: ", error.message()));
   return value;
 }

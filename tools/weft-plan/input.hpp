@@ -40,7 +40,4 @@ double share(const char* option, const std::string& word);
 /// @throws Error (usage) for a file that cannot be read or is no JSON
 boost::json::value read_json(const std::string& path);
 
-/// @throws Error (usage)
-std::string read_text(const std::string& path);
-
 }  // namespace weft::plan

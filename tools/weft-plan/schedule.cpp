@@ -39,7 +39,7 @@ void expect_whole(const Schedule& schedule, const std::string& path) {
 }
 
 Schedule read_schedule(const std::string& path) {
-  const std::string content = read_text(path);
+  const std::string content = detail::read_input(path, text("'", path, "'"));
   if (content.starts_with("schedule")) {
     Schedule schedule = parse_schedule(content);
     expect_whole(schedule, path);
@@ -91,8 +91,9 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
       << '\n'
       << result.schedule.name << ": " << result.schedule.devices() << " devices, " << result.schedule.stages()
       << " stages, " << result.schedule.microbatches << " microbatches\n"
-      << "makespan " << time(predicted.makespan) << ", bubble " << decimal(predicted.bubble_makespan(), "%.4f")
-      << "; span " << time(predicted.span) << ", bubble " << decimal(predicted.bubble_span(), "%.4f") << '\n'
+      << "makespan " << time(predicted.makespan) << ", bubble "
+      << decimal(predicted.bubble_makespan(), "%.4f") << "; span " << time(predicted.span) << ", bubble "
+      << decimal(predicted.bubble_span(), "%.4f") << '\n'
       << "no schedule with this placement"
       << (command.name == "auto" && !command.file ? ", or another that was allowed," : "")
       << " is shorter than " << time(result.certificate.bound) << " by " << name(result.objective) << " ("

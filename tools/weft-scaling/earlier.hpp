@@ -6,24 +6,18 @@
 
 #include "measure.hpp"
 #include "report.hpp"
-#include "report/scaling/comparison.hpp"
+#include "report/scaling/earlier_run.hpp"
 
 namespace weft::scaling {
 
-struct EarlierRun {
-  std::string file;
-  Setting setting;
-  int ranks = 1;
-  std::vector<report::Samples> strategies;
-};
-
 /// @throws Error (usage) naming the file and the problem
-EarlierRun read_earlier(const std::string& file);
+report::EarlierRun read_earlier(const std::string& file);
 
 /// Whether the two runs may be compared. @throws Error (usage) naming both values where they differ: model,
 /// number of ranks, device; or when this run has too few steps for a verdict
-void check_comparable(const EarlierRun& earlier, const Options& options, const Communicator& comm);
+void check_comparable(const report::EarlierRun& earlier, const Options& options, const Communicator& comm);
 
-report::Comparison compare(const EarlierRun& earlier, const Setting& setting, const std::vector<Run>& runs);
+report::Comparison compare(const report::EarlierRun& earlier, const Setting& setting,
+                           const std::vector<Run>& runs);
 
 }  // namespace weft::scaling

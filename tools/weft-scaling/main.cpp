@@ -43,7 +43,7 @@ int run(const std::vector<std::string>& arguments) {
   // All ranks refuse wrong input together, before any rank waits for another.
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
-  std::optional<scaling::EarlierRun> earlier;
+  std::optional<report::EarlierRun> earlier;
   if (options.compare) earlier = scaling::read_earlier(*options.compare);
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);

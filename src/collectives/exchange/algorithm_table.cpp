@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
+#include "core/base/input_file.hpp"
 #include "weft/collectives/algorithm.hpp"
 #include "weft/core/error.hpp"
 
@@ -116,17 +116,11 @@ AlgorithmTable AlgorithmTable::parse(std::string_view content, const std::string
 }
 
 AlgorithmTable AlgorithmTable::read(const std::string& path) {
-  constexpr std::size_t most = std::size_t{1} << 20;  // bytes; a table has some kilobytes, /dev/zero no end
-  std::ifstream file(path);
-  std::string content(most + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  content.resize(static_cast<std::size_t>(file.gcount()));
-  if (!file.eof() || content.empty()) {
-    throw Error(ErrorKind::usage,
-                weft::text("cannot read a table of algorithms from '", path, "'",
-                           content.size() > most ? weft::text(": it has more than ", most, " bytes") : ""),
+  constexpr std::size_t most = std::size_t{1} << 20;  // bytes; a table has some kilobytes
+  const std::string content = detail::read_input(path, weft::text("table of algorithms '", path, "'"), most);
+  if (content.empty())
+    throw Error(ErrorKind::usage, weft::text("table of algorithms '", path, "': it is empty"),
                 "weft-bench --tune=FILE writes one");
-  }
   return parse(content, path);
 }
 

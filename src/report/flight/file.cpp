@@ -4,13 +4,12 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
+#include "core/base/input_file.hpp"
 #include "report/flight/flight.hpp"
-#include "report/flight/json_node.hpp"
+#include "report/json_node.hpp"
 
 namespace weft::report {
 namespace {
@@ -104,14 +103,6 @@ int rank_in_name(const std::string& path) {
   return rank;
 }
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream content;
-  if (!file || file.peek() == std::ifstream::traits_type::eof() || !(content << file.rdbuf()))
-    throw Error(ErrorKind::usage, text(path, ": cannot be read, or is empty"));
-  return std::move(content).str();
-}
-
 }  // namespace
 
 FlightRecord parse_flight(std::string_view content, const std::string& file) {
@@ -185,7 +176,7 @@ std::vector<FlightRecord> read_flights(const std::string& folder) {
   std::vector<FlightRecord> records;
   for (const auto& [name, path] : paths) {
     rank_in_name(path);
-    records.push_back(parse_flight(content_of(path), path));
+    records.push_back(parse_flight(detail::read_input(path, path), path));
   }
   records = of_one_run(std::move(records));
   for (FlightRecord& record : records) {

@@ -61,7 +61,7 @@ TEST(AlgorithmTable, RefusesWhatMakesNoSense) {
   refused("rank all_reduce 0 0 star", "'star' is no algorithm; allowed are small, pairwise");
   refused("any broadcast 0 0 halving", "there is no halving for broadcast");
   refused("rank all_reduce 0 0 ring", "ring does not sum in the order of ranks");
-  expect_error(ErrorKind::usage, {"cannot read a table of algorithms from '/nowhere/table'"},
+  expect_error(ErrorKind::usage, {"table of algorithms '/nowhere/table': cannot read it: No such file"},
                [] { AlgorithmTable::read("/nowhere/table"); });
 }
 
@@ -122,7 +122,7 @@ TEST(Choices, AreTheFirstRanksAndTheSameEverywhere) {
   expect_error(ErrorKind::usage, {"rank 1: WEFT_ORDER=size is neither rank nor any"}, [&] {
     Choices::agreed({note(0, {}), note(1, {{"WEFT_ORDER", "size"}})});
   });
-  expect_error(ErrorKind::usage, {"rank 0: cannot read a table of algorithms from '/nowhere'"}, [&] {
+  expect_error(ErrorKind::usage, {"rank 0: table of algorithms '/nowhere': cannot read it"}, [&] {
     Choices::agreed({note(0, {{"WEFT_ALGORITHMS", "/nowhere"}}), note(1, {})});
   });
   // Only the first rank needs the file.

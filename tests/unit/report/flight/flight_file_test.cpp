@@ -207,7 +207,7 @@ TEST_F(FlightFolder, NamesWhatIsWrong) {
   };
   refused(text("the folder '", folder_, "' has no rank-R.json"));
   write("rank-1.json", "");
-  refused(text(folder_, "/rank-1.json: cannot be read, or is empty"));
+  refused(text(folder_, "/rank-1.json: is no whole JSON"));
   write("rank-1.json", whole);
   write("rank-x.json", whole);
   refused(text(folder_, "/rank-x.json: its name has no rank"));
