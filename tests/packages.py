@@ -32,7 +32,7 @@ def output(*command, **options):
 def setups_packages(root):
     """The names in setup.sh's lists, for the tests."""
     text = open(f"{root}/launchers/setup.sh").read()
-    lists = re.findall(r"^packages=\((.*?)\)", text, re.S | re.M) + re.findall(r"test\) packages\+=\((.*?)\)", text, re.S)
+    lists = re.findall(r"^packages=\((.*?)\)", text, re.S | re.M) + re.findall(r"test(?: \| fuzz)?\) packages\+=\((.*?)\)", text, re.S)
     if len(lists) != 2:
         sys.exit("packages.py: setup.sh has its two lists elsewhere now; teach this script where")
     return [word for line in lists for word in line.split()]

@@ -34,7 +34,8 @@
 #   tests/soak.sh deaths [COUNT [BIN]]       jobs (400) of which a rank is killed, stopped, made slow or cut off at any moment
 #                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
-#                                        undefined-behaviour sanitizers, and how many of its lines were reached; needs clang, builds build/fuzz
+#                                        undefined-behaviour sanitizers, and how many of its lines were reached; as many at a time
+#                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz
 #   tests/soak.sh mutations              bugs put in on purpose (tests/mutations.tsv), one at a time: the tests notice each; builds a copy of the
 #                                        tree in build/mutations
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
@@ -217,25 +218,35 @@ parser_of() {
   esac
 }
 
-fuzz() {
-  local seconds=${1:-600} failed=0 target name
-  local version=${LLVM_VERSION:-14}
-  cmake --preset fuzz -DCMAKE_CXX_COMPILER="clang++-$version" > build/fuzz.log 2>&1 &&
-    cmake --build --preset fuzz -j "$(nproc)" >> build/fuzz.log 2>&1 || { tail -n 20 build/fuzz.log; exit 1; }
-  for target in build/fuzz/bin/fuzz_*; do
-    name=${target##*/fuzz_}
-    mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found"
-    LLVM_PROFILE_FILE=build/fuzz/$name.profraw "$target" -seed=$seed -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=4096 \
-      -artifact_prefix=build/fuzz/found/$name- "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name" > "build/fuzz/$name.log" 2>&1 ||
-      { failed=$((failed + 1)); echo "FAILED: $name"; tail -n 30 "build/fuzz/$name.log" | sed 's/^/    | /'; }
-    "llvm-profdata-$version" merge -o "build/fuzz/$name.profdata" "build/fuzz/$name.profraw" 2> /dev/null
-    # shellcheck disable=SC2046
-    "llvm-cov-$version" export --summary-only --instr-profile "build/fuzz/$name.profdata" "$target" $(parser_of "$name") 2> /dev/null |
-      python3 -c 'import json, sys
+# fuzz_one TARGET CLANG SECONDS: a line with how many runs and lines of its parser.
+fuzz_one() {
+  local target=$1 name=${1##*/fuzz_} clang=$2 seconds=$3 status=0
+  mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found"
+  LLVM_PROFILE_FILE=build/fuzz/$name.profraw "$target" -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=4096 \
+    -artifact_prefix="build/fuzz/found/$name-" "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name" > "build/fuzz/$name.log" 2>&1 || status=$?
+  if [ $status -ne 0 ]; then { echo "FAILED: $name"; tail -n 30 "build/fuzz/$name.log" | sed 's/^/    | /'; } fi
+  "llvm-profdata-$clang" merge -o "build/fuzz/$name.profdata" "build/fuzz/$name.profraw" 2> /dev/null
+  # shellcheck disable=SC2046
+  "llvm-cov-$clang" export --summary-only --instr-profile "build/fuzz/$name.profdata" "$target" $(parser_of "$name") 2> /dev/null |
+    python3 -c 'import json, sys
 lines = json.load(sys.stdin)["data"][0]["totals"]["lines"]
 print("%s: %s, %d of %d lines reached (%.0f %%)" % (sys.argv[1], sys.argv[2], lines["covered"], lines["count"], lines["percent"]))' \
-        "$name" "$(grep -oE 'Done [0-9]+ runs in [0-9]+ second' "build/fuzz/$name.log" | tail -n 1 || true)"
+      "$name" "$(grep -oE 'Done [0-9]+ runs in [0-9]+ second' "build/fuzz/$name.log" | tail -n 1 || true)"
+  return $status
+}
+
+fuzz() {
+  local seconds=${1:-600} failed=0 target
+  local clang=${LLVM_VERSION:-14}
+  command -v "clang++-$clang" > /dev/null || { echo "soak.sh: clang++-$clang is missing; launchers/setup.sh fuzz installs it" >&2; exit 42; }
+  mkdir -p build
+  cmake --preset fuzz -DCMAKE_CXX_COMPILER="clang++-$clang" > build/fuzz.log 2>&1 &&
+    cmake --build --preset fuzz -j "$(nproc)" >> build/fuzz.log 2>&1 || { tail -n 20 build/fuzz.log; exit 1; }
+  for target in build/fuzz/bin/fuzz_*; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 1; done
+    fuzz_one "$target" "$clang" "$seconds" &
   done
+  for target in $(jobs -p); do wait "$target" || failed=$((failed + 1)); done
   echo "$failed failed"
   [ $failed -eq 0 ]
 }
