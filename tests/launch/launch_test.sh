@@ -271,7 +271,7 @@ if [ -n "$mpirun" ]; then
   RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 under "launchers that disagree" 42 "disagree.*RANK/WORLD_SIZE" 2 "$probe"
   under "no MPI although mpirun started it" 0 "rank 1 of 2 by" 2 env WEFT_RENDEZVOUS="file://$TMPDIR/meeting" "$probe"
   under "weft-launch beneath mpirun" 0 "rank 1 of 2 by options" 1 "$launch" -n 2 "$probe"
-  for mode in own single weft mismatch; do
+  for mode in own single weft handler mismatch; do
     under "MPI: $mode" 0 "^$mode holds" 2 "$mpi_probe" $mode
     lines "MPI: $mode" 2 "^$mode holds"
   done

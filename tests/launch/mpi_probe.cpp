@@ -4,8 +4,10 @@
 //   mpi_probe own       the program initialises MPI; weft joins it twice over and leaves it alone
 //   mpi_probe single    the same with MPI_THREAD_SINGLE: weft refuses other threads
 //   mpi_probe weft      weft initialises MPI and finalizes it with its last World
+//   mpi_probe handler   the same with a handler of SIGPIPE, which stays
 //   mpi_probe mismatch  ranks that split differently
 
+#include <csignal>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -83,9 +85,18 @@ void own(int wanted) {
   MPI_Finalize();
 }
 
-void by_weft() {
+/// What this process does on SIGPIPE.
+auto on_broken_pipe() {
+  struct sigaction now {};
+  sigaction(SIGPIPE, nullptr, &now);
+  return now.sa_handler;
+}
+
+void by_weft(decltype(SIG_DFL) before, decltype(SIG_DFL) then) {
+  std::signal(SIGPIPE, before);
   {
     const weft::World world = weft::World::from_environment();
+    expect(on_broken_pipe() == then, "a dead peer's connection ends no process that has no handler for it");
     const weft::World copy = world;
     gather(*copy.rendezvous(), 5);
     const auto group = world.rendezvous()->split({world.rank()});
@@ -95,6 +106,8 @@ void by_weft() {
   expect(finalized(), "MPI ends with the last World");
   expect_error("MPI was finalized before", [] { weft::World::from_environment(); });
 }
+
+void handle(int) {}
 
 void mismatch() {
   const weft::World world = weft::World::from_environment();
@@ -110,7 +123,8 @@ int main(int argc, char** argv) {
   try {
     if (mode == "own") own(MPI_THREAD_SERIALIZED);
     if (mode == "single") own(MPI_THREAD_SINGLE);
-    if (mode == "weft") by_weft();
+    if (mode == "weft") by_weft(SIG_DFL, SIG_IGN);
+    if (mode == "handler") by_weft(handle, handle);
     if (mode == "mismatch") mismatch();
   } catch (const weft::Error& error) {
     std::cerr << error.what() + std::string("\n");

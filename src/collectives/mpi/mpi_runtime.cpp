@@ -3,6 +3,7 @@
 #include "collectives/mpi/mpi_runtime.hpp"
 
 #include <array>
+#include <csignal>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -32,6 +33,14 @@ Process& process() {
   return *never_destroyed;
 }
 
+/// Open MPI's TCP transport writes to its peers with writev (opal/mca/btl/tcp/btl_tcp_frag.c): once a peer has died that raises
+/// SIGPIPE, which would end this process too, and mpirun would name it instead. A program's own handler stays.
+void survive_broken_connections() {
+  struct sigaction now {};
+  const bool ends_the_process = sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+  if (ends_the_process) std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 bool MpiRuntime::initialised() {
@@ -55,6 +64,7 @@ MpiRuntime::MpiRuntime(Limits limits) : limits_(std::move(limits)) {
   if (!flag_of(MPI_Initialized)) {
     const ProcessDeadline deadline(limits_.who, "MPI_Init_thread", limits_.beginning, env::connect_timeout);
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    survive_broken_connections();
     ours_ = true;
   } else {
     check(MPI_Query_thread(&provided), "MPI_Query_thread");

@@ -2,7 +2,8 @@
 // MPI as weft uses it: initialised once, called by one thread at a time, finalized by its last owner.
 //
 // Every MPI call of weft is made while holding enter(), so MPI_THREAD_SERIALIZED suffices. A user's own MPI
-// is used as it is and never finalized. When an exception unwinds, or after mark_broken(), MPI_Finalize is
+// is used as it is and never finalized. Where weft initialises MPI, a SIGPIPE that would end the process is ignored from then on.
+// When an exception unwinds, or after mark_broken(), MPI_Finalize is
 // not called: it waits for the other ranks, and a rank that leaves without it is what makes mpirun end them.
 
 #include <atomic>
