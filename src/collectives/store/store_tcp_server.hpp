@@ -24,7 +24,7 @@
 
 namespace weft::detail::tcp_store {
 
-inline constexpr std::chrono::seconds linger{5};      // of rank 0, for ranks that are still reading
+inline constexpr std::chrono::seconds linger{2};      // of rank 0, for ranks that are still reading
 inline constexpr std::chrono::seconds handshake{10};  // for a connection to prove that it is a rank's
 inline constexpr std::chrono::seconds between_warnings{10};
 inline constexpr std::size_t most_unproved = 128;
