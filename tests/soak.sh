@@ -210,7 +210,7 @@ parser_of() {
     claims) echo src/collectives/bootstrap/launch_claims.cpp src/collectives/bootstrap/launch_address.hpp ;;
     rendezvous) echo src/collectives/bootstrap/gathering.cpp ;;
     schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
-    csv) echo src/pipeline/formats/csv_read.cpp src/pipeline/formats/csv_write.cpp ;;
+    csv) echo src/pipeline/formats/csv_read.cpp ;;
     flight) echo src/report/flight/file.cpp src/report/json_node.hpp ;;
     earlier_run) echo src/report/scaling/earlier_run.cpp src/report/json_node.hpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;
