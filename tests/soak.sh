@@ -211,8 +211,8 @@ parser_of() {
     rendezvous) echo src/collectives/bootstrap/gathering.cpp ;;
     schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
     csv) echo src/pipeline/formats/csv_read.cpp ;;
-    flight) echo src/report/flight/file.cpp src/report/json_node.hpp ;;
-    earlier_run) echo src/report/scaling/earlier_run.cpp src/report/json_node.hpp ;;
+    flight) echo src/report/flight/file.cpp ;;
+    earlier_run) echo src/report/scaling/earlier_run.cpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;
     profile) echo tools/weft-plan/schedule_options.cpp tools/weft-plan/input.cpp ;;
   esac

@@ -18,7 +18,8 @@
 namespace weft::report {
 namespace {
 
-constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;  // the clocks of two hosts are assumed to differ by less
+constexpr std::int64_t nanoseconds_per_second =
+    1'000'000'000;  // the clocks of two hosts are assumed to differ by less
 
 std::string utc(std::int64_t wall_ns) {
   const auto seconds = static_cast<std::time_t>(wall_ns / nanoseconds_per_second);
@@ -27,7 +28,8 @@ std::string utc(std::int64_t wall_ns) {
   char day[32];
   char fraction[8];
   std::strftime(day, sizeof(day), "%F %T", &parts);
-  std::snprintf(fraction, sizeof(fraction), ".%03d", static_cast<int>(wall_ns % nanoseconds_per_second / 1'000'000));
+  std::snprintf(fraction, sizeof(fraction), ".%03d",
+                static_cast<int>(wall_ns % nanoseconds_per_second / 1'000'000));
   return text(day, fraction, " UTC");
 }
 
