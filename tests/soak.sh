@@ -214,7 +214,7 @@ parser_of() {
     flight) echo src/report/flight/file.cpp ;;
     earlier_run) echo src/report/scaling/earlier_run.cpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;
-    profile) echo tools/weft-plan/schedule_options.cpp tools/weft-plan/input.cpp ;;
+    profile) echo tools/weft-plan/pipeline_profile.cpp ;;
   esac
 }
 

@@ -7,18 +7,37 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   using namespace weft::detail;
   const std::string bytes(test::as_text(data, size));
-  const RankIdentity mine{0, 2, "process 1 on node0", 1};
+  static const RankIdentity mine = RankIdentity::of_this_process(0, 2);
+  const Deadline now = Deadline::in({});
+  const auto opened = [&](const std::string& verdict) {
+    try {
+      (void)open_verdict(verdict, mine);
+    } catch (const Error&) {  // of any kind: a verdict says of which
+    }
+  };
   test::taken_or_refused([&] {
     const Arrival arrival = Arrival::decode(1, bytes);
     test::expect(Arrival::decode(1, arrival.encode()).note == arrival.note, "an arrival says the same again");
-    const Arrival own{mine, arrival.purpose, "note"};
-    const std::string verdict = conclude(own, {own.encode(), bytes}, Deadline::in({}));
-    test::taken_or_refused([&] { (void)open_verdict(verdict, mine); });
+    for (const std::string& purpose : {arrival.purpose, std::string("connect")}) {
+      const Arrival own{mine, purpose, "note"};
+      opened(conclude(own, {own.encode(), bytes}, now));
+      opened(conclude(own, {own.encode(), bytes, std::nullopt}, now));
+    }
+    opened(refuse(rank_is_taken(arrival.who, mine)));
+    opened(refuse(sizes_differ(arrival.who, mine)));
+    opened(call_off(lost_error(mine.rank, arrival.who.name(), arrival.purpose)));
+    opened(call_off(silent_error(mine.rank, mine.size, arrival.purpose, now)));
   });
-  test::taken_or_refused([&] { (void)Refusal::decode(bytes); });
-  try {
-    (void)open_verdict(bytes, mine);
-  } catch (const Error&) {  // of any kind: a verdict says of which
-  }
+  test::taken_or_refused([&] {
+    const Refusal refusal = Refusal::decode(bytes);
+    test::expect(Refusal::decode(refusal.encode()).problem == refusal.problem,
+                 "a refusal says the same again");
+    opened(refuse(refusal));
+  });
+  opened(bytes);
+  // Members as a split would name them: a rank in each byte.
+  const std::vector<int> members(bytes.begin(), bytes.end());
+  test::taken_or_refused([&] { (void)place_among(members, 0, 64); });
+  opened(time_out(members, 64, "connect", now));
   return 0;
 }
