@@ -17,7 +17,7 @@ using detail::RankIdentity;
 using detail::Refusal;
 
 /// What rank 0 still has to do when all ranks have arrived: one write.
-constexpr std::chrono::seconds grace{5};
+constexpr std::chrono::seconds grace{2};
 /// How long rank 0 stays when it has refused, for ranks that are still to hear why.
 constexpr std::chrono::seconds for_the_late{2};
 /// How long rank 0 looks for one rank before it looks whether another has refused or has left.

@@ -17,7 +17,7 @@ namespace weft {
 namespace detail {
 namespace {
 
-constexpr std::chrono::seconds grace{5};  // for a verdict on its way
+constexpr std::chrono::seconds grace{2};  // for a verdict on its way
 
 /// Asks `done` under the runtime's lock until it holds or the deadline has passed.
 template <class Done>
