@@ -180,9 +180,10 @@ kill_the_launcher "ranks die with weft-launch" gone
 cleared() { gone && [ -z "$(ls -A "$TMPDIR")" ] && [ -z "$(guardians)" ]; }
 kill_the_launcher "nothing outlives weft-launch" cleared
 
-# Without its guardian, weft-launch does as well.
+# Without its guardian, weft-launch does as well. On a busy machine ranks may run before the guardian has its name.
+guardian_named() { guardian=$(pgrep -P $job -x weft-guardian); }
 "$launch" -n 2 sh -c 'echo sleeps; while [ ! -e "'"$work"'/go" ]; do sleep 0.05; done' > "$work/out" 2> "$work/err" & job=$!
-if until_true 20 sleeping 2 && kill -KILL "$(pgrep -P $job -x weft-guardian)"; then
+if until_true 20 sleeping 2 && until_true 20 guardian_named && kill -KILL "$guardian"; then
   touch "$work/go"
   wait $job
   status=$?
