@@ -24,11 +24,18 @@ class MpiSideChannel final : public SideChannel {
     std::string body;
     std::vector<MPI_Request> requests;
   };
+  struct Receiving {
+    Message message;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
 
   void drop_sent();
+  bool begin_receiving();
 
   std::shared_ptr<MpiRendezvous> rendezvous_;
-  std::list<std::shared_ptr<Sending>> sending_;  // guarded by the runtime's lock
+  // Both are guarded by the runtime's lock.
+  std::list<std::shared_ptr<Sending>> sending_;
+  std::list<std::shared_ptr<Receiving>> receiving_;
 };
 
 MpiSideChannel::~MpiSideChannel() {
@@ -38,10 +45,11 @@ MpiSideChannel::~MpiSideChannel() {
     drop_sent();
   } catch (...) {  // NOLINT(bugprone-empty-catch): MPI has ended, or another thread has it
   }
-  if (sending_.empty()) return;
-  // These go to ranks that have never looked. MPI cannot be finalized in peace then.
+  if (sending_.empty() && receiving_.empty()) return;
+  // To ranks that have never looked, or from ranks that stopped while they sent. MPI cannot be finalized in peace then.
   rendezvous_->runtime()->mark_broken();
-  MpiRuntime::keep_for_ever(std::make_shared<std::list<std::shared_ptr<Sending>>>(std::move(sending_)));
+  MpiRuntime::keep_for_ever(std::make_shared<decltype(sending_)>(std::move(sending_)));
+  MpiRuntime::keep_for_ever(std::make_shared<decltype(receiving_)>(std::move(receiving_)));
 }
 
 void MpiSideChannel::drop_sent() {
@@ -71,21 +79,35 @@ void MpiSideChannel::post(const std::string& message) {
 
 std::vector<SideChannel::Message> MpiSideChannel::collect() {
   const auto entered = rendezvous_->runtime()->enter();
-  const MPI_Comm comm = rendezvous_->communicator();
-  std::vector<Message> messages;
-  for (;;) {
-    int is_there = 0;
-    MPI_Message handle = MPI_MESSAGE_NULL;
-    MPI_Status status{};
-    MpiRuntime::check(MPI_Improbe(MPI_ANY_SOURCE, mpi_tags::side_channel, comm, &is_there, &handle, &status),
-                      "MPI_Improbe");
-    if (is_there == 0) return messages;
-    int length = 0;
-    MpiRuntime::check(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
-    messages.push_back({status.MPI_SOURCE, std::string(static_cast<std::size_t>(length), ' ')});
-    MpiRuntime::check(MPI_Mrecv(messages.back().body.data(), length, MPI_BYTE, &handle, MPI_STATUS_IGNORE),
-                      "MPI_Mrecv");
+  while (begin_receiving()) {
   }
+  std::vector<Message> messages;
+  std::erase_if(receiving_, [&](const auto& one) {
+    int ended = 0;
+    MpiRuntime::check(MPI_Test(&one->request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
+    if (ended != 0) messages.push_back(std::move(one->message));
+    return ended != 0;
+  });
+  return messages;
+}
+
+/// A message that is announced need not be here whole: its sender may be stopped. @return whether there was one
+bool MpiSideChannel::begin_receiving() {
+  int is_there = 0;
+  MPI_Message handle = MPI_MESSAGE_NULL;
+  MPI_Status status{};
+  MpiRuntime::check(MPI_Improbe(MPI_ANY_SOURCE, mpi_tags::side_channel, rendezvous_->communicator(),
+                                &is_there, &handle, &status),
+                    "MPI_Improbe");
+  if (is_there == 0) return false;
+  int length = 0;
+  MpiRuntime::check(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
+  const auto one = std::make_shared<Receiving>(
+      Receiving{{status.MPI_SOURCE, std::string(static_cast<std::size_t>(length), ' ')}});
+  receiving_.push_back(one);
+  MpiRuntime::check(MPI_Imrecv(one->message.body.data(), length, MPI_BYTE, &handle, &one->request),
+                    "MPI_Imrecv");
+  return true;
 }
 
 class MpiBackend final : public Backend {
