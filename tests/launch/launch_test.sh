@@ -276,6 +276,8 @@ if [ -n "$mpirun" ]; then
     under "MPI: $mode" 0 "^$mode holds" 2 "$mpi_probe" $mode
     lines "MPI: $mode" 2 "^$mode holds"
   done
+  WEFT_TIMEOUT=2 under "rank that stops while groups are formed" 75 \
+    "rank 0 \(process [0-9]+ on .*\): MPI_Comm_split has not returned within 2.0 s" 2 "$mpi_probe" stops
   check "one rank with its own MPI" 0 "^own holds" env ASAN_OPTIONS=detect_leaks=0 "$mpi_probe" own
   nothing_left "mpirun"
 fi

@@ -6,6 +6,7 @@
 //   mpi_probe weft      weft initialises MPI and finalizes it with its last World
 //   mpi_probe handler   the same with a handler of SIGPIPE, which stays
 //   mpi_probe mismatch  ranks that split differently
+//   mpi_probe stops     rank 1 stops as it enters MPI_Comm_split; the others wait no longer than WEFT_TIMEOUT
 
 #include <csignal>
 #include <iostream>
@@ -116,7 +117,24 @@ void mismatch() {
   });
 }
 
+bool rank_1_stops = false;
+
+/// All ranks have agreed on the groups by then.
+void stops() {
+  rank_1_stops = true;
+  const weft::World world = weft::World::from_environment();
+  world.rendezvous()->split({0, 1});
+}
+
 }  // namespace
+
+/// MPI's profiling interface (MPI 4.0, section 15.2): the program's own MPI_Comm_split comes before the library's.
+extern "C" int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* child) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  if (rank_1_stops && rank == 1) std::this_thread::sleep_for(20s);
+  return PMPI_Comm_split(comm, color, key, child);
+}
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
@@ -126,6 +144,7 @@ int main(int argc, char** argv) {
     if (mode == "weft") by_weft(SIG_DFL, SIG_IGN);
     if (mode == "handler") by_weft(handle, handle);
     if (mode == "mismatch") mismatch();
+    if (mode == "stops") stops();
   } catch (const weft::Error& error) {
     std::cerr << error.what() + std::string("\n");
     return weft::exit_code(error.kind());

@@ -8,6 +8,7 @@
 
 #include "collectives/bootstrap/gathering.hpp"
 #include "collectives/mpi/mpi_tags.hpp"
+#include "collectives/mpi/process_deadline.hpp"
 #include "collectives/store/store_detail.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/log.hpp"
@@ -199,7 +200,7 @@ std::shared_ptr<Rendezvous> MpiRendezvous::split(const std::vector<int>& members
   const int place = place_among(members, mine_.rank, mine_.size);
   std::string group;
   for (const int member : members) group += text(member, " ");
-  // MPI_Comm_split knows no deadline: no rank enters it before all are here with a group that fits.
+  // No rank enters MPI_Comm_split, which knows no deadline, before all are here with a group that fits.
   const std::vector<std::string> groups = all_gather(group, "split", Deadline::in(split_timeout_));
   for (const int member : members) {
     if (groups[static_cast<std::size_t>(member)] != group) {
@@ -211,6 +212,7 @@ std::shared_ptr<Rendezvous> MpiRendezvous::split(const std::vector<int>& members
   }
   MPI_Comm child = MPI_COMM_NULL;
   {
+    const ProcessDeadline deadline(mine_.name(), "MPI_Comm_split", split_timeout_, env::timeout);
     const auto lock = runtime_->enter();
     MpiRuntime::check(MPI_Comm_split(communicator_, members.front(), place, &child), "MPI_Comm_split");
   }

@@ -26,7 +26,7 @@ class MpiRuntime {
     std::chrono::nanoseconds beginning{};
     std::chrono::nanoseconds ending{};
   };
-  /// The process's one runtime. MPI knows no deadline: a process that waits longer says so and ends (75).
+  /// The process's one runtime. Both know no deadline: a process that waits longer says so and ends (75).
   /// @throws Error (usage) after MPI_Finalize
   static std::shared_ptr<MpiRuntime> acquire(const Limits& limits);
   /// @throws Error (system) with MPI's own words unless `code` is MPI_SUCCESS
