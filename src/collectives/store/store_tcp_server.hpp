@@ -143,10 +143,9 @@ class Server {
       const Challenge& ours = session->ours.challenge;
       const bool right = equal(session->proof, prove(token_, Side::rank, theirs, ours));
       session->proof = right ? prove(token_, Side::server, theirs, ours) : wrong_token;
+      if (right) introduce(session);  // before the rank hears it: stop_listening() closes those that are not
       send(session, asio::buffer(session->proof), [this, session, right] {
-        if (!right) return refuse(session, "its token is not this job's");
-        introduce(session);
-        read_head(session);
+        right ? read_head(session) : refuse(session, "its token is not this job's");
       });
     });
   }
