@@ -10,6 +10,7 @@
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/shm/host_backend.hpp"
 #include "collectives/shm/threads_backend.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 #include "weft/core/node_heap.hpp"
@@ -20,10 +21,13 @@
 namespace weft {
 namespace {
 
+std::size_t heap_bytes(const Environment& environment) {
+  constexpr std::int64_t most = std::int64_t{1} << 46;  // a process has 2^47 of addresses
+  return static_cast<std::size_t>(environment.integer(env::heap_bytes, 0, most).value_or(0));
+}
+
 std::shared_ptr<NodeHeap> make_heap(const World& world) {
-  constexpr std::int64_t most = std::int64_t{1} << 46;  // bytes; a process has 2^47 of addresses
-  return NodeHeap::create(
-      static_cast<std::size_t>(world.environment().integer(env::heap_bytes, 0, most).value_or(0)));
+  return NodeHeap::create(heap_bytes(world.environment()));
 }
 
 std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology,
@@ -96,6 +100,7 @@ detail::Facts facts_of(const World& world, const ConnectOptions& options) {
 
 /// Where all ranks have it wrong alike, all say so; where one has, they differed.
 void expect_valid(const Environment& environment, const ConnectOptions& options) {
+  (void)heap_bytes(environment);
   if (!options.order) (void)detail::order_from(environment);
   const std::string progress = environment.value(env::progress);
   if (!is_progress(progress))
@@ -112,7 +117,8 @@ std::shared_ptr<FlightRecorder> make_recorder(const World& world) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   });
   if (!is_name)  // it becomes a folder's name
-    throw Error(ErrorKind::mismatch, text("rank 0 calls the job '", job, "', which is no name of one"),
+    throw Error(ErrorKind::mismatch,
+                text("rank 0 calls the job ", detail::json_string(job), ", which is no name of one"),
                 "run the same build of weft on every rank", {world.rank(), "connect", 0});
   std::string folder = world.environment().value(env::flight_dir);
   if (folder == "off") folder.clear();
