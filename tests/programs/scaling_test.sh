@@ -15,6 +15,10 @@ check help 0 "mpirun -n 2 weft-scaling" "$scaling" --help
 refused "unknown option" "unrecognised option '--modle'" "$scaling" --modle gpt-ref
 refused "unknown model" "gpt-ref, mlp-8x1024" "$scaling" --model gpt-5
 refused "unknown strategy" "'zero9'.*allowed are nocomm, ddp, zero1, zero2, zero3" "$scaling" --strategies nocomm,zero9
+# Nothing is waited for that would be refused: the other rank never comes.
+early() { check "$1, refused at once" 42 "$2" env WEFT_RANK=0 WEFT_SIZE=2 WEFT_RENDEZVOUS="file://$work/alone" WEFT_CONNECT_TIMEOUT=60 timeout 20 "$scaling" "${small[@]}" "${@:3}"; }
+early "an unknown strategy" "'zero9'" --strategies zero9
+early "devices that do not divide" "pipelines of 3 devices on 2 rank\(s\)" --strategies pipeline:1f1b --pipeline-devices 3
 refused "an unknown codec" "'ddp\+powersdg:4'.*did you mean powersgd:4" "$scaling" --strategies ddp+powersdg:4
 refused "a rank of nothing" "PowerSGD of rank 0" "$scaling" --strategies ddp+powersgd:0
 refused "a code that starts after the end" "--start-step 6 is not a number from 0 to below --steps 6" "$scaling" "${small[@]}" --start-step 6

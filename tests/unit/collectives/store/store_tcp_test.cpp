@@ -1,6 +1,9 @@
 // The TCP store, as ranks see it and as strangers do. Only in builds that have one.
 
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -112,6 +115,32 @@ TEST_F(TcpStore, TakesNoProofTwiceAndNoneOfItsOwnBack) {
   EXPECT_TRUE(is_refused(second));
   first.send(std::string(32, '\0'));
   EXPECT_TRUE(is_refused(first));
+}
+
+/// An IPv4 address of this machine that others can reach; empty where there is none.
+std::string reachable_address() {
+  ifaddrs* first = nullptr;
+  std::string found;
+  if (getifaddrs(&first) != 0) return found;
+  for (const ifaddrs* one = first; one != nullptr && found.empty(); one = one->ifa_next) {
+    char name[NI_MAXHOST];
+    if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
+        (one->ifa_flags & IFF_LOOPBACK) == 0 &&
+        getnameinfo(one->ifa_addr, sizeof(sockaddr_in), name, sizeof(name), nullptr, 0, NI_NUMERICHOST) == 0)
+      found = name;
+  }
+  freeifaddrs(first);
+  return found;
+}
+
+TEST_F(TcpStore, ListensOnNoOtherAddressThanItAdvertises) {
+  const std::string address = reachable_address();
+  if (address.empty()) GTEST_SKIP() << "this machine has loopback alone";
+  const auto server = make_tcp_store(address, port_, 0, Deadline::in(20s), {.token = token_});
+  EXPECT_TRUE(is_closed());  // RawConnection tries 127.0.0.1
+  auto client = make_tcp_store(address, port_, 1, Deadline::in(20s), {.token = token_});
+  client->set("key", "value");
+  client.reset();
 }
 
 TEST_F(TcpStore, WantsATokenBeyondLoopback) {
