@@ -2,7 +2,7 @@
 // Collectives between nodes as flows of data between pairs, and reductions that begin as soon as the first
 // bytes have arrived.
 //
-// A plan is a value; a wire (MPI) carries it out. A flow is sent and received from its beginning to its end,
+// A plan is a value; a wire carries it out. A flow is sent and received from its beginning to its end,
 // in segments of which several are in flight; it may wait for the same bytes of another flow, or for those
 // that a reduction makes. A collective is cut into slices with an owner each; the sum of a slice travels to
 // its owner along a tree, and the result along one to the others, following byte by byte. Which trees, is the

@@ -8,6 +8,7 @@
 #include "collectives/exchange/choice.hpp"
 #include "collectives/front/communicator_state.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
+#include "collectives/nodes/nodes_backend.hpp"
 #include "collectives/shm/host_backend.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "core/base/strings.hpp"
@@ -15,7 +16,7 @@
 #include "weft/core/log.hpp"
 #include "weft/core/node_heap.hpp"
 #if WEFT_HAS_MPI
-#include "collectives/mpi/mpi_backend.hpp"
+#include "collectives/mpi/mpi_wire.hpp"
 #endif
 
 namespace weft {
@@ -38,7 +39,8 @@ std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topolog
     const auto notes = rendezvous->all_gather(
         detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms),
         "connect: choices of algorithms", Deadline::in(world.connect_timeout()));
-    return detail::make_nodes_backend(rendezvous, topology, detail::Choices::agreed(notes), make_heap(world),
+    return detail::make_nodes_backend(rendezvous, detail::make_mpi_wire(rendezvous), topology,
+                                      detail::Choices::agreed(notes), make_heap(world),
                                       world.connect_timeout(), world.timeout());
   }
 #endif

@@ -3,7 +3,7 @@
 
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/kernels/reduce_kernel.hpp"
-#include "collectives/mpi/mpi_tasks.hpp"
+#include "collectives/mpi/mpi_wire.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collectives/bootstrap/gathering.hpp"
-#include "collectives/mpi/mpi_tags.hpp"
+#include "collectives/wire/wire_tags.hpp"
 #include "collectives/mpi/process_deadline.hpp"
 #include "collectives/store/store_detail.hpp"
 #include "weft/core/backoff.hpp"
@@ -160,7 +160,7 @@ std::string MpiRendezvous::lead(const Arrival& mine, Deadline deadline) {
   int missing = mine_.size - 1;
   std::vector<Ptr> arriving;
   until(*runtime_, deadline, [&] {
-    if (Ptr next = receive(MPI_ANY_SOURCE, mpi_tags::arrival)) arriving.push_back(std::move(next));
+    if (Ptr next = receive(MPI_ANY_SOURCE, wire_tags::arrival)) arriving.push_back(std::move(next));
     std::erase_if(arriving, [&](const Ptr& transfer) {
       if (!ended(transfer)) return false;
       arrivals[static_cast<std::size_t>(transfer->peer)] = std::move(transfer->bytes);
@@ -172,7 +172,7 @@ std::string MpiRendezvous::lead(const Arrival& mine, Deadline deadline) {
   std::string verdict = conclude(mine, arrivals, deadline);
 
   std::vector<Ptr> leaving;
-  for (int rank = 1; rank < mine_.size; ++rank) leaving.push_back(send(verdict, rank, mpi_tags::verdict));
+  for (int rank = 1; rank < mine_.size; ++rank) leaving.push_back(send(verdict, rank, wire_tags::verdict));
   const bool told = until(*runtime_, Deadline::in(grace), [&] {
     std::erase_if(leaving, [&](const Ptr& transfer) { return ended(transfer); });
     return leaving.empty();
@@ -185,10 +185,10 @@ std::string MpiRendezvous::lead(const Arrival& mine, Deadline deadline) {
 }
 
 std::string MpiRendezvous::follow(const Arrival& mine, Deadline deadline) {
-  const Ptr sent = send(mine.encode(), 0, mpi_tags::arrival);
+  const Ptr sent = send(mine.encode(), 0, wire_tags::arrival);
   Ptr answer;
   const bool told = until(*runtime_, later(deadline, grace), [&] {
-    if (answer == nullptr) answer = receive(0, mpi_tags::verdict);
+    if (answer == nullptr) answer = receive(0, wire_tags::verdict);
     return answer != nullptr && ended(answer) && ended(sent);
   });
   if (told) return std::move(answer->bytes);

@@ -1,11 +1,13 @@
-// Collectives over nodes: shared memory within each node, MPI between them. nodes_steps.hpp tells the steps;
-// what has no such steps goes over MPI from every rank to every other.
+// Collectives over nodes: shared memory within each node, a wire between them. nodes_steps.hpp tells the steps;
+// what has no such steps goes over the wire from every rank to every other.
+
+#include "collectives/nodes/nodes_backend.hpp"
 
 #include <algorithm>
 
-#include "collectives/mpi/mpi_backend.hpp"
 #include "collectives/nodes/nodes_steps.hpp"
 #include "collectives/shm/host_backend.hpp"
+#include "collectives/wire/wire_backend.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/node_heap.hpp"
 
@@ -14,9 +16,9 @@ namespace {
 
 class NodesBackend final : public Backend {
  public:
-  NodesBackend(std::shared_ptr<MpiRendezvous> all, std::shared_ptr<MpiRendezvous> rail,
-               std::shared_ptr<Backend> local, Topology topology, Choices choices,
-               std::shared_ptr<NodeHeap> heap, std::chrono::nanoseconds timeout)
+  NodesBackend(std::shared_ptr<Wire> all, std::shared_ptr<Wire> rail, std::shared_ptr<Backend> local,
+               Topology topology, Choices choices, std::shared_ptr<NodeHeap> heap,
+               std::chrono::nanoseconds timeout)
       : all_(std::move(all)),
         topology_(std::move(topology)),
         choices_(std::move(choices)),
@@ -28,7 +30,7 @@ class NodesBackend final : public Backend {
         timeout_(timeout),
         steps_(all_->rank(), topology_, local_, rail_, flat_) {}
 
-  std::string name() const override { return "host (shared memory + MPI)"; }
+  std::string name() const override { return text("host (shared memory + ", all_->name(), ")"); }
   bool any_thread() const override { return flat_->any_thread(); }
   Buffer allocate(DataType dtype, std::int64_t count) override { return local_->allocate(dtype, count); }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) override {
@@ -39,8 +41,8 @@ class NodesBackend final : public Backend {
   }
   std::shared_ptr<Backend> split(const std::vector<int>& members,
                                  const std::shared_ptr<Rendezvous>& rendezvous) override {
-    return make_nodes_backend(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous), topology_.of(members),
-                              choices_, heap_, timeout_, timeout_);
+    return make_nodes_backend(rendezvous, all_->split(members, rendezvous), topology_.of(members), choices_,
+                              heap_, timeout_, timeout_);
   }
   std::string explain(const Operation& operation) const override;
   SideChannel* side_channel() override { return flat_->side_channel(); }
@@ -58,11 +60,11 @@ class NodesBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<Backend> make_rail(std::shared_ptr<MpiRendezvous> rail, std::chrono::nanoseconds timeout) {
-    if (!place_.on_rail()) return make_mpi_backend(std::move(rail), choices_, timeout);
+  std::shared_ptr<Backend> make_rail(std::shared_ptr<Wire> rail, std::chrono::nanoseconds timeout) {
+    if (!place_.on_rail()) return make_wire_backend(std::move(rail), choices_, timeout);
     std::vector<bool> are_near(place_.rail.size());
     are_near[static_cast<std::size_t>(place_.node)] = true;
-    return make_mpi_backend(std::move(rail), choices_, timeout, place_.rail, std::move(are_near));
+    return make_wire_backend(std::move(rail), choices_, timeout, place_.rail, std::move(are_near));
   }
   std::shared_ptr<Backend> make_flat(std::chrono::nanoseconds timeout) {
     std::vector<int> names;
@@ -71,10 +73,10 @@ class NodesBackend final : public Backend {
       names.push_back(rank);
       are_near.push_back(topology_.node_of(rank) == place_.node);
     }
-    return make_mpi_backend(all_, choices_, timeout, std::move(names), std::move(are_near));
+    return make_wire_backend(all_, choices_, timeout, std::move(names), std::move(are_near));
   }
 
-  std::shared_ptr<MpiRendezvous> all_;
+  std::shared_ptr<Wire> all_;
   Topology topology_;
   Choices choices_;
   Rails place_;
@@ -99,21 +101,22 @@ std::string NodesBackend::explain(const Operation& operation) const {
 
 }  // namespace
 
-std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<MpiRendezvous>& rendezvous,
-                                            const Topology& topology, const Choices& choices,
-                                            std::shared_ptr<NodeHeap> heap,
+std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<Rendezvous>& rendezvous,
+                                            const std::shared_ptr<Wire>& wire, const Topology& topology,
+                                            const Choices& choices, std::shared_ptr<NodeHeap> heap,
                                             std::chrono::nanoseconds connect_timeout,
                                             std::chrono::nanoseconds timeout) {
   const Rails place(topology, rendezvous->rank());
   if (topology.nodes() == 1) return make_host_backend(rendezvous, std::move(heap), connect_timeout, timeout);
   bool alone = true;
   for (int node = 0; node < topology.nodes(); ++node) alone = alone && topology.ranks_of(node).size() == 1;
-  if (alone) return make_mpi_backend(rendezvous, choices, timeout);
+  if (alone) return make_wire_backend(wire, choices, timeout);
   const auto node = rendezvous->split(place.neighbours);
-  const auto rail = rendezvous->split(place.on_rail() ? place.rail : std::vector{rendezvous->rank()});
+  const std::vector<int> on_rail = place.on_rail() ? place.rail : std::vector{rendezvous->rank()};
+  const auto rail = wire->split(on_rail, rendezvous->split(on_rail));
   auto local = make_host_backend(node, heap, connect_timeout, timeout, place.neighbours);
-  return std::make_shared<NodesBackend>(rendezvous, std::dynamic_pointer_cast<MpiRendezvous>(rail),
-                                        std::move(local), topology, choices, std::move(heap), timeout);
+  return std::make_shared<NodesBackend>(wire, rail, std::move(local), topology, choices, std::move(heap),
+                                        timeout);
 }
 
 }  // namespace weft::detail

@@ -48,7 +48,7 @@ class NodesSteps {
  public:
   using Steps = std::vector<Sequence::Step>;
 
-  /// @param local of this node's ranks @param rail of this rail's @param flat of all ranks, over MPI alone
+  /// @param local of this node's ranks @param rail of this rail's @param flat of all ranks, over the wire alone
   NodesSteps(int rank, Topology topology, std::shared_ptr<Backend> local, std::shared_ptr<Backend> rail,
              std::shared_ptr<Backend> flat)
       : rank_(rank),

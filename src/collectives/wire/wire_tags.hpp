@@ -1,5 +1,5 @@
 #pragma once
-// Who uses which tags of weft's MPI communicators.
+// Who uses which tags of a wire; those of a rendezvous are MPI's, where it meets on the same communicator.
 //
 // The tag of a collective is made of all that ranks must agree on. So operations that differ never take each
 // other's data: both sides wait, say on the side channel what they wait in, and hear that they disagree.
@@ -8,7 +8,7 @@
 #include "collectives/front/backend.hpp"
 #include "core/base/fnv.hpp"
 
-namespace weft::detail::mpi_tags {
+namespace weft::detail::wire_tags {
 
 inline constexpr int side_channel = 0;
 inline constexpr int arrival = 1;  ///< of a rendezvous
@@ -16,7 +16,7 @@ inline constexpr int verdict = 2;
 inline constexpr int transfers = 3;
 inline constexpr int first_collective = 4;
 
-/// The tag of the first stage; those of the others follow. @param most the largest tag that MPI allows
+/// The tag of the first stage; those of the others follow. @param most the largest tag that the wire allows
 inline int of(const Operation& operation, int most) {
   Fnv words;
   words.add(static_cast<std::int64_t>(operation.number)).add(static_cast<std::int64_t>(operation.kind));
@@ -27,4 +27,4 @@ inline int of(const Operation& operation, int most) {
   return first_collective + static_cast<int>(hash % static_cast<std::uint64_t>(operations)) * exchange_stages;
 }
 
-}  // namespace weft::detail::mpi_tags
+}  // namespace weft::detail::wire_tags

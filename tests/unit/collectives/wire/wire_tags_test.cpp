@@ -1,4 +1,4 @@
-#include "collectives/mpi/mpi_tags.hpp"
+#include "collectives/wire/wire_tags.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 /// The least that MPI allows to be the largest tag, and what most libraries allow.
 constexpr std::array limits{32767, std::numeric_limits<std::int32_t>::max()};
 /// Room for a power of two of operations: their low bits alone choose among them.
-constexpr int power_of_two = mpi_tags::first_collective + exchange_stages * (1 << 14);
+constexpr int power_of_two = wire_tags::first_collective + exchange_stages * (1 << 14);
 constexpr int trials = 10'000;
 
 class Operations {
@@ -47,17 +47,17 @@ std::vector<Operation> neighbours(const Operation& one, Operations& operations) 
   return result;
 }
 
-TEST(MpiTags, LieAboveEverybodyElsesAndWithinWhatMpiAllows) {
-  EXPECT_GT(mpi_tags::first_collective, mpi_tags::side_channel);
-  EXPECT_GT(mpi_tags::first_collective, mpi_tags::arrival);
-  EXPECT_GT(mpi_tags::first_collective, mpi_tags::verdict);
-  EXPECT_GT(mpi_tags::first_collective, mpi_tags::transfers);
+TEST(WireTags, LieAboveEverybodyElsesAndWithinWhatMpiAllows) {
+  EXPECT_GT(wire_tags::first_collective, wire_tags::side_channel);
+  EXPECT_GT(wire_tags::first_collective, wire_tags::arrival);
+  EXPECT_GT(wire_tags::first_collective, wire_tags::verdict);
+  EXPECT_GT(wire_tags::first_collective, wire_tags::transfers);
   for (const int most : limits) {
     Operations operations;
     int largest = 0;
     for (int i = 0; i < trials; ++i) {
-      const int tag = mpi_tags::of(operations.next(), most);
-      ASSERT_GE(tag, mpi_tags::first_collective);
+      const int tag = wire_tags::of(operations.next(), most);
+      ASSERT_GE(tag, wire_tags::first_collective);
       ASSERT_LE(tag, most - (exchange_stages - 1)) << "its last stage is beyond";
       largest = std::max(largest, tag);
     }
@@ -66,34 +66,34 @@ TEST(MpiTags, LieAboveEverybodyElsesAndWithinWhatMpiAllows) {
 }
 
 // With little room every tag is taken, the last one as well.
-TEST(MpiTags, StayWithinTheNarrowestLimit) {
-  for (int most = mpi_tags::first_collective + exchange_stages; most < 100; ++most) {
+TEST(WireTags, StayWithinTheNarrowestLimit) {
+  for (int most = wire_tags::first_collective + exchange_stages; most < 100; ++most) {
     Operations operations;
     for (int i = 0; i < 1000; ++i) {
-      const int tag = mpi_tags::of(operations.next(), most);
-      ASSERT_GE(tag, mpi_tags::first_collective);
+      const int tag = wire_tags::of(operations.next(), most);
+      ASSERT_GE(tag, wire_tags::first_collective);
       ASSERT_LE(tag + exchange_stages - 1, most);
     }
   }
 }
 
 // Two operations share all tags or none: the stages of one are never those of another, one further.
-TEST(MpiTags, RangesOfStagesAreTheSameOrApart) {
+TEST(WireTags, RangesOfStagesAreTheSameOrApart) {
   for (const int most : limits) {
     Operations operations;
     for (int i = 0; i < trials; ++i) {
       const Operation one = operations.next();
-      const int tag = mpi_tags::of(one, most);
-      ASSERT_EQ((tag - mpi_tags::first_collective) % exchange_stages, 0);
+      const int tag = wire_tags::of(one, most);
+      ASSERT_EQ((tag - wire_tags::first_collective) % exchange_stages, 0);
       for (const Operation& other : neighbours(one, operations)) {
-        const int apart = std::abs(mpi_tags::of(other, most) - tag);
+        const int apart = std::abs(wire_tags::of(other, most) - tag);
         ASSERT_TRUE(apart == 0 || apart >= exchange_stages) << one.text() << " and " << other.text();
       }
     }
   }
 }
 
-TEST(MpiTags, AreMadeOfWhatRanksAgreeOnAndOfNothingElse) {
+TEST(WireTags, AreMadeOfWhatRanksAgreeOnAndOfNothingElse) {
   std::vector<float> here(4);
   std::vector<float> there(8);
   for (const int most : limits) {
@@ -106,12 +106,12 @@ TEST(MpiTags, AreMadeOfWhatRanksAgreeOnAndOfNothingElse) {
       same.slices = 3;
       same.divisor = 5;
       ASSERT_TRUE(same.agrees_with(one));
-      ASSERT_EQ(mpi_tags::of(same, most), mpi_tags::of(one, most));
+      ASSERT_EQ(wire_tags::of(same, most), wire_tags::of(one, most));
     }
   }
 }
 
-TEST(MpiTags, DifferForNearlyAllOperationsThatDifferInOneThing) {
+TEST(WireTags, DifferForNearlyAllOperationsThatDifferInOneThing) {
   for (const int most : limits) {
     Operations operations;
     std::array<int, 6> collisions{};
@@ -120,7 +120,7 @@ TEST(MpiTags, DifferForNearlyAllOperationsThatDifferInOneThing) {
       const auto others = neighbours(one, operations);
       for (std::size_t field = 0; field < others.size(); ++field) {
         ASSERT_FALSE(others[field].agrees_with(one));
-        collisions[field] += mpi_tags::of(others[field], most) == mpi_tags::of(one, most) ? 1 : 0;
+        collisions[field] += wire_tags::of(others[field], most) == wire_tags::of(one, most) ? 1 : 0;
       }
     }
     // Chance alone makes 0.6 a field with the fewest tags.
@@ -129,7 +129,7 @@ TEST(MpiTags, DifferForNearlyAllOperationsThatDifferInOneThing) {
 }
 
 // Up to 2^40 elements: no machine has more.
-TEST(MpiTags, DifferForCountsThatDifferInHighBitsOnly) {
+TEST(WireTags, DifferForCountsThatDifferInHighBitsOnly) {
   for (const int most : {limits[0], limits[1], power_of_two}) {
     Operations operations;
     int collisions = 0;
@@ -137,20 +137,20 @@ TEST(MpiTags, DifferForCountsThatDifferInHighBitsOnly) {
       const Operation one = operations.next();
       Operation other = one;
       other.count ^= std::int64_t{1} << (20 + operations.below(20));
-      collisions += mpi_tags::of(other, most) == mpi_tags::of(one, most) ? 1 : 0;
+      collisions += wire_tags::of(other, most) == wire_tags::of(one, most) ? 1 : 0;
     }
     EXPECT_LE(collisions, 6) << "of " << most;
   }
 }
 
-TEST(MpiTags, DifferForOperationsThatFollowEachOther) {
+TEST(WireTags, DifferForOperationsThatFollowEachOther) {
   for (const int most : limits) {
     int collisions = 0;
     Operation one{.kind = Collective::all_reduce, .number = 1, .count = 1024, .dtype = DataType::f32};
     for (int i = 0; i < trials; ++i, ++one.number) {
       Operation next = one;
       ++next.number;
-      collisions += mpi_tags::of(one, most) == mpi_tags::of(next, most) ? 1 : 0;
+      collisions += wire_tags::of(one, most) == wire_tags::of(next, most) ? 1 : 0;
     }
     EXPECT_LE(collisions, 6) << "of " << most;
   }
