@@ -2,10 +2,11 @@
 """Jobs of which one rank is killed, stopped, made slow, or cut off, at any moment from its exec to its exit: everybody ends in time,
 the right rank is named, and nothing is left.
 
-usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED
+usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone
 
 Jobs of 2 to 4 ranks run for about two seconds under weft-launch, under mpirun, or started by hand with variables (at a file, over
-TCP), and, as root, under mpirun on two simulated hosts (launchers/cluster.sh). WEFT_TIMEOUT is 5 s, WEFT_CONNECT_TIMEOUT 4 s.
+TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, under mpirun on two
+simulated hosts (launchers/cluster.sh). WEFT_TIMEOUT is 5 s, WEFT_CONNECT_TIMEOUT 4 s.
   kill   SIGKILL: every other process has ended 5 s later
   stop   SIGSTOP: every other process has ended 5 s after the deadline; the rank itself 10 s after it goes on
   slow   SIGSTOP, SIGCONT a second later: nothing happens, all end with 0
@@ -30,6 +31,7 @@ from trials import OPEN_MPIS_OWN, free_port, kill_all, processes, wait_until
 TREE = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT, CONNECT = 5, 4
 SECONDS = 1.0  # of work in a job
+BY_HAND = ("file", "tcp", "ucx")
 NAMES_ITSELF = r"MPI_Init|MPI_Comm_split|MPI_Finalize|phase"
 
 
@@ -47,9 +49,10 @@ class Job:
 
     def start(self):
         """The processes that a user would wait for: the launcher, or the ranks."""
-        if self.launcher in ("file", "tcp"):
+        if self.launcher in BY_HAND:
             meeting = f"file://{self.folder}/meeting" if self.launcher == "file" else f"tcp://127.0.0.1:{free_port()}"
-            self.started = [self.popen(self.program, f"rank{rank}", WEFT_RANK=str(rank), WEFT_SIZE=str(self.ranks), WEFT_RENDEZVOUS=meeting)
+            self.started = [self.popen(self.program, f"rank{rank}", WEFT_RANK=str(rank), WEFT_SIZE=str(self.ranks), WEFT_RENDEZVOUS=meeting,
+                                       **({"WEFT_HOST_ID": f"node-{rank}"} if self.launcher == "ucx" else {}))
                             for rank in range(self.ranks)]
         else:
             command = {"launch": [self.launch, "-n", str(self.ranks)],
@@ -157,7 +160,7 @@ class Trial:
             if status == 0 and not is_victim and (len(job.started) == 1 or index not in done):
                 wrong.append(f"process {index} ended with 0")
         names = rf"\branks? (?:\d+, )*{self.victim}\b"
-        if self.launcher in ("file", "tcp"):
+        if self.launcher in BY_HAND:
             for rank in sorted(others - done):
                 if not re.search(names, self.without_own_name(pathlib.Path(job.folder, f"rank{rank}").read_text(errors="replace"))):
                     wrong.append(f"rank {rank} does not name rank {self.victim}")
@@ -180,7 +183,7 @@ class Trial:
         # one, for with it mpirun ends the job, and sends SIGCONT to who is stopped (Open MPI 4.1, orte_odls_base_default_kill_local_procs).
         waited = re.findall(rf"waited .* rank {self.victim} \((.*?)\)", job.output())
         stopped = [re.match(r"process \d+ is stopped", state) is not None for state in waited]
-        if self.launcher != "hosts" and waited and not (any if self.launcher == "mpirun" else all)(stopped):
+        if self.launcher not in ("hosts", "ucx") and waited and not (any if self.launcher == "mpirun" else all)(stopped):
             wrong.append(f"rank {self.victim} is not said to be stopped: {waited}")
         try:
             os.kill(process, signal.SIGCONT)
@@ -217,8 +220,12 @@ def main():
     programs = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else "build/dev/bin").resolve()
     chance = random.Random(int(os.environ.get("SEED", "1")))
     launchers = ["launch", "file", "tcp"] + (["mpirun"] if shutil.which("mpirun") else [])
+    if "libucp" in subprocess.run(["ldd", str(programs / "soak_peer")], capture_output=True, text=True).stdout:
+        launchers.append("ucx")
+    only = os.environ.get("LAUNCHERS")
+    launchers = [name for name in launchers if only is None or name in only.split(",")]
     cluster = [str(TREE / "launchers/cluster.sh")]
-    if os.environ.get("HOSTS", "yes") == "yes" and shutil.which("mpirun") and \
+    if os.environ.get("HOSTS", "yes" if only is None else "no") == "yes" and shutil.which("mpirun") and \
             subprocess.run(cluster + ["up", "2", "1gbit"], capture_output=True).returncode == 0:
         launchers.append("hosts")
     failed, tally, own = 0, collections.Counter(), collections.Counter()

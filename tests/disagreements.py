@@ -54,6 +54,8 @@ class Trial:
         words = [self.peer, "connect"]
         if self.meeting != "mpi":
             variables |= {"WEFT_RANK": str(rank), "WEFT_SIZE": str(self.ranks)}
+        if self.kind == "node":  # UCX would carry data between two nodes
+            variables["WEFT_TRANSPORT"] = "mpi"
         if rank != self.culprit:
             return variables, words
         if self.meeting == "mpi" and self.kind in ("size", "rank"):

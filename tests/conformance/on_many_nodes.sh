@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs a program as a rank of mpirun that believes to be on a node with at most one other rank; with RANKS_PER_NODE set, on a
+# Runs a program as a rank (of mpirun, or as WEFT_RANK says) that believes to be on a node with at most one other rank; with RANKS_PER_NODE set, on a
 # node with so many that follow each other; with LAYOUT set to their numbers by node ("3 1 2"), on a node as that says.
-rank=$OMPI_COMM_WORLD_RANK
+rank=${OMPI_COMM_WORLD_RANK:-$WEFT_RANK}
+size=${OMPI_COMM_WORLD_SIZE:-$WEFT_SIZE}
 if [ -n "$LAYOUT" ]; then
   node=0
   for ranks in $LAYOUT; do
@@ -12,7 +13,7 @@ if [ -n "$LAYOUT" ]; then
 elif [ -n "$RANKS_PER_NODE" ]; then
   node=$((rank / RANKS_PER_NODE))
 else
-  node=$((rank % ((OMPI_COMM_WORLD_SIZE + 2) / 2)))
+  node=$((rank % ((size + 2) / 2)))
 fi
 export WEFT_HOST_ID="node-$node"
 exec "$@"

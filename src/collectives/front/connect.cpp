@@ -7,6 +7,7 @@
 #include "collectives/bootstrap/device_choice.hpp"
 #include "collectives/exchange/choice.hpp"
 #include "collectives/front/communicator_state.hpp"
+#include "collectives/front/transport.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/nodes/nodes_backend.hpp"
 #include "collectives/shm/host_backend.hpp"
@@ -15,9 +16,6 @@
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 #include "weft/core/node_heap.hpp"
-#if WEFT_HAS_MPI
-#include "collectives/mpi/mpi_wire.hpp"
-#endif
 
 namespace weft {
 namespace {
@@ -33,26 +31,17 @@ std::shared_ptr<NodeHeap> make_heap(const World& world) {
 
 std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology,
                                                const std::vector<std::string>& hosts,
-                                               [[maybe_unused]] const ConnectOptions& options) {
-#if WEFT_HAS_MPI
-  if (const auto rendezvous = std::dynamic_pointer_cast<detail::MpiRendezvous>(world.rendezvous())) {
-    const auto notes = rendezvous->all_gather(
-        detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms),
-        "connect: choices of algorithms", Deadline::in(world.connect_timeout()));
-    return detail::make_nodes_backend(rendezvous, detail::make_mpi_wire(rendezvous), topology,
-                                      detail::Choices::agreed(notes), make_heap(world),
-                                      world.connect_timeout(), world.timeout());
-  }
-#endif
+                                               const ConnectOptions& options) {
   const int other = topology.ranks_of(1).front();
-  throw Error(
-      ErrorKind::usage,
+  const std::string where =
       text("the ", world.size(), " ranks are on ", topology.nodes(), " nodes (rank 0 on '", hosts.front(),
-           "', rank ", other, " on '", hosts[static_cast<std::size_t>(other)],
-           "'), and they did not meet through MPI"),
-      text("start them with mpirun (in a build with MPI), or keep them on one node; where it is one, see ",
-           env::host_id.name),
-      {world.rank(), "connect", 0});
+           "', rank ", other, " on '", hosts[static_cast<std::size_t>(other)], "')");
+  const auto notes = world.rendezvous()->all_gather(
+      detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms),
+      "connect: choices of algorithms", Deadline::in(world.connect_timeout()));
+  return detail::make_nodes_backend(world.rendezvous(), detail::make_wire(world, where), topology,
+                                    detail::Choices::agreed(notes), make_heap(world), world.connect_timeout(),
+                                    world.timeout());
 }
 
 std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology& topology,
@@ -91,6 +80,7 @@ detail::Facts facts_of(const World& world, const ConnectOptions& options) {
   facts.add("ranks", std::to_string(world.size()));
   facts.add(std::string(env::order.name),
             options.order ? std::string(name(*options.order)) : world.environment().value(env::order));
+  facts.add(std::string(env::transport.name), world.environment().value(env::transport));
   const std::string progress = world.environment().value(env::progress);  // may differ, if all are right
   facts.add(std::string(env::progress.name), is_progress(progress) ? "inline, thread or auto" : progress);
   if (!world.device().is_host()) {
@@ -108,6 +98,9 @@ void expect_valid(const Environment& environment, const ConnectOptions& options)
   if (!is_progress(progress))
     throw Error(ErrorKind::usage,
                 text(env::progress.name, "=", progress, " is none of inline, thread, auto"));
+  const std::string transport = environment.value(env::transport);
+  if (transport != "auto" && transport != "mpi" && transport != "ucx")
+    throw Error(ErrorKind::usage, text(env::transport.name, "=", transport, " is none of auto, mpi, ucx"));
 }
 
 /// One folder for the ranks of a job, on each of its nodes.

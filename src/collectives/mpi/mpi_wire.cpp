@@ -121,7 +121,7 @@ class MpiMessages final : public Messages {
         is_part ? "MPI_Issend" : "MPI_Isend");
     posted_.push_back({label, data.size(), true});
   }
-  void receive(std::size_t label, std::span<std::byte> data, int peer, int tag) override {
+  void receive(std::size_t label, std::span<std::byte> data, int peer, int tag, bool /*is_part*/) override {
     handles_.push_back(MPI_REQUEST_NULL);
     MpiRuntime::check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag,
                                 rendezvous_->communicator(), &handles_.back()),

@@ -35,7 +35,8 @@ class Messages {
 
   /// @param is_part of more than may be under way: it ends no sooner than its receiver has begun to receive it
   virtual void send(std::size_t label, std::span<const std::byte> data, int peer, int tag, bool is_part) = 0;
-  virtual void receive(std::size_t label, std::span<std::byte> data, int peer, int tag) = 0;
+  /// @param is_part as its sender says
+  virtual void receive(std::size_t label, std::span<std::byte> data, int peer, int tag, bool is_part) = 0;
 
   struct Ended {
     std::size_t label = 0;

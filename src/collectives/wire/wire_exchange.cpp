@@ -171,12 +171,12 @@ void WireExchange::post_segment(std::size_t index) {
   const std::size_t begin = own.begun;
   const std::size_t bytes = std::min(segment_bytes, flow.bytes - begin);
   const std::size_t label = take_label({index, begin, bytes, true});
+  const bool is_part = flow.bytes > segments_in_flight * segment_bytes;
   if (flow.sends) {
-    const bool is_part = flow.bytes > segments_in_flight * segment_bytes;
     messages_->send(label, {flow.out + begin, bytes}, flow.peer, tag_ + flow.stage, is_part);
     if (!peers_->are_near[static_cast<std::size_t>(flow.peer)]) peers_->network_bytes += bytes;
   } else {
-    messages_->receive(label, {flow.in + begin, bytes}, flow.peer, tag_ + flow.stage);
+    messages_->receive(label, {flow.in + begin, bytes}, flow.peer, tag_ + flow.stage, is_part);
   }
   own.is_begun = true;
   own.begun += bytes;

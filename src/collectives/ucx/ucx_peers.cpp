@@ -1,0 +1,318 @@
+#include "collectives/ucx/ucx_peers.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <system_error>
+
+#include "weft/core/backoff.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
+
+namespace weft::detail {
+namespace {
+
+constexpr unsigned note_id = 0;  // of active messages
+constexpr unsigned acknowledgement_id = 1;
+constexpr std::uint32_t goodbye = UINT32_MAX;  // a group that no rank has
+constexpr std::chrono::seconds to_leave{2};
+const std::string no_ucx = "none\n";  // instead of a version
+constexpr const char* advice =
+    "UCX_LOG_LEVEL=info shows what UCX found; UCX_TLS and UCX_NET_DEVICES say what it may use";
+
+void check(ucs_status_t status, const char* call) {
+  if (status == UCS_OK) return;
+  throw Error(
+      ErrorKind::system, text(call, " failed: ", ucs_status_string(status)),
+      "see UCX_LOG_LEVEL=info for what UCX found, and UCX_TLS and UCX_NET_DEVICES for what it may use");
+}
+
+/// Without RDMA nothing is gained by asking a receiver before a segment is sent: the question and its answer wait behind whatever
+/// fills the line (bench/results). What is under way is bounded by acknowledgements of parts instead.
+constexpr const char* never_ask = "inf";
+
+bool has_rdma() {
+  std::error_code failed;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", failed);
+  return !failed && devices != std::filesystem::directory_iterator();
+}
+
+void set(ucp_config_t* config, const char* name, const char* value) {
+  check(ucp_config_modify(config, name, value), "ucp_config_modify");
+}
+
+std::string version_text() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return text(major, '.', minor);
+}
+
+}  // namespace
+
+/// An active message under way, which lives until UCX has sent it.
+struct UcxPeers::Sent {
+  std::array<std::byte, sizeof(NoteHead)> head;
+  std::shared_ptr<const std::string> body{};
+};
+
+UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline)
+    : rank_(rendezvous.rank()), peers_(static_cast<std::size_t>(rendezvous.size())) {
+  try {
+    reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
+  } catch (...) {
+    has_given_up_ = true;
+    stop();
+    throw;
+  }
+}
+
+/// Version and address, or why there is none: no rank waits for one that cannot come.
+std::string UcxPeers::introduction(const Environment& environment) {
+  try {
+    start(environment);
+    return text(version_text(), '\n', address());
+  } catch (const Error& error) {
+    return no_ucx + error.problem();
+  }
+}
+
+void UcxPeers::reach(const std::vector<std::string>& introductions) {
+  const ErrorContext here{rank_, "connect", 0};
+  const std::string mine = introductions[static_cast<std::size_t>(rank_)];
+  const std::string version = mine.substr(0, mine.find('\n'));
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::string& theirs = introductions[static_cast<std::size_t>(rank)];
+    if (theirs.starts_with(no_ucx))
+      throw Error(ErrorKind::system, text("rank ", rank, " cannot use UCX: ", theirs.substr(no_ucx.size())),
+                  advice, here);
+  }
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::string& theirs = introductions[static_cast<std::size_t>(rank)];
+    const auto end = std::min(theirs.find('\n'), theirs.size() - 1);
+    if (theirs.compare(0, end, version) != 0) {
+      throw Error(
+          ErrorKind::mismatch,
+          text("rank ", rank, " has UCX ", theirs.substr(0, end), ", rank ", rank_, " has UCX ", version),
+          "run the same version of UCX on every node", here);
+    }
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    peer.all = this;
+    peer.rank = rank;
+    if (rank != rank_) open_endpoint(peer, theirs.substr(end + 1));
+  }
+}
+
+void UcxPeers::start(const Environment& environment) {
+  ucp_config_t* config = nullptr;
+  check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+  if (!environment.has(env::ucx_keepalive))
+    set(config, "KEEPALIVE_INTERVAL", std::string(env::ucx_keepalive.fallback).c_str());
+  if (!environment.has(env::ucx_rndv_thresh) && !has_rdma()) set(config, "RNDV_THRESH", never_ask);
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.estimated_num_eps = peers_.size();
+  params.name = "weft";
+  const ucs_status_t status = ucp_init(&params, config, &context_);
+  ucp_config_release(config);
+  check(status, "ucp_init");
+  ucp_worker_params_t worker{};
+  worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  check(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create");
+  check(ucp_worker_get_efd(worker_, &wakes_), "ucp_worker_get_efd");
+  listen(note_id, on_note);
+  listen(acknowledgement_id, on_acknowledgement);
+}
+
+std::string UcxPeers::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t bytes = 0;
+  check(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address");
+  std::string copy(reinterpret_cast<const char*>(address), bytes);
+  ucp_worker_release_address(worker_, address);
+  return copy;
+}
+
+void UcxPeers::open_endpoint(Peer& peer, const std::string& address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {on_error, &peer};
+  const ucs_status_t status = ucp_ep_create(worker_, &params, &peer.endpoint);
+  if (status == UCS_OK) return;
+  peer.endpoint = nullptr;
+  throw Error(ErrorKind::system, text("UCX does not reach rank ", peer.rank, ": ", ucs_status_string(status)),
+              advice, {rank_, "connect", 0});
+}
+
+void UcxPeers::on_error(void* which, ucp_ep_h, ucs_status_t status) {
+  Peer& peer = *static_cast<Peer*>(which);
+  if (!peer.lost.empty()) return;
+  peer.lost = ucs_status_string(status);
+  ++peer.all->losses_;
+}
+
+void UcxPeers::progress() {
+  constexpr int most = 64;  // who waits also has sums to do
+  for (int i = 0; i < most && ucp_worker_progress(worker_) != 0; ++i) {
+  }
+}
+
+void UcxPeers::rest(std::chrono::microseconds at_most) {
+  {
+    const auto entered = enter();
+    if (ucp_worker_arm(worker_) != UCS_OK) return;  // something has come meanwhile
+  }
+  pollfd waits{wakes_, POLLIN, 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
+  const timespec limit{seconds.count(), std::chrono::nanoseconds(at_most - seconds).count()};
+  (void)ppoll(&waits, 1, &limit, nullptr);
+}
+
+std::uint32_t UcxPeers::new_group(Rendezvous& rendezvous, Deadline deadline) {
+  std::uint32_t group = 0;
+  for (const std::string& note :
+       rendezvous.all_gather(std::to_string(next_group_), "numbers of groups over UCX", deadline))
+    group = std::max(group, static_cast<std::uint32_t>(std::strtoul(note.c_str(), nullptr, 10)));
+  next_group_ = group + 1;
+  return group;
+}
+
+void UcxPeers::listen(unsigned id, ucp_am_recv_callback_t hear) {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  handler.id = id;
+  handler.cb = hear;
+  handler.arg = this;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  check(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
+}
+
+ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_bytes, void* data,
+                               std::size_t bytes, const ucp_am_recv_param_t* how) {
+  UcxPeers& self = *static_cast<UcxPeers*>(peers);
+  NoteHead note{};
+  const bool is_whole = head_bytes == sizeof(note) && (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+  if (is_whole) std::memcpy(&note, head, sizeof(note));
+  if (!is_whole || note.from < 0 || note.from >= self.size()) return UCS_OK;  // of a stranger
+  if (note.group == goodbye) {
+    self.peers_[static_cast<std::size_t>(note.from)].has_left = true;
+  } else {
+    self.notes_[note.group].push_back({note.from, std::string(static_cast<const char*>(data), bytes)});
+  }
+  return UCS_OK;
+}
+
+ucs_status_t UcxPeers::on_acknowledgement(void* peers, const void* head, std::size_t head_bytes, void*,
+                                          std::size_t, const ucp_am_recv_param_t*) {
+  UcxPeers& self = *static_cast<UcxPeers*>(peers);
+  ucp_tag_t tag = 0;
+  if (head_bytes != sizeof(tag)) return UCS_OK;  // of a stranger
+  std::memcpy(&tag, head, sizeof(tag));
+  const auto found = self.unacknowledged_.find(tag);
+  if (found == self.unacknowledged_.end()) return UCS_OK;
+  UcxPart& part = *found->second;
+  self.unacknowledged_.erase(found);
+  part.arrived();
+  return UCS_OK;
+}
+
+void UcxPeers::send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) {
+  const NoteHead head{group, rank_};
+  send(to, note_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(head), body}));
+}
+
+void UcxPeers::acknowledge(int to, ucp_tag_t tag) {
+  send(to, acknowledgement_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(tag)}));
+}
+
+void UcxPeers::send(int to, unsigned id, std::unique_ptr<Sent> sent) {
+  if (!lost(to).empty()) return;
+  ucp_request_param_t how{};
+  how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  how.flags = UCP_AM_SEND_FLAG_EAGER;
+  how.user_data = sent.get();
+  how.cb.send = [](void* request, ucs_status_t, void* user_data) {
+    delete static_cast<Sent*>(user_data);
+    ucp_request_free(request);
+  };
+  const void* const body = sent->body ? sent->body->data() : nullptr;
+  const std::size_t bytes = sent->body ? sent->body->size() : 0;
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(endpoint(to), id, sent->head.data(), sent->head.size(), body, bytes, &how);
+  if (UCS_PTR_IS_PTR(request)) static_cast<void>(sent.release());
+}
+
+std::deque<SideChannel::Message> UcxPeers::take_notes(std::uint32_t group) {
+  const auto found = notes_.find(group);
+  if (found == notes_.end()) return {};
+  return std::exchange(found->second, {});
+}
+
+void UcxPeers::say_goodbye() noexcept {
+  const auto body = std::make_shared<const std::string>();
+  for (const Peer& peer : peers_) {
+    if (peer.rank != rank_) send_note(goodbye, peer.rank, body);
+  }
+  const auto waits_for = [this](const Peer& peer) {
+    return peer.rank != rank_ && !peer.has_left && peer.lost.empty();
+  };
+  Backoff backoff;
+  for (const Deadline deadline = Deadline::in(to_leave);
+       std::ranges::any_of(peers_, waits_for) && !deadline.passed();) {
+    progress();
+    backoff.pause();
+  }
+}
+
+/// Sends what is still to be sent where the rank has ended well; elsewhere what the network takes within a moment.
+void UcxPeers::close_endpoints() noexcept {
+  std::vector<ucs_status_ptr_t> closing;
+  for (Peer& peer : peers_) {
+    if (peer.endpoint == nullptr) continue;
+    ucp_request_param_t how{};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = peer.lost.empty() && !has_given_up_ ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(peer.endpoint, &how);
+    if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+    peer.endpoint = nullptr;
+  }
+  const Deadline deadline = Deadline::in(to_leave);
+  for (const ucs_status_ptr_t request : closing) {
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed())
+      ucp_worker_progress(worker_);
+    ucp_request_free(request);
+  }
+}
+
+UcxPeers::~UcxPeers() {
+  const auto entered = enter();
+  if (std::uncaught_exceptions() > 0) has_given_up_ = true;
+  if (has_given_up_) {  // what it said why must leave before the connections do
+    for (const Deadline deadline = Deadline::in(std::chrono::milliseconds(50)); !deadline.passed();)
+      progress();
+  } else {
+    say_goodbye();
+  }
+  stop();
+}
+
+void UcxPeers::stop() noexcept {
+  close_endpoints();
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+}  // namespace weft::detail

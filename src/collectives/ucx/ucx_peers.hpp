@@ -1,0 +1,117 @@
+#pragma once
+// All ranks of a world as UCX reaches them: one worker, an endpoint to each, and short notes beside the data.
+//
+// The worker is called by one thread at a time, which holds enter(). A rank whose endpoint fails is lost from then on, and
+// stays so. At its end a rank waits for up to two seconds until the others have said goodbye: a connection that is closed
+// while data is on its way in takes what is on its way out with it. After give_up() it does not wait.
+
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collectives/front/backend.hpp"
+#include "weft/core/env.hpp"
+
+namespace weft::detail {
+
+/// What has been sent and is to be acknowledged.
+class UcxPart {
+ public:
+  virtual void arrived() = 0;
+
+ protected:
+  ~UcxPart() = default;
+};
+
+class UcxPeers {
+ public:
+  /// Collective over the ranks of `rendezvous`: exchanges addresses.
+  /// @throws Error (system) with UCX's own words on all ranks where it does not start on one, (mismatch) where versions
+  /// of UCX differ
+  UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline);
+  ~UcxPeers();
+  UcxPeers(const UcxPeers&) = delete;
+  UcxPeers& operator=(const UcxPeers&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(peers_.size()); }
+  std::unique_lock<std::mutex> enter() { return std::unique_lock(mutex_); }
+  /// Not entered: returns when something has come, after `at_most` at the latest.
+  void rest(std::chrono::microseconds at_most);
+  void give_up() noexcept { has_given_up_ = true; }
+
+  // The rest is called while entered.
+  ucp_worker_h worker() const { return worker_; }
+  ucp_ep_h endpoint(int rank) const { return peers_[static_cast<std::size_t>(rank)].endpoint; }
+  void progress();
+  /// How many ranks are lost, and why one is; empty: it is not.
+  int losses() const { return losses_; }
+  const std::string& lost(int rank) const { return peers_[static_cast<std::size_t>(rank)].lost; }
+  /// A number for a group of ranks that none of its ranks has used yet. Collective over `rendezvous`; not entered.
+  std::uint32_t new_group(Rendezvous& rendezvous, Deadline deadline);
+  /// Does not wait. A rank that is lost gets none.
+  void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body);
+  /// What has come for the group; ranks are of the world.
+  std::deque<SideChannel::Message> take_notes(std::uint32_t group);
+  /// Tells a rank that a part of its has arrived. @param tag by which that rank awaits it
+  void acknowledge(int to, ucp_tag_t tag);
+  /// The next acknowledgement with the tag is this part's.
+  void await(ucp_tag_t tag, UcxPart& part) { unacknowledged_.emplace(tag, &part); }
+  /// Until the worker has ended.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+
+ private:
+  struct Peer {
+    UcxPeers* all = nullptr;
+    int rank = 0;
+    ucp_ep_h endpoint = nullptr;
+    std::string lost{};
+    bool has_left = false;
+  };
+  struct NoteHead {
+    std::uint32_t group;
+    std::int32_t from;
+  };
+  struct Sent;
+
+  void start(const Environment& environment);
+  void stop() noexcept;
+  std::string introduction(const Environment& environment);
+  void reach(const std::vector<std::string>& introductions);
+  std::string address() const;
+  void open_endpoint(Peer& peer, const std::string& address);
+  void listen(unsigned id, ucp_am_recv_callback_t hear);
+  void send(int to, unsigned id, std::unique_ptr<Sent> sent);
+  void say_goodbye() noexcept;
+  void close_endpoints() noexcept;
+  static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_acknowledgement(void* peers, const void* head, std::size_t head_bytes, void* data,
+                                         std::size_t bytes, const ucp_am_recv_param_t* how);
+  static ucs_status_t on_note(void* peers, const void* head, std::size_t head_bytes, void* data,
+                              std::size_t bytes, const ucp_am_recv_param_t* how);
+
+  const int rank_;
+  std::mutex mutex_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int wakes_ = -1;  // a descriptor that is readable when something has come
+  std::vector<Peer> peers_;
+  int losses_ = 0;
+  std::atomic<bool> has_given_up_ = false;
+  std::uint32_t next_group_ = 0;
+  std::map<std::uint32_t, std::deque<SideChannel::Message>> notes_;
+  std::unordered_multimap<ucp_tag_t, UcxPart*> unacknowledged_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+}  // namespace weft::detail
