@@ -117,6 +117,30 @@ TEST_F(TcpStore, TakesNoProofTwiceAndNoneOfItsOwnBack) {
   EXPECT_TRUE(is_refused(first));
 }
 
+// The oldest of those that have not proved that they are of the job. The others may still do so.
+TEST_F(TcpStore, ShedsTheFirstOfACrowd) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token_});
+  const test::RawConnection first(port_);
+  std::vector<std::unique_ptr<test::RawConnection>> crowd;
+  for (int i = 0; i < 128; ++i) crowd.push_back(std::make_unique<test::RawConnection>(port_));
+  EXPECT_TRUE(first.is_closed_by_peer());
+  prove(*crowd.front(), token_);
+  prove(*crowd.back(), token_);
+}
+
+TEST_F(TcpStore, ClosesWhoAnnouncesMoreThanAValueMayHave) {
+  const auto server = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s), {.token = token_});
+  for (const std::size_t at : {std::size_t{8}, std::size_t{12}}) {  // of the key's length, of the value's
+    const test::RawConnection rank(port_);
+    prove(rank, token_);
+    std::string head(24, '\0');
+    head.replace(0, 5, "wft1\1");
+    head[at + 3] = '\x40';  // 1 GiB
+    rank.send(head);
+    EXPECT_TRUE(rank.is_closed_by_peer()) << "a length at byte " << at;
+  }
+}
+
 /// An IPv4 address of this machine that others can reach; empty where there is none.
 std::string reachable_address() {
   ifaddrs* first = nullptr;
