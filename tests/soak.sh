@@ -35,7 +35,8 @@
 #                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
 #                                        undefined-behaviour sanitizers, and how many of its lines were reached; as many at a time
-#                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz
+#                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz;
+#                                        TARGETS="csv flight": these alone
 #   tests/soak.sh mutations              bugs put in on purpose (tests/mutations.tsv), one at a time: the tests notice each; builds a copy of the
 #                                        tree in build/mutations
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
@@ -242,7 +243,10 @@ fuzz() {
   mkdir -p build
   cmake --preset fuzz -DCMAKE_CXX_COMPILER="clang++-$clang" > build/fuzz.log 2>&1 &&
     cmake --build --preset fuzz -j "$(nproc)" >> build/fuzz.log 2>&1 || { tail -n 20 build/fuzz.log; exit 1; }
-  for target in build/fuzz/bin/fuzz_*; do
+  local chosen=(build/fuzz/bin/fuzz_*)
+  if [ -n "${TARGETS:-}" ]; then read -ra chosen <<< "$TARGETS"; chosen=("${chosen[@]/#/build/fuzz/bin/fuzz_}"); fi
+  for target in "${chosen[@]}"; do
+    [ -x "$target" ] || { echo "soak.sh: ${target##*/fuzz_} is no target of tests/fuzz" >&2; exit 42; }
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 1; done
     fuzz_one "$target" "$clang" "$seconds" &
   done
