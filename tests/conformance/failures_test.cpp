@@ -273,6 +273,27 @@ TEST(Failures, ARankThatUnwindsWithWorkPendingIsHeardToLeave) {
                  {.timeout = 60s});
 }
 
+// What failed before it on its stream is the reason, for this rank as well, whatever it issues elsewhere meanwhile.
+TEST(Failures, WhoWaitsForADroppedOperationHearsWhyItWasDropped) {
+  run_as_threads(2, [](Communicator comm) {
+    std::vector<float> data(10);
+    const View view{std::span(data)};
+    if (comm.rank() == 1) {
+      Stream stream;
+      expect_error(ErrorKind::peer_lost, {"rank 0 failed", "the disk of step 7 is full"},
+                   [&] { comm.all_reduce(view, ReduceOp::sum, stream).wait(); });
+      return;
+    }
+    Stream stream = Stream::queued();
+    stream.run([] { throw Error(ErrorKind::system, "the disk of step 7 is full"); });
+    const Work dropped = comm.all_reduce(view, ReduceOp::sum, stream);
+    expect_error(ErrorKind::system, {"the disk of step 7 is full"}, [&] { dropped.wait(); });
+    Stream other;
+    expect_error(ErrorKind::system, {"the disk of step 7 is full"},
+                 [&] { comm.all_reduce(view, ReduceOp::sum, other).wait(); });
+  });
+}
+
 TEST(Failures, AMessageOfAnotherSizeIsAMismatch) {
   for (const bool shared_memory : {true, false}) {
     run_as_threads(2,

@@ -22,6 +22,7 @@
 //
 // WRONG: stream.run([&] { stream.synchronize(); });   // throws Error: work waits for its own stream
 
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -48,6 +49,8 @@ class Task : public Recycled {
   /// `at_most` at the latest. A task that a peer can wake overrides it; by default it sleeps
   /// (Backoff::sleep).
   virtual void rest(std::chrono::microseconds at_most);
+  /// Called instead of advance(), and before the task goes, where work before it on its stream has failed.
+  virtual void dropped(const std::exception_ptr& /*why*/) noexcept {}
 };
 
 namespace detail {

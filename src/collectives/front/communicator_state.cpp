@@ -38,9 +38,8 @@ class IssuedTask final : public Task {
       }
     } catch (const Error& error) {
       state_->log().ended(issued_.place, OperationLog::State::failed);
-      const Error enriched = state_->in_context(error, issued_.label, issued_.number);
-      state_->fail(enriched);
-      throw enriched;
+      state_->fail(state_->in_context(error, issued_.label, issued_.number));
+      state_->expect_intact();  // throws that, or what broke the communicator before
     }
     if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
     state_->record_span(issued_);
@@ -49,6 +48,19 @@ class IssuedTask final : public Task {
   void rest(std::chrono::microseconds at_most) override {
     task_->rest(at_most);
     polls_ = 0;
+  }
+  /// The others wait for this operation in vain, and hear why.
+  void dropped(const std::exception_ptr& why) noexcept override {
+    try {
+      std::rethrow_exception(why);
+    } catch (const Error& error) {
+      state_->fail(error);
+    } catch (const std::exception& error) {
+      state_->fail(state_->in_context(Error(ErrorKind::usage, error.what()), issued_.label, issued_.number));
+    } catch (...) {
+      state_->fail(state_->in_context(Error(ErrorKind::usage, "an exception ended its stream"), issued_.label,
+                                      issued_.number));
+    }
   }
 
  private:

@@ -86,13 +86,16 @@ bool StreamState::idle() {
 }
 
 bool StreamState::advance(Entry& entry) {
+  std::exception_ptr failed;
   {
     const std::lock_guard lock(sticky_mutex_);
-    if (sticky_) {
-      entry.task.reset();
-      entry.completion->fail(sticky_);
-      return true;
-    }
+    failed = sticky_;
+  }
+  if (failed) {
+    entry.task->dropped(failed);
+    entry.task.reset();
+    entry.completion->fail(failed);
+    return true;
   }
   try {
     begin();
