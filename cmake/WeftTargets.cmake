@@ -16,8 +16,9 @@ if(WEFT_SANITIZE)
   add_link_options(-fsanitize=${WEFT_SANITIZE})
 endif()
 
-# The linker is the system's. Faster ones save half a minute of all tests and were tried: mold 1.10 never ends on some inputs, of a program
-# that lld 14 links an exception was not caught (core_mixed_test), and what gold links dies at a throw under the thread sanitizer.
+# The linker is the system's. Of the faster ones mold 1.10 never ends on some inputs, of a program that lld 14 links an exception was not
+# caught (core_mixed_test), and gold is no longer kept up.
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
