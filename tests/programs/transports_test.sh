@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What carries data between nodes: which transport is taken, and what is refused. Ranks are processes of this machine, each told
 # that it is a node of its own.
-#   usage: transports_test.sh LAUNCH PEER [MPIRUN]; ends with the number of checks that failed
+#   usage: transports_test.sh LAUNCH PEER SCALING [MPIRUN]; ends with the number of checks that failed
 set -uo pipefail
-launch=$1 peer=$2 mpirun=${3:-}
+launch=$1 peer=$2 scaling=$3 mpirun=${4:-}
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/support/checks.sh"
 export RANKS_PER_NODE=1 WEFT_TIMEOUT=20 WEFT_CONNECT_TIMEOUT=20
@@ -25,6 +25,8 @@ differing "UCX on one rank alone" 70 "rank 1 cannot use UCX: ucp_init failed" UC
 lines "UCX on one rank alone, said by both" 2 "rank 1 cannot use UCX"
 differing "different transports" 42 "rank 1 has WEFT_TRANSPORT=ucx, rank 0 has WEFT_TRANSPORT=auto" WEFT_TRANSPORT=ucx
 lines "different transports, said by both" 2 "rank 1 has WEFT_TRANSPORT=ucx"
+check "weft-scaling names UCX" 0 "0 -> 1, 1 -> 0: UCX" "$launch" -n 2 "$here/conformance/on_many_nodes.sh" \
+  "$scaling" --model gpt-tiny --steps 4 --strategies ddp
 if [ -n "$mpirun" ]; then
   for transport in ucx mpi; do
     check "under mpirun over $transport" 0 "rank 1 done" env WEFT_TRANSPORT=$transport ASAN_OPTIONS=detect_leaks=0 \

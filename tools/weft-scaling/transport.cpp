@@ -93,9 +93,18 @@ std::string gather(Communicator& comm, const std::string& mine) {
   return joined;
 }
 
+/// What the backend's name ends with: "UCX" of "host (UCX)" and of "host (shared memory + UCX)".
+std::string between_nodes(const std::string& backend) {
+  const auto end = backend.rfind(')');
+  const auto before = backend.find_last_of("(+", end);
+  if (end == std::string::npos || before == std::string::npos) return backend;
+  const auto begin = backend.find_first_not_of("(+ ", before);
+  return backend.substr(begin, end - begin);
+}
+
 std::vector<Connection> of_host(const Communicator& comm) {
   std::vector<Connection> result;
-  const std::string via = comm.topology().nodes() == 1 ? "shared memory" : "MPI";
+  const std::string via = comm.topology().nodes() == 1 ? "shared memory" : between_nodes(comm.backend());
   for (int other = 0; other < comm.size(); ++other) {
     if (other != comm.rank()) result.push_back({.from = comm.rank(), .to = other, .via = via});
   }

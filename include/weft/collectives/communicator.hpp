@@ -2,8 +2,8 @@
 // A group of ranks that move data together.
 //
 // `Communicator` checks arguments, numbers and records the operation, and hands it to a backend: `self` (one
-// rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI between
-// nodes), and beside one of these `nccl` for the memory of a CUDA device. It is a handle: copies are the same
+// rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI or UCX
+// between nodes), and beside one of these `nccl` for the memory of a CUDA device. It is a handle: copies are the same
 // communicator, and its resources live until the last copy and the last operation are gone.
 //
 // Every operation takes a stream and runs in its order; the call returns at once with a `Work`. Views must
@@ -75,7 +75,8 @@ class Communicator {
   int rank() const;
   int size() const;
   const Topology& topology() const;
-  /// "self", "threads", "host (shared memory)" or "host (MPI)"; with a device "nccl 2.28.9 + " before it.
+  /// "self", "threads", "host (shared memory)", "host (UCX)", "host (shared memory + MPI)";
+  /// with a device "nccl 2.28.9 + " before it.
   std::string backend() const;
   /// Whose memory allocate() gives. Operations take host memory on host streams in any case.
   Device device() const;
@@ -173,7 +174,8 @@ class Group {
 
 /// The communicator of all ranks of the world: `self` for one rank, else `host`. Collective; blocks until all
 /// ranks are there; for a world with a CUDA device with NCCL beside it. @throws Error (timeout) naming the
-/// missing ranks, (usage) when ranks are on several nodes and there is no MPI, or two use one device, or a
+/// missing ranks, (usage) when ranks are on several nodes and WEFT_TRANSPORT or this build has
+/// nothing to carry data between them, or two use one device, or a
 /// table of algorithms cannot be read, (mismatch) when some compute on the host and some on a device, or
 /// orders or tables differ, (system) without NCCL 2.18 or newer
 Communicator connect(const World& world, const ConnectOptions& options = {});

@@ -98,9 +98,7 @@ void expect_valid(const Environment& environment, const ConnectOptions& options)
   if (!is_progress(progress))
     throw Error(ErrorKind::usage,
                 text(env::progress.name, "=", progress, " is none of inline, thread, auto"));
-  const std::string transport = environment.value(env::transport);
-  if (transport != "auto" && transport != "mpi" && transport != "ucx")
-    throw Error(ErrorKind::usage, text(env::transport.name, "=", transport, " is none of auto, mpi, ucx"));
+  detail::expect_transport(environment);
 }
 
 /// One folder for the ranks of a job, on each of its nodes.

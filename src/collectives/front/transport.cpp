@@ -45,6 +45,12 @@ std::string transport_of(const World& world, const std::string& where) {
 
 }  // namespace
 
+void expect_transport(const Environment& environment) {
+  const std::string asked = environment.value(env::transport);
+  if (asked != "auto" && asked != "mpi" && asked != "ucx")
+    throw Error(ErrorKind::usage, text(env::transport.name, "=", asked, " is none of auto, mpi, ucx"));
+}
+
 std::shared_ptr<Wire> make_wire(const World& world, const std::string& where) {
   const std::string transport = transport_of(world, where);
 #if WEFT_HAS_MPI

@@ -9,8 +9,11 @@
 
 namespace weft::detail {
 
+/// @throws Error (usage) where WEFT_TRANSPORT is none of its words
+void expect_transport(const Environment& environment);
+
 /// Collective over the world's ranks. @param where on which nodes they are, for messages
-/// @throws Error (usage) where WEFT_TRANSPORT makes no sense, or asks for what is not there
+/// @throws Error (usage) where WEFT_TRANSPORT asks for what is not there
 std::shared_ptr<Wire> make_wire(const World& world, const std::string& where);
 
 }  // namespace weft::detail

@@ -13,7 +13,6 @@
 
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
-#include "weft/core/log.hpp"
 
 namespace weft::detail {
 namespace {
@@ -28,9 +27,7 @@ constexpr const char* advice =
 
 void check(ucs_status_t status, const char* call) {
   if (status == UCS_OK) return;
-  throw Error(
-      ErrorKind::system, text(call, " failed: ", ucs_status_string(status)),
-      "see UCX_LOG_LEVEL=info for what UCX found, and UCX_TLS and UCX_NET_DEVICES for what it may use");
+  throw Error(ErrorKind::system, text(call, " failed: ", ucs_status_string(status)), advice);
 }
 
 /// Without RDMA nothing is gained by asking a receiver before a segment is sent: the question and its answer wait behind whatever

@@ -1,5 +1,6 @@
 #include "collectives/ucx/ucx_wire.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "collectives/ucx/ucx_peers.hpp"
@@ -161,6 +162,7 @@ std::span<const Messages::Ended> UcxMessages::collect() {
 }
 
 void UcxMessages::abandon(std::shared_ptr<void> memory) noexcept {
+  const auto entered = group_->all->enter();
   group_->all->keep(state_);
   group_->all->keep(std::move(memory));
   for (Slot& slot : state_->slots) {

@@ -25,7 +25,8 @@
 
 namespace weft::detail {
 
-/// Messages of one exchange that are under way, each with a label of the caller's. Used while the wire is entered.
+/// Messages of one exchange that are under way, each with a label of the caller's. Used while the wire is entered,
+/// but for abandon().
 class Messages {
  public:
   virtual ~Messages() = default;
@@ -46,7 +47,7 @@ class Messages {
   };
   /// Those that have ended since the last time, in any order; valid until the next call.
   virtual std::span<const Ended> collect() = 0;
-  /// They will not be collected any more: `memory`, in which they are, lives until the transport is done with it.
+  /// Any thread, not entered. They will not be collected any more: `memory`, in which they are, lives until the transport is done with it.
   virtual void abandon(std::shared_ptr<void> memory) noexcept = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/kernels/reduce_kernel.hpp"
@@ -101,13 +100,8 @@ WireExchange::WireExchange(std::shared_ptr<WirePeers> peers, ExchangePlan plan, 
 WireExchange::~WireExchange() {
   if (unused_.size() == segments_.size()) {
     peers_->scratch.give_back(std::move(plan_.scratch));
-    return;
-  }
-  try {
-    const auto entered = wire_.enter();
+  } else {
     messages_->abandon(std::make_shared<ExchangePlan>(std::move(plan_)));
-  } catch (...) {  // on a thread that may not call: nothing is let go
-    static_cast<void>(new std::pair(std::move(messages_), std::move(plan_)));
   }
 }
 
