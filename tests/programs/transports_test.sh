@@ -25,6 +25,9 @@ differing "UCX on one rank alone" 70 "rank 1 cannot use UCX: ucp_init failed" UC
 lines "UCX on one rank alone, said by both" 2 "rank 1 cannot use UCX"
 differing "different transports" 42 "rank 1 has WEFT_TRANSPORT=ucx, rank 0 has WEFT_TRANSPORT=auto" WEFT_TRANSPORT=ucx
 lines "different transports, said by both" 2 "rank 1 has WEFT_TRANSPORT=ucx"
+mkdir "$work/broken" && echo "no library" > "$work/broken/libucp.so.0"
+job "a broken installation of UCX" 70 "rank 0 cannot use UCX: UCX cannot be loaded: .*libucp.so.0: .*install UCX" \
+  LD_LIBRARY_PATH="$work/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 check "weft-scaling names UCX" 0 "0 -> 1, 1 -> 0: UCX" "$launch" -n 2 "$here/conformance/on_many_nodes.sh" \
   "$scaling" --model gpt-tiny --steps 4 --strategies ddp
 if [ -n "$mpirun" ]; then

@@ -27,7 +27,7 @@ constexpr const char* advice =
 
 void check(ucs_status_t status, const char* call) {
   if (status == UCS_OK) return;
-  throw Error(ErrorKind::system, text(call, " failed: ", ucs_status_string(status)), advice);
+  throw Error(ErrorKind::system, text(call, " failed: ", ucx().ucs_status_string(status)), advice);
 }
 
 /// Without RDMA nothing is gained by asking a receiver before a segment is sent: the question and its answer wait behind whatever
@@ -41,14 +41,14 @@ bool has_rdma() {
 }
 
 void set(ucp_config_t* config, const char* name, const char* value) {
-  check(ucp_config_modify(config, name, value), "ucp_config_modify");
+  check(ucx().ucp_config_modify(config, name, value), "ucp_config_modify");
 }
 
 std::string version_text() {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
-  ucp_get_version(&major, &minor, &release);
+  ucx().ucp_get_version(&major, &minor, &release);
   return text(major, '.', minor);
 }
 
@@ -77,7 +77,7 @@ std::string UcxPeers::introduction(const Environment& environment) {
     start(environment);
     return text(version_text(), '\n', address());
   } catch (const Error& error) {
-    return no_ucx + error.problem();
+    return text(no_ucx, error.problem(), '\n', error.advice());
   }
 }
 
@@ -87,9 +87,11 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
   const std::string version = mine.substr(0, mine.find('\n'));
   for (int rank = 0; rank < size(); ++rank) {
     const std::string& theirs = introductions[static_cast<std::size_t>(rank)];
-    if (theirs.starts_with(no_ucx))
-      throw Error(ErrorKind::system, text("rank ", rank, " cannot use UCX: ", theirs.substr(no_ucx.size())),
-                  advice, here);
+    if (!theirs.starts_with(no_ucx)) continue;
+    const std::string why = theirs.substr(no_ucx.size());
+    const std::size_t end = std::min(why.find('\n'), why.size());
+    throw Error(ErrorKind::system, text("rank ", rank, " cannot use UCX: ", why.substr(0, end)),
+                why.substr(std::min(end + 1, why.size())), here);
   }
   for (int rank = 0; rank < size(); ++rank) {
     const std::string& theirs = introductions[static_cast<std::size_t>(rank)];
@@ -109,7 +111,7 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
 
 void UcxPeers::start(const Environment& environment) {
   ucp_config_t* config = nullptr;
-  check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+  check(ucx().ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
   if (!environment.has(env::ucx_keepalive))
     set(config, "KEEPALIVE_INTERVAL", std::string(env::ucx_keepalive.fallback).c_str());
   if (!environment.has(env::ucx_rndv_thresh) && !has_rdma()) set(config, "RNDV_THRESH", never_ask);
@@ -118,14 +120,15 @@ void UcxPeers::start(const Environment& environment) {
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = peers_.size();
   params.name = "weft";
-  const ucs_status_t status = ucp_init(&params, config, &context_);
-  ucp_config_release(config);
+  const ucs_status_t status =
+      ucx().ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
+  ucx().ucp_config_release(config);
   check(status, "ucp_init");
   ucp_worker_params_t worker{};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  check(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create");
-  check(ucp_worker_get_efd(worker_, &wakes_), "ucp_worker_get_efd");
+  check(ucx().ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create");
+  check(ucx().ucp_worker_get_efd(worker_, &wakes_), "ucp_worker_get_efd");
   listen(note_id, on_note);
   listen(acknowledgement_id, on_acknowledgement);
 }
@@ -133,9 +136,9 @@ void UcxPeers::start(const Environment& environment) {
 std::string UcxPeers::address() const {
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
-  check(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address");
+  check(ucx().ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address");
   std::string copy(reinterpret_cast<const char*>(address), bytes);
-  ucp_worker_release_address(worker_, address);
+  ucx().ucp_worker_release_address(worker_, address);
   return copy;
 }
 
@@ -146,30 +149,31 @@ void UcxPeers::open_endpoint(Peer& peer, const std::string& address) {
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_error, &peer};
-  const ucs_status_t status = ucp_ep_create(worker_, &params, &peer.endpoint);
+  const ucs_status_t status = ucx().ucp_ep_create(worker_, &params, &peer.endpoint);
   if (status == UCS_OK) return;
   peer.endpoint = nullptr;
-  throw Error(ErrorKind::system, text("UCX does not reach rank ", peer.rank, ": ", ucs_status_string(status)),
-              advice, {rank_, "connect", 0});
+  throw Error(ErrorKind::system,
+              text("UCX does not reach rank ", peer.rank, ": ", ucx().ucs_status_string(status)), advice,
+              {rank_, "connect", 0});
 }
 
 void UcxPeers::on_error(void* which, ucp_ep_h, ucs_status_t status) {
   Peer& peer = *static_cast<Peer*>(which);
   if (!peer.lost.empty()) return;
-  peer.lost = ucs_status_string(status);
+  peer.lost = ucx().ucs_status_string(status);
   ++peer.all->losses_;
 }
 
 void UcxPeers::progress() {
   constexpr int most = 64;  // who waits also has sums to do
-  for (int i = 0; i < most && ucp_worker_progress(worker_) != 0; ++i) {
+  for (int i = 0; i < most && ucx().ucp_worker_progress(worker_) != 0; ++i) {
   }
 }
 
 void UcxPeers::rest(std::chrono::microseconds at_most) {
   {
     const auto entered = enter();
-    if (ucp_worker_arm(worker_) != UCS_OK) return;  // something has come meanwhile
+    if (ucx().ucp_worker_arm(worker_) != UCS_OK) return;  // something has come meanwhile
   }
   pollfd waits{wakes_, POLLIN, 0};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
@@ -194,7 +198,7 @@ void UcxPeers::listen(unsigned id, ucp_am_recv_callback_t hear) {
   handler.cb = hear;
   handler.arg = this;
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-  check(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
+  check(ucx().ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
 }
 
 ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_bytes, void* data,
@@ -243,12 +247,12 @@ void UcxPeers::send(int to, unsigned id, std::unique_ptr<Sent> sent) {
   how.user_data = sent.get();
   how.cb.send = [](void* request, ucs_status_t, void* user_data) {
     delete static_cast<Sent*>(user_data);
-    ucp_request_free(request);
+    ucx().ucp_request_free(request);
   };
   const void* const body = sent->body ? sent->body->data() : nullptr;
   const std::size_t bytes = sent->body ? sent->body->size() : 0;
   const ucs_status_ptr_t request =
-      ucp_am_send_nbx(endpoint(to), id, sent->head.data(), sent->head.size(), body, bytes, &how);
+      ucx().ucp_am_send_nbx(endpoint(to), id, sent->head.data(), sent->head.size(), body, bytes, &how);
   if (UCS_PTR_IS_PTR(request)) static_cast<void>(sent.release());
 }
 
@@ -282,15 +286,15 @@ void UcxPeers::close_endpoints() noexcept {
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     how.flags = peer.lost.empty() && !has_given_up_ ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(peer.endpoint, &how);
+    const ucs_status_ptr_t request = ucx().ucp_ep_close_nbx(peer.endpoint, &how);
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
     peer.endpoint = nullptr;
   }
   const Deadline deadline = Deadline::in(to_leave);
   for (const ucs_status_ptr_t request : closing) {
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed())
-      ucp_worker_progress(worker_);
-    ucp_request_free(request);
+    while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed())
+      ucx().ucp_worker_progress(worker_);
+    ucx().ucp_request_free(request);
   }
 }
 
@@ -308,8 +312,8 @@ UcxPeers::~UcxPeers() {
 
 void UcxPeers::stop() noexcept {
   close_endpoints();
-  if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  if (context_ != nullptr) ucp_cleanup(context_);
+  if (worker_ != nullptr) ucx().ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucx().ucp_cleanup(context_);
 }
 
 }  // namespace weft::detail

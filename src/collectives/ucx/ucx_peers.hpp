@@ -5,8 +5,6 @@
 // stays so. At its end a rank waits for up to two seconds until the others have said goodbye: a connection that is closed
 // while data is on its way in takes what is on its way out with it. After give_up() it does not wait.
 
-#include <ucp/api/ucp.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "collectives/front/backend.hpp"
+#include "collectives/ucx/ucx_library.hpp"
 #include "weft/core/env.hpp"
 
 namespace weft::detail {

@@ -78,7 +78,7 @@ class UcxMessages final : public Messages {
     if (status == UCS_OK) return {.label = slot.label, .bytes = bytes};
     if (status == UCS_ERR_MESSAGE_TRUNCATED)
       return {.label = slot.label, .bytes = slot.bytes, .was_longer = true};
-    return {.label = slot.label, .lost = ucs_status_string(status)};
+    return {.label = slot.label, .lost = ucx().ucs_status_string(status)};
   }
 
   static void sent(Slot& slot, ucs_status_t status);
@@ -111,10 +111,10 @@ void UcxMessages::send(std::size_t label, std::span<const std::byte> data, int p
   how.user_data = &slot;
   how.cb.send = [](void* request, ucs_status_t status, void* user_data) {
     sent(*static_cast<Slot*>(user_data), status);
-    ucp_request_free(request);
+    ucx().ucp_request_free(request);
   };
-  const ucs_status_ptr_t request = ucp_tag_send_nbx(all.endpoint(to), data.data(), data.size(),
-                                                    whole_tag(group_->number, all.rank(), tag), &how);
+  const ucs_status_ptr_t request = ucx().ucp_tag_send_nbx(all.endpoint(to), data.data(), data.size(),
+                                                          whole_tag(group_->number, all.rank(), tag), &how);
   if (!UCS_PTR_IS_PTR(request)) sent(slot, UCS_PTR_STATUS(request));
 }
 
@@ -133,9 +133,9 @@ void UcxMessages::receive(std::size_t label, std::span<std::byte> data, int peer
   how.user_data = &slot;
   how.cb.recv = [](void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* user_data) {
     received(*static_cast<Slot*>(user_data), status, info->length);
-    ucp_request_free(request);
+    ucx().ucp_request_free(request);
   };
-  const ucs_status_ptr_t request = ucp_tag_recv_nbx(
+  const ucs_status_ptr_t request = ucx().ucp_tag_recv_nbx(
       all.worker(), data.data(), data.size(), whole_tag(group_->number, from, tag), ~ucp_tag_t{0}, &how);
   if (UCS_PTR_IS_ERR(request)) {
     state_->end(slot, outcome(slot, UCS_PTR_STATUS(request), 0));
@@ -166,7 +166,7 @@ void UcxMessages::abandon(std::shared_ptr<void> memory) noexcept {
   group_->all->keep(state_);
   group_->all->keep(std::move(memory));
   for (Slot& slot : state_->slots) {
-    if (slot.request != nullptr) ucp_request_cancel(group_->all->worker(), slot.request);
+    if (slot.request != nullptr) ucx().ucp_request_cancel(group_->all->worker(), slot.request);
   }
 }
 
