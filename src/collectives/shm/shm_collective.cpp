@@ -49,8 +49,7 @@ class ShmCollective final : public PendingOp {
   /// A rank that was stopped meanwhile would sum what the others, which waited too long for it, have freed.
   void expect_memory() const {
     if (!exchange_.is_direct()) return;  // all else is in the segment
-    for (int other = 0; other < segment_.size(); ++other)
-      segment_.expect_memory_of(other, operation().number);
+    segment_.expect_memory_of({0, segment_.size()}, operation().number);
   }
   void look_for_slot() const;
   void look_for_missing() const;

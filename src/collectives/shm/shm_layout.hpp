@@ -19,6 +19,11 @@ struct alignas(128) SegmentHead {
   std::int64_t ranks = 0;
 };
 
+/// Ranks that have left or failed. Read at every exchange and nearly never written: on a line of its own that costs nothing.
+struct alignas(128) Departures {
+  std::atomic<std::uint32_t> ranks{0};
+};
+
 /// Where a rank's memory is, in words that its peers can resolve.
 struct Address {
   bool reachable = false;  ///< false: private to its process, data must be staged
@@ -87,8 +92,7 @@ struct alignas(128) RankBlock {
 
   std::atomic<std::uint64_t> operation{0};  ///< number of the latest collective it has come to
   std::atomic<std::uint64_t> completed{0};  ///< it is through with every collective up to this one
-  /// Read at every exchange and nearly never written: on a line of its own that costs nothing.
-  alignas(128) std::atomic<Presence> presence{Presence::expected};
+  std::atomic<Presence> presence{Presence::expected};
   char reason[480] = {};  ///< why it failed; written before `presence` says so
   OpSlot op_slots[slots];
   std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued

@@ -15,7 +15,7 @@ namespace weft::detail {
 namespace {
 
 std::size_t blocks_bytes(int size) {
-  return sizeof(SegmentHead) + static_cast<std::size_t>(size) * sizeof(RankBlock);
+  return sizeof(SegmentHead) + sizeof(Departures) + static_cast<std::size_t>(size) * sizeof(RankBlock);
 }
 std::size_t channels_bytes(int size) {
   return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * sizeof(Channel);
@@ -50,7 +50,8 @@ ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory
     : rank_(rank),
       size_(size),
       memory_(std::move(memory)),
-      blocks_(reinterpret_cast<RankBlock*>(memory_->base() + sizeof(SegmentHead))),
+      departures_(*reinterpret_cast<Departures*>(memory_->base() + sizeof(SegmentHead))),
+      blocks_(reinterpret_cast<RankBlock*>(memory_->base() + sizeof(SegmentHead) + sizeof(Departures))),
       small_(memory_->base() + blocks_bytes(size) + channels_bytes(size)),
       staging_(small_ + static_cast<std::size_t>(size) * RankBlock::slots * small_bytes),
       timeout_(timeout),
@@ -65,8 +66,12 @@ ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory
 }
 
 ShmSegment::~ShmSegment() {
-  Presence expected = Presence::here;
-  block(rank_).presence.compare_exchange_strong(expected, Presence::left, std::memory_order_release);
+  if (block(rank_).presence.load(std::memory_order_relaxed) == Presence::here) depart(Presence::left);
+}
+
+void ShmSegment::depart(Presence how) noexcept {
+  block(rank_).presence.store(how, std::memory_order_release);
+  departures_.ranks.fetch_add(1, std::memory_order_release);
 }
 
 Channel& ShmSegment::channel(int from, int to) const {
@@ -185,8 +190,12 @@ void ShmSegment::expect_present(const std::function<bool(int rank)>& here) const
   }
 }
 
-void ShmSegment::throw_lost(int rank) const {
-  throw Error(ErrorKind::peer_lost, lost(rank).value_or(text("rank ", name_of(rank), " has left")));
+void ShmSegment::expect_present_or_through(std::uint64_t number, Ranks ranks) const {
+  for (int rank = ranks.first; rank < ranks.end; ++rank) {
+    const Presence presence = block(rank).presence.load(std::memory_order_acquire);
+    if (presence == Presence::here || presence == Presence::expected || is_through(rank, number)) continue;
+    throw Error(ErrorKind::peer_lost, lost(rank).value_or(text("rank ", name_of(rank), " has left")));
+  }
 }
 
 std::string ShmSegment::missing(const std::function<bool(int rank)>& here) const {
@@ -214,7 +223,7 @@ void ShmSegment::give_up(const std::string& reason) noexcept {
   const std::size_t length = std::min(reason.size(), sizeof(own.reason) - 1);
   std::memcpy(own.reason, reason.data(), length);
   own.reason[length] = '\0';
-  own.presence.store(Presence::failed, std::memory_order_release);
+  depart(Presence::failed);
   ring();
 }
 

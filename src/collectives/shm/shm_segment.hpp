@@ -30,6 +30,12 @@
 
 namespace weft::detail {
 
+/// Numbers from `first` up to and without `end`.
+struct Ranks {
+  int first;
+  int end;
+};
+
 /// Room for the addresses of one exchange, so that no operation allocates.
 struct Scratch {
   std::vector<const std::byte*> sources{};
@@ -146,15 +152,13 @@ class ShmSegment {
   std::optional<std::string> lost(int rank) const;
   /// @throws Error (peer_lost) when a rank that is not `here` is lost
   void expect_present(const std::function<bool(int rank)>& here) const;
-  /// After memory of another rank was read, or before it is written, in the operation with this number: who gave up before
+  /// After memory of other ranks was read, or before it is written, in the operation with this number: who gave up before
   /// it was through may have freed that memory. @throws Error (peer_lost)
-  void expect_memory_of(int rank, std::uint64_t number) const {
+  void expect_memory_of(Ranks ranks, std::uint64_t number) const {
 #if !defined(__SANITIZE_THREAD__)                         // which knows no fences
     std::atomic_thread_fence(std::memory_order_acquire);  // what was read is older than what follows
 #endif
-    const Presence presence = block(rank).presence.load(std::memory_order_acquire);
-    if (presence != Presence::here && presence != Presence::expected && !is_through(rank, number))
-      throw_lost(rank);
+    if (departures_.ranks.load(std::memory_order_acquire) != 0) expect_present_or_through(number, ranks);
   }
   /// The ranks that are not `here`, with where they are and whether they are stopped; for messages.
   std::string missing(const std::function<bool(int rank)>& here) const;
@@ -172,11 +176,13 @@ class ShmSegment {
 
  private:
   void wake(int rank) const;
-  [[noreturn]] void throw_lost(int rank) const;
+  void depart(Presence how) noexcept;
+  void expect_present_or_through(std::uint64_t number, Ranks ranks) const;
 
   int rank_;
   int size_;
   std::shared_ptr<SharedMapping> memory_;
+  Departures& departures_;
   RankBlock* blocks_;
   std::byte* small_;
   std::byte* staging_;

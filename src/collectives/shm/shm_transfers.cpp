@@ -94,7 +94,8 @@ bool ShmTransfers::receive(Pending& one) const {
                                   : channel.data[slot];
     if (parcel.bytes > 0) std::memcpy(data.bytes() + one.moved, source, parcel.bytes);
     // It is not through before this parcel is taken.
-    if (parcel.address.reachable) segment_.expect_memory_of(one.transfer.peer, ShmSegment::never);
+    if (parcel.address.reachable)
+      segment_.expect_memory_of({one.transfer.peer, one.transfer.peer + 1}, ShmSegment::never);
     one.moved += parcel.bytes;
     channel.taken.store(++taken, std::memory_order_release);
     segment_.ring();
