@@ -4,6 +4,7 @@
 # when the system does not allow it.
 #   launchers/cluster.sh up HOSTS RATE        such as: up 4 1gbit   (each host's line, both ways; tc's units)
 #   launchers/cluster.sh run [--over ob1|ucx] -np RANKS PROGRAM...   under mpirun, consecutive ranks on one host
+#   launchers/cluster.sh run --launcher weft -np RANKS PROGRAM...    under weft-launch: WEFT_LAUNCH, on the PATH, or the newest build's
 #   launchers/cluster.sh exec HOST PROGRAM... on one host (0 is the first)
 #   launchers/cluster.sh bytes HOST           what the host has sent since `up`, in bytes, as its interface counts
 #   launchers/cluster.sh status | down
@@ -67,7 +68,7 @@ up() {
   echo "$1 hosts at $2: $(hosts | tr '\n' ' ')"
 }
 
-# Open MPI starts its daemons through this: HOST COMMAND...
+# Open MPI starts its daemons through this, and weft-launch its process on a host: HOST COMMAND...
 agent() {
   while [ "${1#-}" != "$1" ]; do shift; done
   local host=$1
@@ -76,23 +77,48 @@ agent() {
     "hostname $host; mount -t tmpfs -o size=1g tmpfs /dev/shm; exec sh -c '${*//\'/\'\\\'\'}'"
 }
 
+# The weft-launch that WEFT_LAUNCH names, else the one on the PATH, else the newest that was built here.
+weft_launch() {
+  local found=${WEFT_LAUNCH:-$(command -v weft-launch || ls -t "$launchers"/../build/*/bin/weft-launch 2>/dev/null | head -1)}
+  [ -x "$found" ] || { say "there is no weft-launch; build weft, or say where it is: WEFT_LAUNCH"; exit 42; }
+  realpath "$found"
+}
+
+run_weft() {
+  local program slots=$(((ranks + ${#all[@]} - 1) / ${#all[@]}))
+  program=$(weft_launch)
+  export UCX_TLS=${UCX_TLS:-tcp,self} UCX_NET_DEVICES=${UCX_NET_DEVICES:-eth0}
+  exec "$program" --hosts <(printf "%s slots=$slots\n" "${all[@]}") --agent "$launchers/cluster.sh agent" \
+    --address "$network.10" --output plain -n "$ranks" "$@"
+}
+
 run() {
   is_up || usage "run: no cluster is up; start one: launchers/cluster.sh up 4 1gbit"
-  local over=ob1 ranks=
+  local over= ranks= launcher=mpirun
   while [ $# -gt 0 ]; do
     case $1 in
       --over) over=${2:-}; shift 2 || usage "run: --over needs ob1 or ucx" ;;
+      --launcher) launcher=${2:-}; shift 2 || usage "run: --launcher needs mpirun or weft" ;;
       -np|-n) ranks=${2:-}; shift 2 || usage "run: $1 needs a number" ;;
       *) break ;;
     esac
   done
   is_number "$ranks" || usage "run: -np '$ranks' is not a number of ranks"
   [ $# -gt 0 ] || usage "run: no program is named"
-  local list all
+  local all
   mapfile -t all < <(hosts)
-  local slots=$(((ranks + ${#all[@]} - 1) / ${#all[@]}))
+  case $launcher in
+    mpirun) run_mpi "$@" ;;
+    weft) [ -z "$over" ] || usage "run: --over is of mpirun; weft-launch takes WEFT_TRANSPORT"; run_weft "$@" ;;
+    *) usage "run: --launcher $launcher is neither mpirun nor weft" ;;
+  esac
+}
+
+run_mpi() {
+  local list slots=$(((ranks + ${#all[@]} - 1) / ${#all[@]}))
   list=$(printf "%s:$slots," "${all[@]}")
   local tcp=(--mca btl_tcp_if_include "$network.0/24")
+  over=${over:-ob1}
   [ "$over" = ucx ] && tcp=(-x UCX_TLS=tcp,self,sysv,posix -x UCX_NET_DEVICES=eth0)
   # The hosts share this machine's processors: ranks are not bound, and a rank that waits gives its core away.
   exec "$launchers/mpirun.sh" --over "$over" "${tcp[@]}" --mca oob_tcp_if_include "$network.0/24" --mca plm rsh \
@@ -124,7 +150,7 @@ case ${1:-} in
     ;;
   down) need_root; down ;;
   agent) shift; agent "$@" ;;
-  -h|--help) sed -n '2,13s/^# \{0,1\}//p' "$0" ;;
+  -h|--help) sed -n '2,14s/^# \{0,1\}//p' "$0" ;;
   '') usage "nothing to do is named" ;;
   *) usage "'$1' is none of up, run, exec, bytes, status, down" ;;
 esac

@@ -27,18 +27,6 @@ guardians() {
   done
 }
 
-# until_true SECONDS COMMAND...
-until_true() {
-  local turns=$(($1 * 20))
-  shift
-  while [ $turns -gt 0 ]; do
-    "$@" && return 0
-    sleep 0.05
-    turns=$((turns - 1))
-  done
-  return 1
-}
-
 waiting() { [ "$(grep -c waits "$work/out")" -eq "$1" ]; }
 sleeping() { [ "$(grep -c sleeps "$work/out")" -eq "$1" ]; }
 

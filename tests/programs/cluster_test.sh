@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # launchers/cluster.sh and launchers/mpirun.sh: what they refuse, and, where this system allows network namespaces, that the
 # wire ledger is what the hosts' interfaces count. Ends with 77 (skipped) where it does not.
-# usage: cluster_test.sh WEFT_BENCH
+# usage: cluster_test.sh WEFT_BENCH WEFT_LAUNCH
 set -u
 bench=$1
+export WEFT_LAUNCH=$2
 . "$(dirname "$0")/../support/checks.sh"
 cluster="$(dirname "$0")/../../launchers/cluster.sh"
 mpirun="$(dirname "$0")/../../launchers/mpirun.sh"
@@ -44,6 +45,10 @@ awk -v sent="$sent" -v ledger="$ledger" 'BEGIN {exit !(sent >= ledger && sent <=
   { : > "$work/out"; fail "the interface sent $sent bytes, and the ledger says $ledger"; }
 # 2 (M-1) S over M nodes, whatever the ranks: no byte more than the nodes need.
 grep -q '"op":"all_reduce","bytes":1048576.*"network_bytes":2097152' "$work/wire.json" || fail "all_reduce sends more than its nodes need"
+check "hosts without mpirun" 0 "backend host \(shared memory \+ UCX\)" "$cluster" run --launcher weft -np 4 "$bench" all_reduce -b 8 -e 8
+lines "hosts without mpirun" 2 "on +wefth1 "
+refused_line "an unknown launcher" "--launcher srun is neither mpirun nor weft" "$cluster" run --launcher srun -np 2 true
+refused_line "a transport of mpirun under weft-launch" "--over is of mpirun" "$cluster" run --launcher weft --over ucx -np 2 true
 "$cluster" down || fail "down"
 trap 'rm -rf "$work"' EXIT
 ip link show weftbr0 >/dev/null 2>&1 && fail "down left its bridge"

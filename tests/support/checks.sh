@@ -47,6 +47,18 @@ lines() {
   [ "$(cat "$work/out" "$work/err" | grep -Ec -- "$3")" -eq "$2" ] || fail "$1: not $2 lines match $3"
 }
 
+# until_true SECONDS COMMAND...: whether the command succeeds within so long, tried 20 times a second
+until_true() {
+  local turns=$(($1 * 20))
+  shift
+  while [ $turns -gt 0 ]; do
+    "$@" && return 0
+    sleep 0.05
+    turns=$((turns - 1))
+  done
+  return 1
+}
+
 # finish: the closing line and status of the script
 finish() {
   echo "$failures failed"

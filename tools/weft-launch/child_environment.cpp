@@ -53,7 +53,7 @@ std::string new_token() {
   return token;
 }
 
-std::vector<std::string> child_environment(const std::vector<std::string>& inherited, int rank, int size,
+std::vector<std::string> child_environment(const std::vector<std::string>& inherited, const Placement& place,
                                            const std::string& rendezvous, const std::string& token) {
   std::vector<std::string> lines;
   for (const std::string& line : inherited) {
@@ -62,20 +62,20 @@ std::vector<std::string> child_environment(const std::vector<std::string>& inher
   const auto add = [&](const env::Variable& variable, const auto& value) {
     lines.push_back(text(variable.name, "=", value));
   };
-  add(env::rank, rank);
-  add(env::size, size);
-  add(env::local_rank, rank);
-  add(env::local_size, size);
+  add(env::rank, place.rank);
+  add(env::size, place.size);
+  add(env::local_rank, place.local_rank);
+  add(env::local_size, place.local_size);
   add(env::rendezvous, rendezvous);
   const auto has = [&](const env::Variable& variable) {
     return std::ranges::any_of(
         lines, [&](const std::string& line) { return line.starts_with(text(variable.name, "=")); });
   };
   if (!has(env::token) && !has(env::token_file)) add(env::token, token);
-  add(env::torch_rank, rank);
-  add(env::torch_size, size);
-  add(env::torch_local_rank, rank);
-  add(env::torch_local_size, size);
+  add(env::torch_rank, place.rank);
+  add(env::torch_size, place.size);
+  add(env::torch_local_rank, place.local_rank);
+  add(env::torch_local_size, place.local_size);
   return lines;
 }
 

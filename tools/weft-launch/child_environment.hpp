@@ -14,9 +14,17 @@ bool names_a_rank(std::string_view variable);
 /// 64 random digits.
 std::string new_token();
 
+/// Where a rank is among the others, of the job and of its host.
+struct Placement {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+};
+
 /// NAME=VALUE lines: `inherited` without variables that name a rank, and those of this rank.
 /// @param token WEFT_TOKEN, where none is inherited
-std::vector<std::string> child_environment(const std::vector<std::string>& inherited, int rank, int size,
+std::vector<std::string> child_environment(const std::vector<std::string>& inherited, const Placement& place,
                                            const std::string& rendezvous, const std::string& token);
 
 }  // namespace weft::launch

@@ -6,9 +6,9 @@
 
 #include "common/command_line.hpp"
 #include "env_command.hpp"
+#include "host_command.hpp"
 #include "options.hpp"
-#include "supervisor.hpp"
-
+#include "run_command.hpp"
 
 namespace {
 
@@ -23,15 +23,15 @@ int run(const std::vector<std::string>& arguments) {
     }
     return 0;
   }
-  RunOptions options = parse_run(arguments);
+  if (arguments == std::vector<std::string>{"host"}) return run_host();
+  const RunOptions options = parse_run(arguments);
   if (options.help) {
     std::cout << run_help();
     return 0;
   }
   std::vector<std::string> inherited;
   for (char** line = environ; line != nullptr && *line != nullptr; ++line) inherited.emplace_back(*line);
-  Supervisor supervisor(std::move(options), std::move(inherited));
-  return supervisor.run();
+  return run_job(options, inherited);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <sstream>
 
 #include "common/command_line.hpp"
@@ -17,12 +18,21 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr int most_ranks = 4096;
-
 po::options_description run_description() {
   po::options_description description("Options");
-  description.add_options()                                                                       //
-      ("ranks,n", po::value<int>()->value_name("N"), "number of ranks to start on this machine")  //
+  description.add_options()  //
+      ("ranks,n", po::value<int>()->value_name("N"),
+       "number of ranks to start; with slots in --hosts as many as those")  //
+      ("hosts", po::value<std::string>()->value_name("FILE"),
+       "start them on the hosts in FILE, a line each: NAME or NAME slots=N")  //
+      ("agent", po::value<std::string>()->value_name("COMMAND"),
+       "what runs a command on a host: COMMAND NAME WORDS... (ssh -T -o BatchMode=yes)")  //
+      ("address", po::value<std::string>()->value_name("HOST[:PORT]"),
+       "where rank 0 listens for the others (the first host, a random port)")  //
+      (",x", po::value<std::vector<std::string>>()->value_name("NAME"),
+       "ranks on hosts get this variable, too; may be repeated")  //
+      ("output", po::value<std::string>()->value_name("ranks|plain"),
+       "whether a line begins with the rank that wrote it, as [3] (with --hosts ranks, else plain)")  //
       ("timeout", po::value<double>()->value_name("SECONDS"),
        "end the job after this long, with status 75")  //
       ("help,h", "this text");
@@ -45,8 +55,9 @@ std::size_t program_begin(const std::vector<std::string>& arguments) {
   while (at < arguments.size()) {
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word.front() != '-') break;
-    const bool takes_next = word == "-n" || word == "--ranks" || word == "--timeout";
-    at += takes_next ? 2 : 1;
+    static const std::set<std::string> take_next{"-n",      "--ranks",   "--timeout", "--hosts",
+                                                 "--agent", "--address", "-x",        "--output"};
+    at += take_next.contains(word) ? 2 : 1;
   }
   return std::min(at, arguments.size());
 }
@@ -56,7 +67,31 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-/// Searches PATH as a shell does.
+void parse_hosts(const po::variables_map& values, RunOptions& options) {
+  const bool with_hosts = values.count("hosts") != 0;
+  for (const char* option : {"agent", "address", "-x"}) {
+    if (values.count(option) != 0 && !with_hosts)
+      throw Error(ErrorKind::usage, text(option[0] == '-' ? "" : "--", option, " is given without --hosts"));
+  }
+  if (with_hosts) options.hosts = values["hosts"].as<std::string>();
+  if (values.count("agent") != 0) {
+    std::istringstream words(values["agent"].as<std::string>());
+    for (std::string word; words >> word;) options.agent.push_back(word);
+    if (options.agent.empty()) throw Error(ErrorKind::usage, "--agent names no command");
+    options.agent.front() = find_program(options.agent.front());
+  }
+  if (values.count("address") != 0) options.address = values["address"].as<std::string>();
+  if (values.count("-x") != 0) options.exports = values["-x"].as<std::vector<std::string>>();
+  options.labels = with_hosts;
+  if (values.count("output") == 0) return;
+  const std::string& output = values["output"].as<std::string>();
+  if (output != "ranks" && output != "plain")
+    throw Error(ErrorKind::usage, text("--output ", output, " is neither ranks nor plain"));
+  options.labels = output == "ranks";
+}
+
+}  // namespace
+
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (is_program(name)) return name;
@@ -75,8 +110,6 @@ std::string find_program(const std::string& name) {
               "give its path, as in ./" + name);
 }
 
-}  // namespace
-
 RunOptions parse_run(const std::vector<std::string>& arguments) {
   const std::size_t begin = program_begin(arguments);
   const auto middle = arguments.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -89,13 +122,15 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
   options.program.assign(middle, arguments.end());
   if (!options.program.empty() && options.program.front() == "--")
     options.program.erase(options.program.begin());
-  if (values.count("ranks") == 0) {
+  parse_hosts(values, options);
+  if (values.count("ranks") != 0) {
+    options.ranks = values["ranks"].as<int>();
+    if (options.ranks < 1 || options.ranks > most_ranks) {
+      throw Error(ErrorKind::usage,
+                  text("-n ", options.ranks, " is not a number of ranks from 1 to ", most_ranks));
+    }
+  } else if (!options.hosts) {
     throw Error(ErrorKind::usage, "-n is missing", "say how many ranks to start: weft-launch -n 2 PROGRAM");
-  }
-  options.ranks = values["ranks"].as<int>();
-  if (options.ranks < 1 || options.ranks > most_ranks) {
-    throw Error(ErrorKind::usage,
-                text("-n ", options.ranks, " is not a number of ranks from 1 to ", most_ranks));
   }
   if (values.count("timeout") != 0) {
     const double seconds = values["timeout"].as<double>();
@@ -124,17 +159,25 @@ EnvOptions parse_env(const std::vector<std::string>& arguments) {
 std::string run_help() {
   std::ostringstream out;
   out << "weft-launch -n N [options] [--] PROGRAM [ARGUMENTS]\n"
+         "weft-launch --hosts FILE [-n N] [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch env [--document] [--json FILE]\n\n"
-         "Starts N ranks of PROGRAM on this machine without MPI, watches them and ends with their status: 0, "
+         "Starts N ranks of PROGRAM on this machine or on several hosts without MPI, watches them and ends "
+         "with their status: 0, "
          "or that of\n"
          "the first rank that failed (75 when a signal killed it). Then the others have "
       << to_notice.count() << " s to notice, " << to_end.count() << " s to end after\n"
       << "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
          "SIGTERM kills.\n"
+         "Hosts need weft-launch, PROGRAM and this folder at the same paths. Their ranks get WEFT_*, NCCL_*, "
+         "UCX_*, "
+         "OMP_*, PATH,\nLD_LIBRARY_PATH and PYTHONPATH of this environment; the job's token goes through the "
+         "agent's "
+         "standard input.\n"
          "`env` prints which launcher is detected in this environment, and starts nothing.\n\n"
       << run_description()
-      << "\nExample:\n"
-         "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n\n"
+      << "\nExamples:\n"
+         "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n"
+         "  weft-launch --hosts hosts.txt -n 16 -x HF_HOME ./train\n\n"
          "Exit status: that of the ranks; 42 wrong usage, 75 killed or timed out, 70 a fault of the "
          "system.\n";
   return std::move(out).str();

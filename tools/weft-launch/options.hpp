@@ -11,11 +11,17 @@ namespace weft::launch {
 // What the other ranks have after one failed; the help says so.
 constexpr std::chrono::seconds to_notice{4};  ///< to notice it, and to say so
 constexpr std::chrono::seconds to_end{5};     ///< to end after SIGTERM
+constexpr int most_ranks = 4096;
 
 struct RunOptions {
-  int ranks = 0;
+  int ranks = 0;                                    ///< 0: as many as the hosts have slots
   std::optional<std::chrono::nanoseconds> timeout;  ///< of the whole job
   std::vector<std::string> program;                 ///< with its arguments; a path that exists
+  std::optional<std::string> hosts{};               ///< a file
+  std::vector<std::string> agent{};                 ///< the words before a host's name; empty: ssh
+  std::string address{};               ///< HOST or HOST:PORT where rank 0 listens; empty: the first host
+  std::vector<std::string> exports{};  ///< names of variables that ranks on other hosts get, too
+  bool labels = false;                 ///< lines that ranks write begin with their rank
   bool help = false;
 };
 
@@ -29,6 +35,9 @@ struct EnvOptions {
 /// @throws Error (usage) naming the argument
 RunOptions parse_run(const std::vector<std::string>& arguments);
 EnvOptions parse_env(const std::vector<std::string>& arguments);
+
+/// Searches PATH as a shell does. @throws Error (usage)
+std::string find_program(const std::string& name);
 
 std::string run_help();
 std::string env_help();

@@ -42,10 +42,6 @@ bool readable(int fd) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 IdentitySocket::IdentitySocket() : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   constexpr int most_waiting = 4096;
   sockaddr_un address{};

@@ -10,23 +10,10 @@
 #include <cstddef>
 #include <string>
 
+#include "core/base/descriptor.hpp"
 #include "weft/core/node_heap.hpp"
 
 namespace weft::detail {
-
-/// A descriptor that its destructor closes.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 /// Where this process can be asked who it is, until this object ends.
 class IdentitySocket {

@@ -1,0 +1,44 @@
+#include "host_wire.hpp"
+
+#include <boost/json.hpp>
+
+#include "weft/core/error.hpp"
+
+namespace weft::launch {
+
+namespace json = boost::json;
+
+std::string greeting() {
+  return text(greeting_mark, WEFT_VERSION, '\n');
+}
+
+std::string to_line(const HostJob& job) {
+  const json::object object{{"program", json::value_from(job.job.program)},
+                            {"environment", json::value_from(job.job.inherited)},
+                            {"size", job.job.size},
+                            {"rendezvous", job.job.rendezvous},
+                            {"token", job.job.token},
+                            {"first", job.share.first},
+                            {"count", job.share.count},
+                            {"folder", job.folder}};
+  return json::serialize(object) + '\n';
+}
+
+HostJob from_line(const std::string& line) {
+  try {
+    const json::value value = json::parse(line);
+    const auto number = [&](const char* key) { return json::value_to<int>(value.at(key)); };
+    const auto words = [&](const char* key) {
+      return json::value_to<std::vector<std::string>>(value.at(key));
+    };
+    const auto word = [&](const char* key) { return json::value_to<std::string>(value.at(key)); };
+    return {{words("program"), words("environment"), number("size"), word("rendezvous"), word("token")},
+            {number("first"), number("count")},
+            word("folder")};
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::usage, text("this is no job of weft-launch: ", error.what()),
+                "weft-launch --hosts FILE starts `weft-launch host` itself");
+  }
+}
+
+}  // namespace weft::launch

@@ -1,0 +1,33 @@
+#pragma once
+// What ranks write, passed on to the launcher's own standard output and standard error, a whole line at a time.
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace weft::launch {
+
+class Output {
+ public:
+  /// @param labelled a line begins with "[3] ", the rank that wrote it
+  explicit Output(bool labelled) : labelled_(labelled) {}
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  /// @param stream 1 or 2. A line without end is passed on in parts of 64 KiB
+  void hear(int rank, int stream, std::string_view piece);
+  /// The rest of a rank's last line; no other rank's continues it.
+  void end(int rank);
+
+ private:
+  void write(int rank, int stream, std::string_view lines);
+
+  const bool labelled_;
+  std::map<int, std::array<std::string, 2>> begun_;  // by rank, of each stream, without their ends
+};
+
+/// To a descriptor, all of it. @returns whether it could be written
+bool write_all(int fd, std::string_view bytes);
+
+}  // namespace weft::launch

@@ -1,0 +1,104 @@
+#include "run_command.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "child_environment.hpp"
+#include "common/temporary_folder.hpp"
+#include "remote_ranks.hpp"
+#include "supervisor.hpp"
+#include "weft/core/env.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::launch {
+namespace {
+
+std::string new_folder() {
+  std::string pattern = tool::temporary_folder() + "/weft-launch-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw system_error(text("cannot create ", pattern), "set TMPDIR to a folder that can be written");
+  }
+  return pattern;
+}
+
+/// What ranks on other hosts get of this environment.
+std::vector<std::string> exported(const std::vector<std::string>& inherited,
+                                  const std::vector<std::string>& names) {
+  static constexpr std::array<std::string_view, 4> families{"WEFT_", "NCCL_", "UCX_", "OMP_"};
+  static constexpr std::array<std::string_view, 3> always{"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
+  std::vector<std::string> lines;
+  std::ranges::copy_if(inherited, std::back_inserter(lines), [&](std::string_view line) {
+    const std::string_view name = line.substr(0, line.find('='));
+    return std::ranges::find(always, name) != always.end() || std::ranges::find(names, name) != names.end() ||
+           std::ranges::any_of(families, [&](auto family) { return name.starts_with(family); });
+  });
+  for (const std::string& name : names) {
+    const std::string begin = name + "=";
+    if (std::ranges::none_of(inherited, [&](const std::string& line) { return line.starts_with(begin); }))
+      throw Error(ErrorKind::usage, text("-x ", name, ": this environment has no such variable"));
+  }
+  return lines;
+}
+
+/// Where the ranks of several hosts meet: HOST, HOST:PORT, or the first host; [::1]:PORT for IPv6.
+std::string meeting_place(std::string address, const std::string& first_host, std::size_t hosts) {
+  if (address.empty()) address = first_host;
+  if (address == "localhost" && hosts > 1)
+    throw Error(ErrorKind::usage, "the first host is localhost, which the others cannot reach",
+                "name it as they know it, or give --address");
+  const std::size_t colon = address.rfind(':');
+  const bool bare_ipv6 = address.find(':') != colon && !address.starts_with('[');
+  if (bare_ipv6) address = text('[', address, ']');
+  const bool has_port = colon != std::string::npos && !bare_ipv6 && !address.ends_with(']');
+  constexpr int lowest = 61440;  // above those that the kernel hands out by itself
+  constexpr int highest = 65535;
+  std::random_device random;
+  if (!has_port) address += text(':', std::uniform_int_distribution(lowest, highest)(random));
+  return "tcp://" + address;
+}
+
+int run_here(const RunOptions& options, const std::vector<std::string>& inherited) {
+  Signals signals;
+  const std::string folder = new_folder();  // private to the job; the ranks meet in it
+  const Guardian guardian(folder);
+  Output output(true);
+  Hear hear;
+  if (options.labels)
+    hear = [&output](int rank, int stream, std::string_view piece) { output.hear(rank, stream, piece); };
+  const Job job{options.program, inherited, options.ranks, "file://" + folder + "/ranks", new_token()};
+  LocalRanks ranks(job, {0, options.ranks}, true, hear, guardian, signals);
+  const int status = Supervisor(ranks, signals, options.timeout).run();
+  for (int rank = 0; rank < options.ranks; ++rank) output.end(rank);
+  return status;
+}
+
+int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inherited) {
+  const std::vector<Host> hosts = read_hosts(*options.hosts);
+  const std::vector<Share> shares = share_ranks(hosts, options.ranks);
+  const int size = shares.back().first + shares.back().count;
+  Signals signals;
+  const Guardian guardian("");
+  Output output(options.labels);
+  std::vector<std::string> program = options.program;
+  program.front() = std::filesystem::absolute(program.front());
+  const Job job{program, exported(inherited, options.exports), size,
+                meeting_place(options.address, hosts.front().name, hosts.size()), new_token()};
+  const AgentOptions agents{options.agent, std::filesystem::read_symlink("/proc/self/exe"),
+                            std::filesystem::current_path(), inherited,
+                            Environment::of_process().seconds(env::connect_timeout)};
+  RemoteRanks ranks(job, hosts, shares, agents, output, guardian, signals);
+  return Supervisor(ranks, signals, options.timeout).run();
+}
+
+}  // namespace
+
+int run_job(const RunOptions& options, const std::vector<std::string>& inherited) {
+  return options.hosts ? run_on_hosts(options, inherited) : run_here(options, inherited);
+}
+
+}  // namespace weft::launch
