@@ -9,21 +9,21 @@
 namespace weft::detail {
 namespace {
 
-constexpr const char* file = "libucp.so.0";
+constexpr const char* library_file = "libucp.so.0";
 constexpr const char* install_it =
     "install UCX (libucx0), add its folder to LD_LIBRARY_PATH, or choose another transport with "
     "WEFT_TRANSPORT";
 
 UcxLibrary load() {
   // Never unloaded: its hooks in the allocator stay.
-  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* const handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr)
     throw Error(ErrorKind::system, text("UCX cannot be loaded: ", dlerror()), install_it);
   const auto set = [&](auto& function, const char* name) {
     // What dlsym returns is a function's address; only this cast makes it one again.
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));  // NOLINT
     if (function == nullptr)
-      throw Error(ErrorKind::system, text(file, " has no ", name, ": it is older than UCX 1.13"), install_it);
+      throw Error(ErrorKind::system, text(library_file, " has no ", name, ": it is older than UCX 1.13"), install_it);
   };
   UcxLibrary library;
 #define WEFT_UCX_FIND(name) set(library.name, #name);

@@ -181,15 +181,6 @@ void UcxPeers::rest(std::chrono::microseconds at_most) {
   (void)ppoll(&waits, 1, &limit, nullptr);
 }
 
-std::uint32_t UcxPeers::new_group(Rendezvous& rendezvous, Deadline deadline) {
-  std::uint32_t group = 0;
-  for (const std::string& note :
-       rendezvous.all_gather(std::to_string(next_group_), "numbers of groups over UCX", deadline))
-    group = std::max(group, static_cast<std::uint32_t>(std::strtoul(note.c_str(), nullptr, 10)));
-  next_group_ = group + 1;
-  return group;
-}
-
 void UcxPeers::listen(unsigned id, ucp_am_recv_callback_t hear) {
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -211,7 +202,7 @@ ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_b
   if (note.group == goodbye) {
     self.peers_[static_cast<std::size_t>(note.from)].has_left = true;
   } else {
-    self.notes_[note.group].push_back({note.from, std::string(static_cast<const char*>(data), bytes)});
+    self.keep_note(note.group, {note.from, std::string(static_cast<const char*>(data), bytes)});
   }
   return UCS_OK;
 }
@@ -254,12 +245,6 @@ void UcxPeers::send(int to, unsigned id, std::unique_ptr<Sent> sent) {
   const ucs_status_ptr_t request =
       ucx().ucp_am_send_nbx(endpoint(to), id, sent->head.data(), sent->head.size(), body, bytes, &how);
   if (UCS_PTR_IS_PTR(request)) static_cast<void>(sent.release());
-}
-
-std::deque<SideChannel::Message> UcxPeers::take_notes(std::uint32_t group) {
-  const auto found = notes_.find(group);
-  if (found == notes_.end()) return {};
-  return std::exchange(found->second, {});
 }
 
 void UcxPeers::say_goodbye() noexcept {

@@ -6,18 +6,14 @@
 // while data is on its way in takes what is on its way out with it. After give_up() it does not wait.
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/front/backend.hpp"
 #include "collectives/ucx/ucx_library.hpp"
+#include "collectives/wire/peers.hpp"
 #include "weft/core/env.hpp"
 
 namespace weft::detail {
@@ -31,36 +27,29 @@ class UcxPart {
   ~UcxPart() = default;
 };
 
-class UcxPeers {
+class UcxPeers final : public Peers {
  public:
   /// Collective over the ranks of `rendezvous`: exchanges addresses.
   /// @throws Error (system) with UCX's own words on all ranks where it does not start on one, (mismatch) where versions
   /// of UCX differ
   UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline);
-  ~UcxPeers();
-  UcxPeers(const UcxPeers&) = delete;
-  UcxPeers& operator=(const UcxPeers&) = delete;
+  ~UcxPeers() override;
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(peers_.size()); }
-  std::unique_lock<std::mutex> enter() { return std::unique_lock(mutex_); }
-  /// Not entered: returns when something has come, after `at_most` at the latest.
-  void rest(std::chrono::microseconds at_most);
-  void give_up() noexcept { has_given_up_ = true; }
+  std::string name() const override { return "UCX"; }
+  void rest(std::chrono::microseconds at_most) override;
+  void give_up() noexcept override { has_given_up_ = true; }
+  std::unique_ptr<Messages> messages(std::shared_ptr<const Group> group) override;
 
   // The rest is called while entered.
   ucp_worker_h worker() const { return worker_; }
   ucp_ep_h endpoint(int rank) const { return peers_[static_cast<std::size_t>(rank)].endpoint; }
-  void progress();
+  void progress() override;
   /// How many ranks are lost, and why one is; empty: it is not.
   int losses() const { return losses_; }
   const std::string& lost(int rank) const { return peers_[static_cast<std::size_t>(rank)].lost; }
-  /// A number for a group of ranks that none of its ranks has used yet. Collective over `rendezvous`; not entered.
-  std::uint32_t new_group(Rendezvous& rendezvous, Deadline deadline);
-  /// Does not wait. A rank that is lost gets none.
-  void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body);
-  /// What has come for the group; ranks are of the world.
-  std::deque<SideChannel::Message> take_notes(std::uint32_t group);
+  void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) override;
   /// Tells a rank that a part of its has arrived. @param tag by which that rank awaits it
   void acknowledge(int to, ucp_tag_t tag);
   /// The next acknowledgement with the tag is this part's.
@@ -99,15 +88,12 @@ class UcxPeers {
                               std::size_t bytes, const ucp_am_recv_param_t* how);
 
   const int rank_;
-  std::mutex mutex_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int wakes_ = -1;  // a descriptor that is readable when something has come
   std::vector<Peer> peers_;
   int losses_ = 0;
   std::atomic<bool> has_given_up_ = false;
-  std::uint32_t next_group_ = 0;
-  std::map<std::uint32_t, std::deque<SideChannel::Message>> notes_;
   std::unordered_multimap<ucp_tag_t, UcxPart*> unacknowledged_;
   std::vector<std::shared_ptr<void>> kept_;
 };

@@ -1,0 +1,80 @@
+#pragma once
+// All ranks of a world as a transport without groups of its own reaches them, and the wires of groups of them.
+//
+// A transport offers messages with a tag of 64 bits, in which a group's number tells its messages from another's, and notes. It is
+// called by one thread at a time, which holds enter(). A rank that is lost stays so.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/wire/wire.hpp"
+
+namespace weft::detail {
+
+// 64 bits of a tag: group, sender, tag of the exchange.
+inline constexpr int tag_bits = 28;
+inline constexpr int rank_bits = 16;
+
+constexpr std::uint64_t whole_tag(std::uint32_t group, int sender, int tag) {
+  return (std::uint64_t{group} << rank_bits | static_cast<std::uint32_t>(sender)) << tag_bits |
+         static_cast<std::uint32_t>(tag);
+}
+
+class Peers;
+
+/// Some of the ranks of a world.
+struct Group {
+  std::shared_ptr<Peers> all;
+  std::uint32_t number = 0;
+  int rank = 0;
+  std::vector<int> ranks{};  ///< of the world, by rank
+
+  int in_world(int one) const { return ranks[static_cast<std::size_t>(one)]; }
+};
+
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  Peers() = default;
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  /// "UCX"
+  virtual std::string name() const = 0;
+  std::unique_lock<std::mutex> enter() { return std::unique_lock(mutex_); }
+  /// Not entered: returns when something has come, after `at_most` at the latest.
+  virtual void rest(std::chrono::microseconds at_most) = 0;
+  /// Any thread: this rank takes part no longer, by an error.
+  virtual void give_up() noexcept = 0;
+  virtual std::unique_ptr<Messages> messages(std::shared_ptr<const Group> group) = 0;
+
+  // The rest is called while entered.
+  virtual void progress() = 0;
+  /// Does not wait. A rank that is lost gets none.
+  virtual void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) = 0;
+  /// What has come for the group; ranks are of the world.
+  std::deque<SideChannel::Message> take_notes(std::uint32_t group);
+  /// A number for a group of ranks that none of its ranks has used yet. Collective over `rendezvous`; not entered.
+  std::uint32_t new_group(Rendezvous& rendezvous, Deadline deadline);
+
+ protected:
+  void keep_note(std::uint32_t group, SideChannel::Message note) { notes_[group].push_back(std::move(note)); }
+
+ private:
+  std::mutex mutex_;
+  std::uint32_t next_group_ = 0;
+  std::map<std::uint32_t, std::deque<SideChannel::Message>> notes_;
+};
+
+/// The wire of all of them. Collective over `rendezvous`, which is the world's.
+/// @param timeout for later groups to meet. @throws Error (usage) for more ranks than a tag tells apart
+std::shared_ptr<Wire> make_group_wire(const std::shared_ptr<Peers>& all, Rendezvous& rendezvous,
+                                      Deadline deadline, std::chrono::nanoseconds timeout);
+
+}  // namespace weft::detail
