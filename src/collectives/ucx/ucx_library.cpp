@@ -23,7 +23,8 @@ UcxLibrary load() {
     // What dlsym returns is a function's address; only this cast makes it one again.
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));  // NOLINT
     if (function == nullptr)
-      throw Error(ErrorKind::system, text(library_file, " has no ", name, ": it is older than UCX 1.13"), install_it);
+      throw Error(ErrorKind::system, text(library_file, " has no ", name, ": it is older than UCX 1.13"),
+                  install_it);
   };
   UcxLibrary library;
 #define WEFT_UCX_FIND(name) set(library.name, #name);

@@ -213,24 +213,20 @@ ucs_status_t UcxPeers::on_acknowledgement(void* peers, const void* head, std::si
   ucp_tag_t tag = 0;
   if (head_bytes != sizeof(tag)) return UCS_OK;  // of a stranger
   std::memcpy(&tag, head, sizeof(tag));
-  const auto found = self.unacknowledged_.find(tag);
-  if (found == self.unacknowledged_.end()) return UCS_OK;
-  UcxPart& part = *found->second;
-  self.unacknowledged_.erase(found);
-  part.arrived();
+  self.acknowledged(tag);
   return UCS_OK;
 }
 
 void UcxPeers::send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) {
   const NoteHead head{group, rank_};
-  send(to, note_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(head), body}));
+  send_active(to, note_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(head), body}));
 }
 
-void UcxPeers::acknowledge(int to, ucp_tag_t tag) {
-  send(to, acknowledgement_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(tag)}));
+void UcxPeers::acknowledge(int to, std::uint64_t tag) {
+  send_active(to, acknowledgement_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(tag)}));
 }
 
-void UcxPeers::send(int to, unsigned id, std::unique_ptr<Sent> sent) {
+void UcxPeers::send_active(int to, unsigned id, std::unique_ptr<Sent> sent) {
   if (!lost(to).empty()) return;
   ucp_request_param_t how{};
   how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -243,7 +239,7 @@ void UcxPeers::send(int to, unsigned id, std::unique_ptr<Sent> sent) {
   const void* const body = sent->body ? sent->body->data() : nullptr;
   const std::size_t bytes = sent->body ? sent->body->size() : 0;
   const ucs_status_ptr_t request =
-      ucx().ucp_am_send_nbx(endpoint(to), id, sent->head.data(), sent->head.size(), body, bytes, &how);
+      ucx().ucp_am_send_nbx(at(to).endpoint, id, sent->head.data(), sent->head.size(), body, bytes, &how);
   if (UCS_PTR_IS_PTR(request)) static_cast<void>(sent.release());
 }
 

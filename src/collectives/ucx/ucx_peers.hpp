@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "collectives/ucx/ucx_library.hpp"
@@ -17,15 +16,6 @@
 #include "weft/core/env.hpp"
 
 namespace weft::detail {
-
-/// What has been sent and is to be acknowledged.
-class UcxPart {
- public:
-  virtual void arrived() = 0;
-
- protected:
-  ~UcxPart() = default;
-};
 
 class UcxPeers final : public Peers {
  public:
@@ -35,27 +25,17 @@ class UcxPeers final : public Peers {
   UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline);
   ~UcxPeers() override;
 
-  int rank() const { return rank_; }
-  int size() const { return static_cast<int>(peers_.size()); }
   std::string name() const override { return "UCX"; }
   void rest(std::chrono::microseconds at_most) override;
   void give_up() noexcept override { has_given_up_ = true; }
-  std::unique_ptr<Messages> messages(std::shared_ptr<const Group> group) override;
 
-  // The rest is called while entered.
-  ucp_worker_h worker() const { return worker_; }
-  ucp_ep_h endpoint(int rank) const { return peers_[static_cast<std::size_t>(rank)].endpoint; }
   void progress() override;
-  /// How many ranks are lost, and why one is; empty: it is not.
-  int losses() const { return losses_; }
-  const std::string& lost(int rank) const { return peers_[static_cast<std::size_t>(rank)].lost; }
+  int losses() const override { return losses_; }
+  const std::string& lost(int rank) const override { return at(rank).lost; }
+  void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
+  void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
+  void cancel(const MessageSlot& slot) override;
   void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) override;
-  /// Tells a rank that a part of its has arrived. @param tag by which that rank awaits it
-  void acknowledge(int to, ucp_tag_t tag);
-  /// The next acknowledgement with the tag is this part's.
-  void await(ucp_tag_t tag, UcxPart& part) { unacknowledged_.emplace(tag, &part); }
-  /// Until the worker has ended.
-  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
  private:
   struct Peer {
@@ -71,6 +51,11 @@ class UcxPeers final : public Peers {
   };
   struct Sent;
 
+  int size() const { return static_cast<int>(peers_.size()); }
+  const Peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+  static void sent(MessageSlot& slot, ucs_status_t status);
+  void received(MessageSlot& slot, ucs_status_t status, std::size_t bytes);
+  void acknowledge(int to, std::uint64_t tag);
   void start(const Environment& environment);
   void stop() noexcept;
   std::string introduction(const Environment& environment);
@@ -78,7 +63,7 @@ class UcxPeers final : public Peers {
   std::string address() const;
   void open_endpoint(Peer& peer, const std::string& address);
   void listen(unsigned id, ucp_am_recv_callback_t hear);
-  void send(int to, unsigned id, std::unique_ptr<Sent> sent);
+  void send_active(int to, unsigned id, std::unique_ptr<Sent> sent);
   void say_goodbye() noexcept;
   void close_endpoints() noexcept;
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
@@ -94,8 +79,6 @@ class UcxPeers final : public Peers {
   std::vector<Peer> peers_;
   int losses_ = 0;
   std::atomic<bool> has_given_up_ = false;
-  std::unordered_multimap<ucp_tag_t, UcxPart*> unacknowledged_;
-  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace weft::detail

@@ -38,6 +38,52 @@ class GroupSideChannel final : public SideChannel {
   std::shared_ptr<const Group> group_;
 };
 
+class GroupMessages final : public Messages {
+ public:
+  explicit GroupMessages(std::shared_ptr<const Group> group)
+      : group_(std::move(group)), slots_(std::make_shared<MessageSlots>()) {}
+
+  void send(std::size_t label, std::span<const std::byte> data, int peer, int tag, bool is_part) override {
+    const int to = group_->in_world(peer);
+    MessageSlot& slot = slots_->take(label, data.size(), to, is_part ? 2 : 1);
+    if (is_part) group_->all->await(whole_tag(group_->number, to, tag), slot);
+    group_->all->send(data, whole_tag(group_->number, group_->in_world(group_->rank), tag), slot);
+  }
+  void receive(std::size_t label, std::span<std::byte> data, int peer, int tag, bool is_part) override {
+    const int from = group_->in_world(peer);
+    MessageSlot& slot = slots_->take(label, data.size(), from, 1);
+    slot.is_part = is_part;
+    slot.tag = whole_tag(group_->number, group_->in_world(group_->rank), tag);
+    group_->all->receive(data, whole_tag(group_->number, from, tag), slot);
+  }
+  std::span<const Ended> collect() override;
+  void abandon(std::shared_ptr<void> memory) noexcept override {
+    const auto entered = group_->all->enter();
+    group_->all->keep(slots_);
+    group_->all->keep(std::move(memory));
+    for (const MessageSlot& slot : slots_->slots()) {
+      if (slot.request != nullptr) group_->all->cancel(slot);
+    }
+  }
+
+ private:
+  std::shared_ptr<const Group> group_;
+  std::shared_ptr<MessageSlots> slots_;
+  std::vector<Ended> collected_;
+};
+
+std::span<const Messages::Ended> GroupMessages::collect() {
+  const Peers& all = *group_->all;
+  group_->all->progress();
+  slots_->take_ended(collected_);
+  if (all.losses() == 0) return collected_;
+  for (const MessageSlot& slot : slots_->slots()) {
+    const std::string& lost = all.lost(slot.peer);
+    if (slot.steps > 0 && !lost.empty()) collected_.push_back({.label = slot.label, .lost = lost});
+  }
+  return collected_;
+}
+
 class GroupWire final : public Wire {
  public:
   GroupWire(const std::shared_ptr<const Group>& group, std::chrono::nanoseconds timeout)
@@ -48,7 +94,7 @@ class GroupWire final : public Wire {
   int size() const override { return static_cast<int>(group_->ranks.size()); }
   int largest_tag() const override { return (1 << tag_bits) - 1; }
   std::unique_lock<std::mutex> enter() override { return group_->all->enter(); }
-  std::unique_ptr<Messages> messages() override { return group_->all->messages(group_); }
+  std::unique_ptr<Messages> messages() override { return std::make_unique<GroupMessages>(group_); }
   SideChannel& side_channel() override { return side_channel_; }
   void rest(std::chrono::microseconds at_most) override { group_->all->rest(at_most); }
   std::shared_ptr<Wire> split(const std::vector<int>& members,
@@ -87,6 +133,14 @@ std::uint32_t Peers::new_group(Rendezvous& rendezvous, Deadline deadline) {
     group = std::max(group, static_cast<std::uint32_t>(std::strtoul(note.c_str(), nullptr, 10)));
   next_group_ = group + 1;
   return group;
+}
+
+void Peers::acknowledged(std::uint64_t tag) {
+  const auto found = unacknowledged_.find(tag);
+  if (found == unacknowledged_.end()) return;  // of a stranger
+  MessageSlot& slot = *found->second;
+  unacknowledged_.erase(found);
+  MessageSlots::step(slot);
 }
 
 std::deque<SideChannel::Message> Peers::take_notes(std::uint32_t group) {

@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "collectives/wire/wire.hpp"
+#include "collectives/wire/message_slots.hpp"
 
 namespace weft::detail {
 
@@ -52,24 +54,40 @@ class Peers {
   virtual void rest(std::chrono::microseconds at_most) = 0;
   /// Any thread: this rank takes part no longer, by an error.
   virtual void give_up() noexcept = 0;
-  virtual std::unique_ptr<Messages> messages(std::shared_ptr<const Group> group) = 0;
 
   // The rest is called while entered.
   virtual void progress() = 0;
+  /// How many ranks are lost, and why one is; empty: it is not.
+  virtual int losses() const = 0;
+  virtual const std::string& lost(int rank) const = 0;
+  /// Ends a step of the slot when the data may be written again.
+  virtual void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
+  /// Ends the slot when the next message of its peer with the tag is there; acknowledges it, if it is a part.
+  virtual void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
+  /// A message that is to be received is received no longer, where the transport can still stop that.
+  virtual void cancel(const MessageSlot& slot) = 0;
   /// Does not wait. A rank that is lost gets none.
   virtual void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) = 0;
   /// What has come for the group; ranks are of the world.
   std::deque<SideChannel::Message> take_notes(std::uint32_t group);
+  /// The next acknowledgement of the peer with the tag is a step of the slot.
+  void await(std::uint64_t tag, MessageSlot& slot) { unacknowledged_.emplace(tag, &slot); }
+  /// Until the transport has ended.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+
   /// A number for a group of ranks that none of its ranks has used yet. Collective over `rendezvous`; not entered.
   std::uint32_t new_group(Rendezvous& rendezvous, Deadline deadline);
 
  protected:
   void keep_note(std::uint32_t group, SideChannel::Message note) { notes_[group].push_back(std::move(note)); }
+  void acknowledged(std::uint64_t tag);
 
  private:
   std::mutex mutex_;
   std::uint32_t next_group_ = 0;
   std::map<std::uint32_t, std::deque<SideChannel::Message>> notes_;
+  std::unordered_multimap<std::uint64_t, MessageSlot*> unacknowledged_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 /// The wire of all of them. Collective over `rendezvous`, which is the world's.
