@@ -44,7 +44,8 @@ inline constexpr Variable connect_timeout{"WEFT_CONNECT_TIMEOUT", "120", "Second
 inline constexpr Variable timeout{"WEFT_TIMEOUT", "600", "Seconds an operation may wait for other ranks before it fails and names them.", "weft"};
 inline constexpr Variable heap_bytes{"WEFT_HEAP_BYTES", "0", "Address space of the node heap in bytes, reserved but not used until touched; 0: the machine's memory.", "weft"};
 inline constexpr Variable progress{"WEFT_PROGRESS", "auto", "Who carries out host communication: inline (the calling thread, when it polls or waits), thread (a thread of its own), auto (a thread where this node has more cores than ranks).", "weft"};
-inline constexpr Variable transport{"WEFT_TRANSPORT", "auto", "What carries data between nodes: mpi (under mpirun), ucx, or auto (mpi where the ranks met through MPI, else ucx).", "weft"};
+inline constexpr Variable transport{"WEFT_TRANSPORT", "auto", "What carries data between nodes: mpi (under mpirun), ucx, tcp (plain sockets), or auto (mpi where the ranks met through MPI, else ucx, in a build without UCX tcp).", "weft"};
+inline constexpr Variable interface{"WEFT_INTERFACE", "", "The network interfaces that WEFT_TRANSPORT=tcp uses, as eth0,eth1; default: all but loopback.", "weft"};
 inline constexpr Variable order{"WEFT_ORDER", "rank", "In which order sums between nodes are taken: rank (bits do not depend on sizes), or any (more algorithms).", "weft"};
 inline constexpr Variable algorithms{"WEFT_ALGORITHMS", "", "A table of algorithms that goes before the built-in one, as weft-bench --tune writes it; rank 0 reads it for all.", "weft"};
 inline constexpr Variable device{"WEFT_DEVICE", "host", "Where ranks compute: host, cuda (each on the CUDA device with its number on the node) or cuda:N.", "weft"};

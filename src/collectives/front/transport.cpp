@@ -7,6 +7,9 @@
 #if WEFT_HAS_UCX
 #include "collectives/ucx/ucx_wire.hpp"
 #endif
+#if WEFT_HAS_BOOST
+#include "collectives/tcp/tcp_wire.hpp"
+#endif
 
 namespace weft::detail {
 namespace {
@@ -19,7 +22,7 @@ bool met_by_mpi(const World& world) {
 #endif
 }
 
-/// "mpi" or "ucx"
+/// "mpi", "ucx" or "tcp"
 std::string transport_of(const World& world, const std::string& where) {
   const std::string asked = world.environment().value(env::transport);
   const ErrorContext here{world.rank(), "connect", 0};
@@ -31,30 +34,36 @@ std::string transport_of(const World& world, const std::string& where) {
                      ", or keep them on one node; where it is one, see ", env::host_id.name),
                 here);
   }
-  if (asked == "auto" && !WEFT_HAS_UCX) {
-    throw Error(ErrorKind::usage,
-                text(where, ", and this build of weft carries no data between nodes without MPI"),
-                text("build it with UCX (libucx-dev), start them with mpirun (in a build with MPI), or keep "
-                     "them on one node; "
-                     "where it is one, see ",
-                     env::host_id.name),
-                here);
-  }
-  return asked == "auto" ? "ucx" : asked;
+  if (asked != "auto") return asked;
+  if (WEFT_HAS_UCX) return "ucx";
+  if (WEFT_HAS_BOOST) return "tcp";
+  throw Error(ErrorKind::usage,
+              text(where, ", and this build of weft carries no data between nodes without MPI"),
+              text("build it with UCX (libucx-dev) or Boost, start them with mpirun (in a build with MPI), "
+                   "or keep them "
+                   "on one node; where it is one, see ",
+                   env::host_id.name),
+              here);
 }
 
 }  // namespace
 
 void expect_transport(const Environment& environment) {
   const std::string asked = environment.value(env::transport);
-  if (asked != "auto" && asked != "mpi" && asked != "ucx")
-    throw Error(ErrorKind::usage, text(env::transport.name, "=", asked, " is none of auto, mpi, ucx"));
+  if (asked != "auto" && asked != "mpi" && asked != "ucx" && asked != "tcp")
+    throw Error(ErrorKind::usage, text(env::transport.name, "=", asked, " is none of auto, mpi, ucx, tcp"));
 }
 
 std::shared_ptr<Wire> make_wire(const World& world, const std::string& where) {
   const std::string transport = transport_of(world, where);
 #if WEFT_HAS_MPI
   if (transport == "mpi") return make_mpi_wire(std::dynamic_pointer_cast<MpiRendezvous>(world.rendezvous()));
+#endif
+#if WEFT_HAS_BOOST
+  if (transport == "tcp") {
+    return make_tcp_wire(world.rendezvous(), world.environment(), Deadline::in(world.connect_timeout()),
+                         world.timeout());
+  }
 #endif
 #if WEFT_HAS_UCX
   if (transport == "ucx") {

@@ -19,8 +19,7 @@ namespace {
 
 constexpr unsigned note_id = 0;  // of active messages
 constexpr unsigned acknowledgement_id = 1;
-constexpr std::uint32_t goodbye = UINT32_MAX;  // a group that no rank has
-constexpr std::chrono::seconds to_leave{2};
+constexpr std::chrono::seconds to_close{2};
 const std::string no_ucx = "none\n";  // instead of a version
 constexpr const char* advice =
     "UCX_LOG_LEVEL=info shows what UCX found; UCX_TLS and UCX_NET_DEVICES say what it may use";
@@ -61,11 +60,11 @@ struct UcxPeers::Sent {
 };
 
 UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline)
-    : rank_(rendezvous.rank()), peers_(static_cast<std::size_t>(rendezvous.size())) {
+    : Peers(rendezvous.rank(), rendezvous.size()), peers_(static_cast<std::size_t>(rendezvous.size())) {
   try {
     reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
   } catch (...) {
-    has_given_up_ = true;
+    give_up();
     stop();
     throw;
   }
@@ -82,30 +81,30 @@ std::string UcxPeers::introduction(const Environment& environment) {
 }
 
 void UcxPeers::reach(const std::vector<std::string>& introductions) {
-  const ErrorContext here{rank_, "connect", 0};
-  const std::string mine = introductions[static_cast<std::size_t>(rank_)];
+  const ErrorContext here{rank(), "connect", 0};
+  const std::string mine = introductions[static_cast<std::size_t>(rank())];
   const std::string version = mine.substr(0, mine.find('\n'));
-  for (int rank = 0; rank < size(); ++rank) {
-    const std::string& theirs = introductions[static_cast<std::size_t>(rank)];
+  for (int other = 0; other < size(); ++other) {
+    const std::string& theirs = introductions[static_cast<std::size_t>(other)];
     if (!theirs.starts_with(no_ucx)) continue;
     const std::string why = theirs.substr(no_ucx.size());
     const std::size_t end = std::min(why.find('\n'), why.size());
-    throw Error(ErrorKind::system, text("rank ", rank, " cannot use UCX: ", why.substr(0, end)),
+    throw Error(ErrorKind::system, text("rank ", other, " cannot use UCX: ", why.substr(0, end)),
                 why.substr(std::min(end + 1, why.size())), here);
   }
-  for (int rank = 0; rank < size(); ++rank) {
-    const std::string& theirs = introductions[static_cast<std::size_t>(rank)];
+  for (int other = 0; other < size(); ++other) {
+    const std::string& theirs = introductions[static_cast<std::size_t>(other)];
     const auto end = std::min(theirs.find('\n'), theirs.size() - 1);
     if (theirs.compare(0, end, version) != 0) {
       throw Error(
           ErrorKind::mismatch,
-          text("rank ", rank, " has UCX ", theirs.substr(0, end), ", rank ", rank_, " has UCX ", version),
+          text("rank ", other, " has UCX ", theirs.substr(0, end), ", rank ", rank(), " has UCX ", version),
           "run the same version of UCX on every node", here);
     }
-    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    Peer& peer = peers_[static_cast<std::size_t>(other)];
     peer.all = this;
-    peer.rank = rank;
-    if (rank != rank_) open_endpoint(peer, theirs.substr(end + 1));
+    peer.rank = other;
+    if (other != rank()) open_endpoint(peer, theirs.substr(end + 1));
   }
 }
 
@@ -154,7 +153,7 @@ void UcxPeers::open_endpoint(Peer& peer, const std::string& address) {
   peer.endpoint = nullptr;
   throw Error(ErrorKind::system,
               text("UCX does not reach rank ", peer.rank, ": ", ucx().ucs_status_string(status)), advice,
-              {rank_, "connect", 0});
+              {rank(), "connect", 0});
 }
 
 void UcxPeers::on_error(void* which, ucp_ep_h, ucs_status_t status) {
@@ -199,11 +198,7 @@ ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_b
   const bool is_whole = head_bytes == sizeof(note) && (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
   if (is_whole) std::memcpy(&note, head, sizeof(note));
   if (!is_whole || note.from < 0 || note.from >= self.size()) return UCS_OK;  // of a stranger
-  if (note.group == goodbye) {
-    self.peers_[static_cast<std::size_t>(note.from)].has_left = true;
-  } else {
-    self.keep_note(note.group, {note.from, std::string(static_cast<const char*>(data), bytes)});
-  }
+  self.keep_note(note.group, {note.from, std::string(static_cast<const char*>(data), bytes)});
   return UCS_OK;
 }
 
@@ -218,7 +213,7 @@ ucs_status_t UcxPeers::on_acknowledgement(void* peers, const void* head, std::si
 }
 
 void UcxPeers::send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) {
-  const NoteHead head{group, rank_};
+  const NoteHead head{group, rank()};
   send_active(to, note_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(head), body}));
 }
 
@@ -243,22 +238,6 @@ void UcxPeers::send_active(int to, unsigned id, std::unique_ptr<Sent> sent) {
   if (UCS_PTR_IS_PTR(request)) static_cast<void>(sent.release());
 }
 
-void UcxPeers::say_goodbye() noexcept {
-  const auto body = std::make_shared<const std::string>();
-  for (const Peer& peer : peers_) {
-    if (peer.rank != rank_) send_note(goodbye, peer.rank, body);
-  }
-  const auto waits_for = [this](const Peer& peer) {
-    return peer.rank != rank_ && !peer.has_left && peer.lost.empty();
-  };
-  Backoff backoff;
-  for (const Deadline deadline = Deadline::in(to_leave);
-       std::ranges::any_of(peers_, waits_for) && !deadline.passed();) {
-    progress();
-    backoff.pause();
-  }
-}
-
 /// Sends what is still to be sent where the rank has ended well; elsewhere what the network takes within a moment.
 void UcxPeers::close_endpoints() noexcept {
   std::vector<ucs_status_ptr_t> closing;
@@ -266,12 +245,12 @@ void UcxPeers::close_endpoints() noexcept {
     if (peer.endpoint == nullptr) continue;
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    how.flags = peer.lost.empty() && !has_given_up_ ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
+    how.flags = peer.lost.empty() && !has_given_up() ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
     const ucs_status_ptr_t request = ucx().ucp_ep_close_nbx(peer.endpoint, &how);
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
     peer.endpoint = nullptr;
   }
-  const Deadline deadline = Deadline::in(to_leave);
+  const Deadline deadline = Deadline::in(to_close);
   for (const ucs_status_ptr_t request : closing) {
     while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed())
       ucx().ucp_worker_progress(worker_);
@@ -281,13 +260,7 @@ void UcxPeers::close_endpoints() noexcept {
 
 UcxPeers::~UcxPeers() {
   const auto entered = enter();
-  if (std::uncaught_exceptions() > 0) has_given_up_ = true;
-  if (has_given_up_) {  // what it said why must leave before the connections do
-    for (const Deadline deadline = Deadline::in(std::chrono::milliseconds(50)); !deadline.passed();)
-      progress();
-  } else {
-    say_goodbye();
-  }
+  leave();
   stop();
 }
 

@@ -5,7 +5,6 @@
 // stays so. At its end a rank waits for up to two seconds until the others have said goodbye: a connection that is closed
 // while data is on its way in takes what is on its way out with it. After give_up() it does not wait.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,7 +26,6 @@ class UcxPeers final : public Peers {
 
   std::string name() const override { return "UCX"; }
   void rest(std::chrono::microseconds at_most) override;
-  void give_up() noexcept override { has_given_up_ = true; }
 
   void progress() override;
   int losses() const override { return losses_; }
@@ -43,7 +41,6 @@ class UcxPeers final : public Peers {
     int rank = 0;
     ucp_ep_h endpoint = nullptr;
     std::string lost{};
-    bool has_left = false;
   };
   struct NoteHead {
     std::uint32_t group;
@@ -51,7 +48,6 @@ class UcxPeers final : public Peers {
   };
   struct Sent;
 
-  int size() const { return static_cast<int>(peers_.size()); }
   const Peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   static void sent(MessageSlot& slot, ucs_status_t status);
   void received(MessageSlot& slot, ucs_status_t status, std::size_t bytes);
@@ -64,7 +60,6 @@ class UcxPeers final : public Peers {
   void open_endpoint(Peer& peer, const std::string& address);
   void listen(unsigned id, ucp_am_recv_callback_t hear);
   void send_active(int to, unsigned id, std::unique_ptr<Sent> sent);
-  void say_goodbye() noexcept;
   void close_endpoints() noexcept;
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_acknowledgement(void* peers, const void* head, std::size_t head_bytes, void* data,
@@ -72,13 +67,11 @@ class UcxPeers final : public Peers {
   static ucs_status_t on_note(void* peers, const void* head, std::size_t head_bytes, void* data,
                               std::size_t bytes, const ucp_am_recv_param_t* how);
 
-  const int rank_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int wakes_ = -1;  // a descriptor that is readable when something has come
   std::vector<Peer> peers_;
   int losses_ = 0;
-  std::atomic<bool> has_given_up_ = false;
 };
 
 }  // namespace weft::detail

@@ -1,14 +1,19 @@
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <numeric>
 #include <utility>
 
 #include "collectives/wire/peers.hpp"
+#include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 namespace {
 
+constexpr std::uint32_t goodbye = UINT32_MAX;  // a group that no rank has
+constexpr std::chrono::seconds to_leave{2};
+constexpr std::chrono::milliseconds to_say_why{50};
 constexpr std::uint32_t most_groups = 1U << (64 - tag_bits - rank_bits);
 
 class GroupSideChannel final : public SideChannel {
@@ -133,6 +138,39 @@ std::uint32_t Peers::new_group(Rendezvous& rendezvous, Deadline deadline) {
     group = std::max(group, static_cast<std::uint32_t>(std::strtoul(note.c_str(), nullptr, 10)));
   next_group_ = group + 1;
   return group;
+}
+
+void Peers::keep_note(std::uint32_t group, SideChannel::Message note) {
+  if (group == goodbye) {
+    has_left_[static_cast<std::size_t>(note.rank)] = true;
+  } else {
+    notes_[group].push_back(std::move(note));
+  }
+}
+
+void Peers::leave() noexcept {
+  if (std::uncaught_exceptions() > 0) give_up();
+  if (has_given_up()) {  // what it said why must leave before the connections do
+    for (const Deadline deadline = Deadline::in(to_say_why); !deadline.passed();) progress();
+    return;
+  }
+  const auto body = std::make_shared<const std::string>();
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_) send_note(goodbye, rank, body);
+  }
+  const auto is_awaited = [this](int rank) {
+    return rank != rank_ && !has_left_[static_cast<std::size_t>(rank)] && lost(rank).empty();
+  };
+  const Deadline deadline = Deadline::in(to_leave);
+  Backoff backoff;
+  for (int rank = 0; rank < size() && !deadline.passed();) {
+    if (!is_awaited(rank)) {
+      ++rank;
+    } else {
+      progress();
+      backoff.pause();
+    }
+  }
 }
 
 void Peers::acknowledged(std::uint64_t tag) {

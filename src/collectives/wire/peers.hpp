@@ -4,6 +4,7 @@
 // A transport offers messages with a tag of 64 bits, in which a group's number tells its messages from another's, and notes. It is
 // called by one thread at a time, which holds enter(). A rank that is lost stays so.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -42,8 +43,8 @@ struct Group {
 
 class Peers {
  public:
+  Peers(int rank, int size) : rank_(rank), has_left_(static_cast<std::size_t>(size)) {}
   virtual ~Peers() = default;
-  Peers() = default;
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
@@ -53,7 +54,9 @@ class Peers {
   /// Not entered: returns when something has come, after `at_most` at the latest.
   virtual void rest(std::chrono::microseconds at_most) = 0;
   /// Any thread: this rank takes part no longer, by an error.
-  virtual void give_up() noexcept = 0;
+  void give_up() noexcept { has_given_up_ = true; }
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(has_left_.size()); }
 
   // The rest is called while entered.
   virtual void progress() = 0;
@@ -79,11 +82,18 @@ class Peers {
   std::uint32_t new_group(Rendezvous& rendezvous, Deadline deadline);
 
  protected:
-  void keep_note(std::uint32_t group, SideChannel::Message note) { notes_[group].push_back(std::move(note)); }
+  void keep_note(std::uint32_t group, SideChannel::Message note);
   void acknowledged(std::uint64_t tag);
+  bool has_given_up() const { return has_given_up_; }
+  /// At the transport's end, entered: waits for up to two seconds until the others have said goodbye, for a connection that is closed while
+  /// data is on its way in takes what is on its way out with it. After give_up(), and while an exception unwinds, a moment only.
+  void leave() noexcept;
 
  private:
+  const int rank_;
+  std::vector<bool> has_left_;
   std::mutex mutex_;
+  std::atomic<bool> has_given_up_ = false;
   std::uint32_t next_group_ = 0;
   std::map<std::uint32_t, std::deque<SideChannel::Message>> notes_;
   std::unordered_multimap<std::uint64_t, MessageSlot*> unacknowledged_;

@@ -29,6 +29,7 @@ std::span<const Variable* const> variables() {
                                   &heap_bytes,
                                   &progress,
                                   &transport,
+                                  &interface,
                                   &order,
                                   &algorithms,
                                   &device,

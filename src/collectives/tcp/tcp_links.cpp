@@ -1,0 +1,304 @@
+#include "collectives/tcp/tcp_links.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/store/job_token.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+namespace {
+
+using Secret = Challenge;
+constexpr std::array<char, 8> magic{'w', 'e', 'f', 't', '-', 't', 'c', '1'};
+constexpr std::size_t most_strangers =
+    128;  // whose connections have proved nothing yet, beside one of each rank
+
+struct Hello {
+  std::array<char, 8> is_weft = magic;
+  std::int64_t rank = 0;
+  Secret secret{};
+};
+static_assert(sizeof(Hello) == 48);
+
+std::string hex(const Secret& secret) {
+  std::string digits;
+  for (const unsigned char byte : secret) {
+    digits += "0123456789abcdef"[byte >> 4U];
+    digits += "0123456789abcdef"[byte & 15U];
+  }
+  return digits;
+}
+
+Secret secret_from(const std::string& digits) {
+  Secret secret{};
+  if (digits.size() != 2 * secret.size())
+    throw Error(ErrorKind::mismatch, "a rank introduces itself without a secret of 64 digits");
+  for (std::size_t i = 0; i < secret.size(); ++i)
+    secret[i] = static_cast<unsigned char>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
+  return secret;
+}
+
+/// The addresses of this machine's interfaces that are up, or of those that are named; without any, loopback.
+std::vector<std::string> own_addresses(const std::string& interfaces) {
+  const auto is_wanted = [&](const std::string& name, unsigned flags) {
+    if (interfaces.empty()) return (flags & IFF_LOOPBACK) == 0;
+    return ("," + interfaces + ",").find("," + name + ",") != std::string::npos;
+  };
+  std::vector<std::string> addresses;
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) throw system_error("cannot list this machine's network interfaces");
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 ||
+        !is_wanted(one->ifa_name, one->ifa_flags))
+      continue;
+    if (one->ifa_addr->sa_family == AF_INET) {
+      const auto* v4 = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+      addresses.push_back(asio::ip::address_v4(ntohl(v4->sin_addr.s_addr)).to_string());
+    } else if (one->ifa_addr->sa_family == AF_INET6) {
+      asio::ip::address_v6::bytes_type bytes;
+      std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr,
+                  bytes.size());
+      const asio::ip::address_v6 v6(bytes);
+      if (!v6.is_link_local()) addresses.push_back(v6.to_string());
+    }
+  }
+  freeifaddrs(first);
+  if (addresses.empty() && !interfaces.empty())
+    throw Error(ErrorKind::usage, text(env::interface.name, "=", interfaces,
+                                       " names no interface of this machine that is up and has an address"));
+  return addresses.empty() ? std::vector<std::string>{"127.0.0.1"} : addresses;
+}
+
+/// Where a rank can be called, or why it cannot.
+struct Introduction {
+  Secret secret{};
+  std::vector<tcp::endpoint> endpoints{};
+
+  static Introduction from(const std::string& note) {
+    std::istringstream words(note);
+    std::string digits;
+    unsigned short port = 0;
+    words >> digits >> port;
+    Introduction result{secret_from(digits)};
+    for (std::string address; words >> address;)
+      result.endpoints.emplace_back(asio::ip::make_address(address), port);
+    return result;
+  }
+  std::string text_of_endpoints() const {
+    std::string all;
+    for (const tcp::endpoint& one : endpoints)
+      all += text(all.empty() ? "" : ", ", one.address().to_string(), " port ", one.port());
+    return all;
+  }
+};
+
+/// Everything happens in run(), on the caller's thread.
+class Caller {
+ public:
+  Caller(asio::io_context& context, int rank) : context_(context), acceptor_(context), rank_(rank) {}
+
+  std::string introduction(const Environment& environment) {
+    const std::vector<std::string> addresses = own_addresses(environment.value(env::interface));
+    secret_ = new_challenge();
+    std::string note = text(hex(secret_), ' ', listen());
+    for (const std::string& address : addresses) note += " " + address;
+    return note;
+  }
+
+  std::map<int, tcp::socket> run(std::vector<Introduction> ranks, Deadline deadline) {
+    ranks_ = std::move(ranks);
+    last_error_.resize(ranks_.size());
+    accept();
+    for (int rank = 0; rank < rank_; ++rank) {
+      for (const tcp::endpoint& endpoint : ranks_[static_cast<std::size_t>(rank)].endpoints)
+        call(rank, endpoint);
+    }
+    while (sockets_.size() + 1 < ranks_.size() && !deadline.passed()) {
+      context_.restart();
+      context_.run_one_until(std::min(deadline.end(), Deadline::Clock::now() + retry));
+      call_again();
+    }
+    if (sockets_.size() + 1 < ranks_.size()) complain(deadline);
+    return std::move(sockets_);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds retry{100};
+  struct Attempt {
+    explicit Attempt(asio::io_context& context) : socket(context) {}
+    tcp::socket socket;
+    Hello ours;
+    Hello theirs;
+  };
+  using Ptr = std::shared_ptr<Attempt>;
+
+  unsigned short listen() {
+    error_code failed;
+    tcp::endpoint endpoint(tcp::v6(), 0);
+    acceptor_.open(endpoint.protocol(), failed);
+    if (failed) {  // a kernel without IPv6
+      endpoint = tcp::endpoint(tcp::v4(), 0);
+      acceptor_.open(endpoint.protocol(), failed);
+    } else {
+      acceptor_.set_option(asio::ip::v6_only(false), failed);
+    }
+    if (!failed) acceptor_.bind(endpoint, failed);
+    if (!failed) acceptor_.listen(tcp::acceptor::max_listen_connections, failed);
+    if (failed) throw Error(ErrorKind::system, text("cannot listen for other ranks: ", failed.message()));
+    return acceptor_.local_endpoint().port();
+  }
+
+  // --- who calls
+
+  void call(int rank, const tcp::endpoint& endpoint) {
+    const auto attempt = std::make_shared<Attempt>(context_);
+    attempt->socket.async_connect(endpoint, [this, rank, endpoint, attempt](error_code failed) {
+      if (failed) return fail(rank, endpoint, failed.message());
+      attempt->ours = {.rank = rank_, .secret = ranks_[static_cast<std::size_t>(rank)].secret};
+      exchange(attempt, [this, rank, endpoint, attempt](error_code broken) {
+        if (broken) return fail(rank, endpoint, broken.message());
+        const bool is_it = attempt->theirs.is_weft == magic && attempt->theirs.rank == rank &&
+                           equal(attempt->theirs.secret, secret_);
+        is_it ? take(rank, attempt) : fail(rank, endpoint, "something else answers there");
+      });
+    });
+  }
+  /// An interface may come up, and a rank's queue of callers have room again.
+  void fail(int rank, const tcp::endpoint& endpoint, const std::string& why) {
+    last_error_[static_cast<std::size_t>(rank)] = why;
+    failed_.emplace_back(rank, endpoint);
+  }
+  void call_again() {
+    if (failed_.empty() || Deadline::Clock::now() < next_retry_) return;
+    next_retry_ = Deadline::Clock::now() + retry;
+    for (const auto& [rank, endpoint] : std::exchange(failed_, {})) {
+      if (!sockets_.contains(rank)) call(rank, endpoint);
+    }
+  }
+  /// Says hello and hears the answer.
+  void exchange(const Ptr& attempt, std::function<void(error_code)> done) {
+    asio::async_write(attempt->socket, asio::buffer(&attempt->ours, sizeof(Hello)),
+                      [attempt, done](error_code failed, std::size_t) {
+                        if (failed) return done(failed);
+                        asio::async_read(attempt->socket, asio::buffer(&attempt->theirs, sizeof(Hello)),
+                                         [attempt, done](error_code broken, std::size_t) { done(broken); });
+                      });
+  }
+
+  // --- who is called
+
+  void accept() {
+    acceptor_.async_accept([this](error_code failed, tcp::socket socket) {
+      if (!failed && strangers_ < most_strangers + ranks_.size()) {
+        const auto attempt = std::make_shared<Attempt>(context_);
+        attempt->socket = std::move(socket);
+        ++strangers_;
+        hear(attempt);
+      }
+      accept();
+    });
+  }
+  void hear(const Ptr& attempt) {
+    asio::async_read(attempt->socket, asio::buffer(&attempt->theirs, sizeof(Hello)),
+                     [this, attempt](error_code failed, std::size_t) {
+                       --strangers_;
+                       const int rank = static_cast<int>(attempt->theirs.rank);
+                       if (failed || attempt->theirs.is_weft != magic || attempt->theirs.rank <= rank_ ||
+                           attempt->theirs.rank >= std::ssize(ranks_) || sockets_.contains(rank) ||
+                           !equal(attempt->theirs.secret, secret_))
+                         return;  // and closes it
+                       attempt->ours = {.rank = rank_,
+                                        .secret = ranks_[static_cast<std::size_t>(rank)].secret};
+                       answer(rank, attempt);
+                     });
+  }
+  // 48 bytes fit what the kernel takes at once: a rank that has been answered has been taken.
+  void answer(int rank, const Ptr& attempt) {
+    error_code failed;
+    asio::write(attempt->socket, asio::buffer(&attempt->ours, sizeof(Hello)), failed);
+    if (!failed) take(rank, attempt);
+  }
+
+  void take(int rank, const Ptr& attempt) {
+    if (sockets_.contains(rank)) return;
+    tcp::socket& socket = sockets_.emplace(rank, std::move(attempt->socket)).first->second;
+    socket.non_blocking(true);
+    socket.set_option(tcp::no_delay(true));
+    socket.set_option(asio::socket_base::keep_alive(true));
+    // A machine that is gone closes no connection: the kernel asks it after a second of silence.
+    for (const auto& [option, value] : {std::pair(TCP_KEEPIDLE, 1), {TCP_KEEPINTVL, 1}, {TCP_KEEPCNT, 5}})
+      (void)setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+  }
+
+  [[noreturn]] void complain(Deadline deadline) const {
+    std::string missing;
+    for (int rank = 0; rank < std::ssize(ranks_); ++rank) {
+      if (rank == rank_ || sockets_.contains(rank)) continue;
+      const auto index = static_cast<std::size_t>(rank);
+      missing += missing.empty() ? "" : "; ";
+      if (rank > rank_) {
+        missing += text("rank ", rank, " did not call");
+      } else {
+        missing += text("rank ", rank, " was not reached at ", ranks_[index].text_of_endpoints());
+        if (!last_error_[index].empty()) missing += text(" (", last_error_[index], ")");
+      }
+    }
+    throw Error(ErrorKind::timeout,
+                text("TCP connections between ranks were not made within ", deadline.allowed_seconds(),
+                     " s: ", missing, "; rank ", rank_, " listens at ",
+                     ranks_[static_cast<std::size_t>(rank_)].text_of_endpoints()),
+                text("let every port through between the hosts, or name the network that does with ",
+                     env::interface.name),
+                {rank_, "connect", 0});
+  }
+
+  asio::io_context& context_;
+  tcp::acceptor acceptor_;
+  const int rank_;
+  Secret secret_{};
+  std::vector<Introduction> ranks_;
+  std::vector<std::string> last_error_;
+  std::vector<std::pair<int, tcp::endpoint>> failed_;
+  Deadline::Clock::time_point next_retry_{};
+  std::map<int, tcp::socket> sockets_;
+  std::size_t strangers_ = 0;
+};
+
+}  // namespace
+
+TcpLinks connect_by_tcp(Rendezvous& rendezvous, const Environment& environment, Deadline deadline) {
+  TcpLinks links{std::make_unique<asio::io_context>(1), {}};
+  Caller caller(*links.context, rendezvous.rank());
+  const std::string cannot = "cannot\n";  // no rank waits for one that cannot come
+  std::string mine;
+  try {
+    mine = caller.introduction(environment);
+  } catch (const Error& error) {
+    mine = cannot + error.problem();
+  }
+  std::vector<Introduction> ranks;
+  int rank = 0;
+  for (const std::string& note : rendezvous.all_gather(mine, "connect: addresses for TCP", deadline)) {
+    if (note.starts_with(cannot))
+      throw Error(ErrorKind::usage, text("rank ", rank, " cannot use TCP: ", note.substr(cannot.size())), {},
+                  {rendezvous.rank(), "connect", 0});
+    ranks.push_back(Introduction::from(note));
+    ++rank;
+  }
+  links.sockets = caller.run(std::move(ranks), deadline);
+  return links;
+}
+
+}  // namespace weft::detail
