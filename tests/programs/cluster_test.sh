@@ -47,6 +47,10 @@ awk -v sent="$sent" -v ledger="$ledger" 'BEGIN {exit !(sent >= ledger && sent <=
 grep -q '"op":"all_reduce","bytes":1048576.*"network_bytes":2097152' "$work/wire.json" || fail "all_reduce sends more than its nodes need"
 check "hosts without mpirun" 0 "backend host \(shared memory \+ UCX\)" "$cluster" run --launcher weft -np 4 "$bench" all_reduce -b 8 -e 8
 lines "hosts without mpirun" 2 "on +wefth1 "
+check "hosts over TCP" 0 "backend host \(shared memory \+ TCP\)" env WEFT_TRANSPORT=tcp "$cluster" run --launcher weft -np 4 "$bench" all_reduce -b 8 -e 8
+# The rendezvous comes through, and the data would have to go where the other host cannot be reached.
+check "an interface that does not reach the others" 75 "rank 1 was not reached at 127.0.0.1 port [0-9]+ .*rank [01] listens at 127.0.0.1|rank 0 was not reached at 127.0.0.1" \
+  env WEFT_TRANSPORT=tcp WEFT_INTERFACE=lo WEFT_CONNECT_TIMEOUT=2 "$cluster" run --launcher weft -np 2 "$bench" all_reduce -b 8 -e 8
 refused_line "an unknown launcher" "--launcher srun is neither mpirun nor weft" "$cluster" run --launcher srun -np 2 true
 refused_line "a transport of mpirun under weft-launch" "--over is of mpirun" "$cluster" run --launcher weft --over ucx -np 2 true
 "$cluster" down || fail "down"

@@ -17,7 +17,7 @@ differing() {
 
 job "without MPI over UCX" 0 "rank 1 done"
 job "UCX, asked for" 0 "rank 1 done" WEFT_TRANSPORT=ucx
-job "a transport that is none" 42 "WEFT_TRANSPORT=carrier-pigeon is none of auto, mpi, ucx" WEFT_TRANSPORT=carrier-pigeon
+job "a transport that is none" 42 "WEFT_TRANSPORT=carrier-pigeon is none of auto, mpi, ucx, tcp" WEFT_TRANSPORT=carrier-pigeon
 job "MPI without mpirun" 42 "the 2 ranks are on 2 nodes .rank 0 on 'node-0', rank 1 on 'node-1'., and they did not meet through MPI.*start them with mpirun" WEFT_TRANSPORT=mpi
 job "a network device that does not exist" 70 "UCX does not reach rank [01]: .*UCX_NET_DEVICES" UCX_NET_DEVICES=nosuch0
 job "a transport of UCX that does not exist" 70 "rank 0 cannot use UCX: ucp_init failed" UCX_TLS=nosuch
@@ -30,8 +30,18 @@ job "a broken installation of UCX" 70 "rank 0 cannot use UCX: UCX cannot be load
   LD_LIBRARY_PATH="$work/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 check "weft-scaling names UCX" 0 "0 -> 1, 1 -> 0: UCX" "$launch" -n 2 "$here/conformance/on_many_nodes.sh" \
   "$scaling" --model gpt-tiny --steps 4 --strategies ddp
+job "TCP" 0 "rank 1 done" WEFT_TRANSPORT=tcp
+job "TCP over an interface that is named" 0 "rank 1 done" WEFT_TRANSPORT=tcp WEFT_INTERFACE=lo
+job "an interface that does not exist" 42 "rank 0 cannot use TCP: WEFT_INTERFACE=nosuch0 names no interface of this machine" \
+  WEFT_TRANSPORT=tcp WEFT_INTERFACE=nosuch0
+export WEFT_TRANSPORT=tcp
+differing "an interface that does not exist on one rank alone" 42 "rank 1 cannot use TCP" WEFT_INTERFACE=nosuch0
+lines "an interface that does not exist on one rank alone, said by both" 2 "rank 1 cannot use TCP"
+unset WEFT_TRANSPORT
+check "weft-scaling names TCP" 0 "0 -> 1, 1 -> 0: TCP" env WEFT_TRANSPORT=tcp "$launch" -n 2 \
+  "$here/conformance/on_many_nodes.sh" "$scaling" --model gpt-tiny --steps 4 --strategies ddp
 if [ -n "$mpirun" ]; then
-  for transport in ucx mpi; do
+  for transport in ucx tcp mpi; do
     check "under mpirun over $transport" 0 "rank 1 done" env WEFT_TRANSPORT=$transport ASAN_OPTIONS=detect_leaks=0 \
       "$mpirun" --oversubscribe --bind-to none -n 2 "$here/conformance/on_many_nodes.sh" "$peer" job 0.1
   done

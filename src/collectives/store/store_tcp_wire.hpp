@@ -7,23 +7,10 @@
 // time; the server keeps a `get` until the key comes or its time is up, so that waiting costs no traffic. Included
 // by store_tcp.cpp alone: Asio is slow to compile.
 
-#if defined(__SANITIZE_THREAD__)
-// Asio's fences are what TSan does not know; all that they order here is ordered by mutexes too.
-#define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
-#endif
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -31,12 +18,13 @@
 
 #include "collectives/store/job_token.hpp"
 #include "collectives/store/store_detail.hpp"
+#include "collectives/tcp/tcp_asio.hpp"
 
 namespace weft::detail::tcp_store {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
+namespace asio = detail::asio;
+using detail::error_code;
+using detail::tcp;
 
 struct Greeting {
   static constexpr std::array<char, 8> right{'w', 'e', 'f', 't', '-', 's', 't', '3'};

@@ -1,4 +1,8 @@
-#include "collectives/tcp/tcp_links.hpp"
+// A TCP connection between each two ranks of a world.
+//
+// Every rank listens, tells the others its addresses, its port and a secret of this job through the rendezvous, and is called by all ranks above
+// it, at all addresses at once: the first that answers is taken. Who calls sends the secret of the rank that it calls, and gets
+// its own back, so that neither takes a stranger for a rank. Nothing is encrypted (docs/security.md). The listener closes when all are there.
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -15,6 +19,7 @@
 #include <vector>
 
 #include "collectives/store/job_token.hpp"
+#include "collectives/tcp/tcp_peers.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

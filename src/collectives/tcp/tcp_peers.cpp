@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t ahead_bytes = 32 << 10;
 constexpr std::uint32_t longest_message = 1 << 20;  // a segment has 60 KiB, a note less
-constexpr int most_pieces = 32;             // written at once
-constexpr int most_reads = 16;              // at a time: who waits also has sums to do
+constexpr int most_pieces = 32;                     // written at once
+constexpr int most_reads = 16;                      // at a time: who waits also has sums to do
 
 }  // namespace
 

@@ -9,15 +9,25 @@
 
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/tcp/tcp_links.hpp"
+#include "collectives/tcp/tcp_asio.hpp"
 #include "collectives/wire/peers.hpp"
 #include "core/base/descriptor.hpp"
 
 namespace weft::detail {
+
+struct TcpLinks {
+  std::unique_ptr<asio::io_context> context;  ///< before its sockets
+  std::map<int, tcp::socket> sockets;         ///< by rank, without the own one; non-blocking
+};
+
+/// Collective over `rendezvous`. @throws Error (usage) where WEFT_INTERFACE names none of this machine's, (timeout) with the ranks that were
+/// not reached and where, (system)
+TcpLinks connect_by_tcp(Rendezvous& rendezvous, const Environment& environment, Deadline deadline);
 
 class TcpPeers final : public Peers {
  public:
