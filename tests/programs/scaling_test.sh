@@ -137,7 +137,7 @@ if [ -n "$mpirun" ]; then
 fi
 
 # OpenBLAS with kernels of an old processor on a newer one: rank 0 says it, and what to set.
-if ldd "$scaling" | grep -q openblas && grep -qw avx2 /proc/cpuinfo; then
+if ldd "$scaling" | grep openblas > /dev/null && grep -qw avx2 /proc/cpuinfo; then
   check "slow kernels" 0 "computes with its Prescott kernels, .*set OPENBLAS_CORETYPE=(SKYLAKEX|Haswell)$" \
     env OPENBLAS_CORETYPE=Prescott "$launch" -n 2 "$scaling" "${small[@]}"
   lines "slow kernels" 1 "Prescott"

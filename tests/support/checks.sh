@@ -22,7 +22,7 @@ check() {
   local status=$?
   if [ $status -ne "$expected" ]; then
     fail "$name: status $status, not $expected"
-  elif ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then
+  elif ! grep -Eq -- "$pattern" "$work/out" "$work/err"; then
     fail "$name: no line matches $pattern"
   else
     echo "ok: $name"
