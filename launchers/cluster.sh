@@ -127,7 +127,7 @@ run_mpi() {
 }
 
 on_host() {
-  is_number "$((${1:--1} + 1))" 2>/dev/null && ip netns list | grep -qE "^wefth$1( |$)" || usage "'${1:-}' is no host of a running cluster"
+  is_number "$((${1:--1} + 1))" 2>/dev/null && ip netns list | grep -E "^wefth$1( |$)" > /dev/null || usage "'${1:-}' is no host of a running cluster"
 }
 
 case ${1:-} in
