@@ -109,11 +109,12 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
 }
 
 void UcxPeers::start(const Environment& environment) {
+  has_rdma_ = has_rdma();
   ucp_config_t* config = nullptr;
   check(ucx().ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
   if (!environment.has(env::ucx_keepalive))
     set(config, "KEEPALIVE_INTERVAL", std::string(env::ucx_keepalive.fallback).c_str());
-  if (!environment.has(env::ucx_rndv_thresh) && !has_rdma()) set(config, "RNDV_THRESH", never_ask);
+  if (!environment.has(env::ucx_rndv_thresh) && !has_rdma_) set(config, "RNDV_THRESH", never_ask);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

@@ -97,6 +97,8 @@ class Peers {
   /// "UCX"
   virtual std::string name() const = 0;
   std::unique_lock<std::mutex> enter() { return std::unique_lock(mutex_); }
+  /// Whether a look is a matter of nanoseconds, as over RDMA, and not of system calls.
+  virtual bool looks_are_cheap() const { return false; }
   /// Not entered: returns when something has come, after `at_most` at the latest.
   virtual void rest(std::chrono::microseconds at_most) = 0;
   /// Any thread: this rank takes part no longer, by an error.

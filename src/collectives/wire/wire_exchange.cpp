@@ -122,6 +122,8 @@ bool WireExchange::advance() {
     poll_deadline_ = PollDeadline(timeout_);  // the peers are there
   } else if (poll_deadline_.time_to_look() && poll_deadline_.exhausted()) {
     time_out();
+  } else {
+    wire_.give_way();
   }
   return false;
 }
