@@ -5,12 +5,13 @@ the right rank is named, and nothing is left.
 usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone
 
 Jobs of 2 to 4 ranks run for about two seconds under weft-launch, under mpirun, or started by hand with variables (at a file, over
-TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, under mpirun on two
-simulated hosts (launchers/cluster.sh). WEFT_TIMEOUT is 5 s, WEFT_CONNECT_TIMEOUT 4 s.
+TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, on two simulated hosts
+(launchers/cluster.sh) under mpirun, and under weft-launch over UCX and over TCP (hosts, hosts-ucx, hosts-tcp). WEFT_TIMEOUT is 5 s, WEFT_CONNECT_TIMEOUT 4 s.
   kill   SIGKILL: every other process has ended 5 s later
   stop   SIGSTOP: every other process has ended 5 s after the deadline; the rank itself 10 s after it goes on
   slow   SIGSTOP, SIGCONT a second later: nothing happens, all end with 0
   cut    the link of the rank's host goes down: every process has ended 5 s after the deadline (on two hosts)
+  blink  the link goes down and is up 0.2 to 1.8 s later: nothing happens, all end with 0 (on two hosts, without mpirun)
 What Open MPI leaves of its own processes and files is not weft's; it is named at the end. Ends with 1 where a job did otherwise.
 """
 
@@ -29,9 +30,11 @@ import time
 from trials import OPEN_MPIS_OWN, free_port, kill_all, processes, wait_until
 
 TREE = pathlib.Path(__file__).resolve().parent.parent
+CLUSTER = [str(TREE / "launchers/cluster.sh")]
 TIMEOUT, CONNECT = 5, 4
 SECONDS = 1.0  # of work in a job
 BY_HAND = ("file", "tcp", "ucx")
+WITHOUT_MPI = ("hosts-ucx", "hosts-tcp")
 NAMES_ITSELF = r"MPI_Init|MPI_Comm_split|MPI_Finalize|phase"
 
 
@@ -57,8 +60,11 @@ class Job:
         else:
             command = {"launch": [self.launch, "-n", str(self.ranks)],
                        "mpirun": ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(self.ranks)],
-                       "hosts": [str(TREE / "launchers/cluster.sh"), "run", "-np", str(self.ranks)]}[self.launcher]
-            self.started = [self.popen(command + self.program, "job")]
+                       "hosts": CLUSTER + ["run", "-np", str(self.ranks)]}
+            for name in WITHOUT_MPI:
+                command[name] = CLUSTER + ["run", "--launcher", "weft", "-np", str(self.ranks)]
+            more = {"WEFT_LAUNCH": self.launch, "WEFT_TRANSPORT": self.launcher[6:]} if self.launcher in WITHOUT_MPI else {}
+            self.started = [self.popen(command[self.launcher] + self.program, "job", **more)]
 
     def popen(self, command, name, **more):
         with open(self.folder / name, "w") as out:
@@ -96,10 +102,12 @@ class Trial:
     def __init__(self, number, chance, launchers, durations):
         self.number = number
         self.launcher = chance.choice(launchers)
-        self.kind = chance.choice(["kill", "stop", "slow"] + (["cut"] if self.launcher == "hosts" else []))
+        kinds = ["kill", "stop", "slow"] + (["cut"] if self.launcher.startswith("hosts") else [])
+        self.kind = chance.choice(kinds + (["blink"] if self.launcher in WITHOUT_MPI else []))
         self.ranks = chance.randint(2, 4)
         self.victim = chance.randrange(self.ranks)
         self.moment = chance.random() * durations[self.launcher]
+        self.down = chance.uniform(0.2, 1.8)
 
     def __str__(self):
         return f"{self.kind}, {self.launcher}, rank {self.victim} of {self.ranks}, {self.moment:.3f} s after its exec"
@@ -134,7 +142,7 @@ class Trial:
         if over:
             return self.judge_success(job)
         try:
-            return {"kill": self.kill, "stop": self.stop, "slow": self.slow, "cut": self.cut}[self.kind](job, process)
+            return getattr(self, self.kind)(job, process)
         except ProcessLookupError:  # it ended just now
             return self.judge_success(job)
 
@@ -164,9 +172,19 @@ class Trial:
             for rank in sorted(others - done):
                 if not re.search(names, self.without_own_name(pathlib.Path(job.folder, f"rank{rank}").read_text(errors="replace"))):
                     wrong.append(f"rank {rank} does not name rank {self.victim}")
+        elif self.launcher in WITHOUT_MPI:
+            wrong += [f"rank {rank} does not name rank {self.victim}" for rank in sorted(others - done) if not self.names(said, rank, [self.victim])]
         elif not re.search(names, self.without_own_name(said)) and not re.search(NAMES_ITSELF, said):
             wrong.append(f"rank {self.victim} is not named")
         return wrong
+
+    def names(self, said, rank, others):
+        """Whether the rank's own error names one of the others."""
+        own = re.findall(rf"weft: rank {rank}: (.*)", said)
+        return any(re.search(rf"\branks? (?:\d+, )*{other}\b", line) for line in own for other in others)
+
+    def host_of(self, rank):
+        return rank * 2 // (self.ranks + self.ranks % 2)  # consecutive ranks on one host
 
     def without_own_name(self, said):
         """Errors begin with the rank that has them: "weft: rank 2: all_reduce #5: ..." names no culprit."""
@@ -183,7 +201,7 @@ class Trial:
         # one, for with it mpirun ends the job, and sends SIGCONT to who is stopped (Open MPI 4.1, orte_odls_base_default_kill_local_procs).
         waited = re.findall(rf"waited .* rank {self.victim} \((.*?)\)", job.output())
         stopped = [re.match(r"process \d+ is stopped", state) is not None for state in waited]
-        if self.launcher not in ("hosts", "ucx") and waited and not (any if self.launcher == "mpirun" else all)(stopped):
+        if self.launcher not in ("hosts", "ucx") + WITHOUT_MPI and waited and not (any if self.launcher == "mpirun" else all)(stopped):
             wrong.append(f"rank {self.victim} is not said to be stopped: {waited}")
         try:
             os.kill(process, signal.SIGCONT)
@@ -199,8 +217,15 @@ class Trial:
         os.kill(process, signal.SIGCONT)
         return self.judge_success(job)
 
+    def blink(self, job, _):
+        link = ["ip", "link", "set", f"wefttv{self.host_of(self.victim)}"]
+        subprocess.run(link + ["down"], check=True)
+        time.sleep(self.down)
+        subprocess.run(link + ["up"], check=True)
+        return self.judge_success(job)
+
     def cut(self, job, _):
-        host = self.victim * 2 // (self.ranks + self.ranks % 2)  # consecutive ranks on one host
+        host = self.host_of(self.victim)
         link = ["ip", "link", "set", f"wefttv{host}"]
         subprocess.run(link + ["down"], check=True)
         try:
@@ -212,7 +237,13 @@ class Trial:
     def judge_cut(self, job, host):
         if wait_until(lambda: not job.alive(), max(TIMEOUT, CONNECT) + 5) is None:
             return [f"{job.alive()} still there"]
-        return []  # what ranks say beyond the cut cannot reach mpirun
+        if self.launcher == "hosts":
+            return []  # what ranks say beyond the cut cannot reach mpirun
+        said = job.output()
+        done = {int(rank) for rank in re.findall(r"rank (\d+) done", said)}
+        beyond = {side: [rank for rank in range(self.ranks) if self.host_of(rank) != side] for side in (0, 1)}
+        return [f"rank {rank} names no rank of the other host" for rank in range(self.ranks)
+                if rank not in done and not self.names(said, rank, beyond[self.host_of(rank)])]
 
 
 def main():
@@ -220,14 +251,18 @@ def main():
     programs = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else "build/dev/bin").resolve()
     chance = random.Random(int(os.environ.get("SEED", "1")))
     launchers = ["launch", "file", "tcp"] + (["mpirun"] if shutil.which("mpirun") else [])
-    if "libucp" in subprocess.run(["ldd", str(programs / "soak_peer")], capture_output=True, text=True).stdout:
-        launchers.append("ucx")
-    only = os.environ.get("LAUNCHERS")
-    launchers = [name for name in launchers if only is None or name in only.split(",")]
-    cluster = [str(TREE / "launchers/cluster.sh")]
-    if os.environ.get("HOSTS", "yes" if only is None else "no") == "yes" and shutil.which("mpirun") and \
-            subprocess.run(cluster + ["up", "2", "1gbit"], capture_output=True).returncode == 0:
-        launchers.append("hosts")
+    has_ucx = b"libucp.so" in (programs / "soak_peer").read_bytes()
+    launchers += ["ucx"] if has_ucx else []
+    on_hosts = (["hosts"] if shutil.which("mpirun") else []) + (["hosts-ucx"] if has_ucx else []) + ["hosts-tcp"]
+    only = os.environ["LAUNCHERS"].split(",") if "LAUNCHERS" in os.environ else launchers + on_hosts
+    launchers = [name for name in launchers if name in only]
+    on_hosts = [name for name in on_hosts if name in only]
+    if on_hosts and os.environ.get("HOSTS", "yes") == "yes":
+        if subprocess.run(CLUSTER + ["up", "2", "1gbit"], capture_output=True).returncode == 0:
+            launchers += on_hosts
+        else:
+            print("left out, for there are no simulated hosts: " + ", ".join(on_hosts))
+            on_hosts = []
     failed, tally, own = 0, collections.Counter(), collections.Counter()
     try:
         durations = {launcher: duration(launcher, programs) for launcher in launchers}
@@ -242,8 +277,8 @@ def main():
                 print(f"FAILED: job {number}: {trial}: " + "; ".join(wrong))
                 print("\n".join("    | " + line for line in said.splitlines()[:40]), flush=True)
     finally:
-        if "hosts" in launchers:
-            subprocess.run(cluster + ["down"], capture_output=True)
+        if set(launchers) & set(on_hosts):
+            subprocess.run(CLUSTER + ["down"], capture_output=True)
     print(", ".join(f"{launcher} {kind} {times}" for (launcher, kind), times in sorted(tally.items())))
     if own:
         print("Open MPI's own processes, ended by this trial: " + ", ".join(f"{name} {times}" for name, times in own.items()))

@@ -38,7 +38,7 @@ class IssuedTask final : public Task {
       }
     } catch (const Error& error) {
       state_->log().ended(issued_.place, OperationLog::State::failed);
-      state_->fail(state_->in_context(error, issued_.label, issued_.number));
+      state_->fail(state_->explained(error, issued_, *begin_));
       state_->expect_intact();  // throws that, or what broke the communicator before
     }
     if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
@@ -270,6 +270,16 @@ void CommunicatorState::expect_intact() const {
 Error CommunicatorState::in_context(const Error& error, std::string_view operation,
                                     std::uint64_t number) const {
   return error.in({rank(), std::string(operation), number});
+}
+
+// Whoever it waited for may itself wait for another, beyond what this rank sees.
+Error CommunicatorState::explained(const Error& error, const Issued& issued,
+                                   std::chrono::steady_clock::time_point since) {
+  const Error here = in_context(error, issued.label, issued.number);
+  if (error.kind() != ErrorKind::timeout || !watchdog_ || !issued.is_collective) return here;
+  const std::string late = watchdog_->late(issued.number, size_, since);
+  if (late.empty()) return here;
+  return Error(here.kind(), text(here.problem(), "; not heard from: ", late), here.advice(), here.context());
 }
 
 std::optional<Communicator> CommunicatorState::split(std::optional<int> color, int key) {

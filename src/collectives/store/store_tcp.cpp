@@ -21,7 +21,8 @@ using namespace detail::tcp_store;
 using detail::Proof;
 using detail::Side;
 
-constexpr std::chrono::seconds answer_timeout{30};  // for answers that the server gives at once
+constexpr std::chrono::seconds answer_timeout{
+    30};  // for answers that the server gives at once, or the time to connect, if that is less
 // Then the host is looked up again: a restarted pod has a new address.
 constexpr std::chrono::seconds attempt{5};
 constexpr std::chrono::seconds to_find_another{1};  // rank 0, where the port is taken
@@ -119,7 +120,12 @@ class Connection {
 class TcpStore final : public Store {
  public:
   TcpStore(const std::string& host, int port, int rank, Deadline deadline, const StoreOptions& options)
-      : host_(host), port_(port), rank_(rank), address_(text(host, ":", port)), token_(options.token) {
+      : host_(host),
+        port_(port),
+        rank_(rank),
+        address_(text(host, ":", port)),
+        token_(options.token),
+        to_answer_(std::min<std::chrono::nanoseconds>(answer_timeout, deadline.left())) {
     if (token_.empty() && !is_loopback(host)) {
       throw Error(
           ErrorKind::usage,
@@ -135,7 +141,7 @@ class TcpStore final : public Store {
 
   void set(const std::string& key, const std::string& value) override {
     detail::check_entry(key, value.size());
-    const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(answer_timeout));
+    const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(to_answer_));
     if (word == Word::full) {
       throw Error(ErrorKind::usage,
                   text("rank 0's store at ", address_, " has no room for key '", key, "' with ", value.size(),
@@ -155,13 +161,13 @@ class TcpStore final : public Store {
     const bool never = deadline.end() == Deadline::Clock::time_point::max();
     const std::int64_t wait = never ? -1 : deadline.left().count();
     auto [word, value] =
-        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, answer_timeout));
+        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, to_answer_));
     if (word != Word::ok) return std::nullopt;
     return std::move(value);
   }
 
   std::vector<int> gone() override {
-    const std::string found = ask(message({.word = Word::gone}, {}, {}), Deadline::in(answer_timeout)).second;
+    const std::string found = ask(message({.word = Word::gone}, {}, {}), Deadline::in(to_answer_)).second;
     std::vector<int> ranks(found.size() / sizeof(int));
     if (!ranks.empty()) std::memcpy(ranks.data(), found.data(), ranks.size() * sizeof(int));
     return ranks;
@@ -224,7 +230,7 @@ class TcpStore final : public Store {
     std::unique_lock lock(mutex_);
     if (idle_.empty() && listens_) {
       lock.unlock();
-      return connect(Deadline::in(answer_timeout));
+      return connect(Deadline::in(to_answer_));
     }
     const auto mine = waiting_.insert(waiting_.end(), std::this_thread::get_id());
     const auto is_my_turn = [&] { return lost_ || (mine == waiting_.begin() && !idle_.empty()); };
@@ -272,6 +278,7 @@ class TcpStore final : public Store {
   const int rank_;
   const std::string address_;
   const std::string token_;
+  const std::chrono::nanoseconds to_answer_;
   std::unique_ptr<Server> server_;  // before the connections: it waits for them to close
   std::mutex mutex_;
   std::condition_variable returned_;

@@ -19,8 +19,9 @@ namespace {
 
 constexpr unsigned note_id = 0;  // of active messages
 constexpr unsigned acknowledgement_id = 1;
-constexpr std::chrono::seconds to_close{2};
-const std::string no_ucx = "none\n";  // instead of a version
+constexpr std::chrono::milliseconds to_close{2000};
+constexpr std::chrono::milliseconds to_break_off{100};  // who does not answer may be stopped
+const std::string no_ucx = "none\n";                    // instead of a version
 constexpr const char* advice =
     "UCX_LOG_LEVEL=info shows what UCX found; UCX_TLS and UCX_NET_DEVICES say what it may use";
 
@@ -251,7 +252,7 @@ void UcxPeers::close_endpoints() noexcept {
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
     peer.endpoint = nullptr;
   }
-  const Deadline deadline = Deadline::in(to_close);
+  const Deadline deadline = Deadline::in(has_given_up() ? to_break_off : to_close);
   for (const ucs_status_ptr_t request : closing) {
     while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed())
       ucx().ucp_worker_progress(worker_);
