@@ -59,6 +59,11 @@ void Watchdog::look(const std::optional<Operation>& mine, Clock::time_point sinc
   side_channel_.post(said(*mine));
 }
 
+void Watchdog::hear() {
+  const std::lock_guard lock(mutex_);
+  for (const SideChannel::Message& message : side_channel_.collect()) read(message);
+}
+
 void Watchdog::read(const SideChannel::Message& message) {
   std::istringstream in(message.body);
   std::string what;

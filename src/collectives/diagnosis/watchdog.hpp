@@ -23,6 +23,8 @@ class Watchdog {
   /// From operations that wait, as often as they like. @param mine what waits; none for a send/receive group
   /// @throws Error (mismatch) naming two ranks and what each issued, (peer_lost) naming a rank that gave up
   void look(const std::optional<Operation>& mine, Clock::time_point since);
+  /// Now. @throws Error (peer_lost, mismatch) naming a rank that gave up, if one has said so
+  void hear();
   void give_up(const Error& error) noexcept;
   /// "rank 1": who has not said that it waits in this operation or a later one, while this rank has. Empty
   /// before the others have had the time to say so.

@@ -272,11 +272,19 @@ Error CommunicatorState::in_context(const Error& error, std::string_view operati
   return error.in({rank(), std::string(operation), number});
 }
 
-// Whoever it waited for may itself wait for another, beyond what this rank sees.
+// Whoever it waited for may itself wait for another, beyond what this rank sees; a rank that has left may have said why.
 Error CommunicatorState::explained(const Error& error, const Issued& issued,
                                    std::chrono::steady_clock::time_point since) {
   const Error here = in_context(error, issued.label, issued.number);
-  if (error.kind() != ErrorKind::timeout || !watchdog_ || !issued.is_collective) return here;
+  if (!watchdog_) return here;
+  if (error.kind() == ErrorKind::peer_lost) {
+    try {
+      watchdog_->hear();
+    } catch (const Error& said) {
+      return in_context(said, issued.label, issued.number);
+    }
+  }
+  if (error.kind() != ErrorKind::timeout || !issued.is_collective) return here;
   const std::string late = watchdog_->late(issued.number, size_, since);
   if (late.empty()) return here;
   return Error(here.kind(), text(here.problem(), "; not heard from: ", late), here.advice(), here.context());

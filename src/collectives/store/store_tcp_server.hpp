@@ -5,9 +5,11 @@
 // that a rank still gets in. What ranks can cost: `most_keys` keys, `most_stored`
 // bytes, and as many in requests under way; a request more is refused and the others go on.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <list>
 #include <map>
 #include <memory>
@@ -24,7 +26,9 @@
 
 namespace weft::detail::tcp_store {
 
-inline constexpr std::chrono::seconds linger{2};      // of rank 0, for ranks that are still reading
+inline constexpr std::chrono::seconds linger{2};  // of rank 0, for ranks that are still reading
+inline constexpr std::chrono::milliseconds brief{
+    100};  // the same by an error, when all had connected: one may be stopped
 inline constexpr std::chrono::seconds handshake{10};  // for a connection to prove that it is a rank's
 inline constexpr std::chrono::seconds between_warnings{10};
 inline constexpr std::size_t most_unproved = 128;
@@ -47,7 +51,9 @@ class Server {
   ~Server() {
     {
       std::unique_lock lock(mutex_);
-      if (!left_.wait_for(lock, linger, [this] { return known_ == 0; })) {
+      const bool by_error = std::uncaught_exceptions() > 0 && !listens_;
+      const std::chrono::milliseconds wait = by_error ? brief : linger;
+      if (!left_.wait_for(lock, wait, [this] { return known_ == 0; })) {
         log::info(text("rank 0 closes its store while ", known_, " connections to it are open"));
       }
     }
@@ -57,6 +63,7 @@ class Server {
 
   /// No connection is accepted any more, and those that have proved nothing yet are closed.
   void stop_listening() {
+    listens_ = false;
     asio::post(context_, [this] {
       error_code ignored;
       acceptor_.close(ignored);
@@ -345,6 +352,7 @@ class Server {
   std::size_t in_flight_ = 0;       ///< bytes of requests that are being read
   std::size_t refused_ = 0;
   std::chrono::steady_clock::time_point next_warning_{};
+  std::atomic<bool> listens_ = true;
   std::mutex mutex_;
   std::condition_variable left_;
   int known_ = 0;  ///< open connections of ranks
