@@ -272,7 +272,7 @@ Error CommunicatorState::in_context(const Error& error, std::string_view operati
   return error.in({rank(), std::string(operation), number});
 }
 
-// Whoever it waited for may itself wait for another, beyond what this rank sees; a rank that has left may have said why.
+// The rank that it waited for may itself wait for another, beyond what this rank sees; a rank that has left may have said why.
 Error CommunicatorState::explained(const Error& error, const Issued& issued,
                                    std::chrono::steady_clock::time_point since) {
   const Error here = in_context(error, issued.label, issued.number);

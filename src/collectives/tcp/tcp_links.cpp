@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <list>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -28,7 +29,7 @@ namespace {
 using Secret = Challenge;
 constexpr std::array<char, 8> magic{'w', 'e', 'f', 't', '-', 't', 'c', '1'};
 constexpr std::size_t most_strangers =
-    128;  // whose connections have proved nothing yet, beside one of each rank
+    128;  // whose connections have proved nothing yet, beside one of each rank; one more, and the oldest goes
 
 struct Hello {
   std::array<char, 8> is_weft = magic;
@@ -206,10 +207,12 @@ class Caller {
 
   void accept() {
     acceptor_.async_accept([this](error_code failed, tcp::socket socket) {
-      if (!failed && strangers_ < most_strangers + ranks_.size()) {
+      if (!failed) {
+        error_code ignored;
+        if (unproved_.size() == most_strangers + ranks_.size()) unproved_.front()->socket.close(ignored);
         const auto attempt = std::make_shared<Attempt>(context_);
         attempt->socket = std::move(socket);
-        ++strangers_;
+        unproved_.push_back(attempt);
         hear(attempt);
       }
       accept();
@@ -218,7 +221,7 @@ class Caller {
   void hear(const Ptr& attempt) {
     asio::async_read(attempt->socket, asio::buffer(&attempt->theirs, sizeof(Hello)),
                      [this, attempt](error_code failed, std::size_t) {
-                       --strangers_;
+                       unproved_.remove(attempt);
                        const int rank = static_cast<int>(attempt->theirs.rank);
                        if (failed || attempt->theirs.is_weft != magic || attempt->theirs.rank <= rank_ ||
                            attempt->theirs.rank >= std::ssize(ranks_) || sockets_.contains(rank) ||
@@ -278,7 +281,7 @@ class Caller {
   std::vector<std::pair<int, tcp::endpoint>> failed_;
   Deadline::Clock::time_point next_retry_{};
   std::map<int, tcp::socket> sockets_;
-  std::size_t strangers_ = 0;
+  std::list<Ptr> unproved_;  // oldest first
 };
 
 }  // namespace

@@ -74,7 +74,7 @@ void TcpPeers::send_note(std::uint32_t group, int to, const std::shared_ptr<cons
 }
 
 void TcpPeers::post(Link& link, Outgoing outgoing) {
-  if (!link.lost.empty()) return;
+  if (link.takes_nothing || !link.lost.empty()) return;
   link.outbox.push_back(std::move(outgoing));
   if (!link.waits_to_send) write(link);
 }
@@ -96,7 +96,11 @@ void TcpPeers::write(Link& link) {
     error_code failed;
     const std::size_t bytes = link.socket->write_some(std::span(pieces.data(), count), failed);
     if (failed == asio::error::would_block || failed == asio::error::try_again) return watch(link, true);
-    if (failed) return lose(link, failed.message());
+    if (failed) {  // what it said before is still to be read, and then its end
+      link.outbox.clear();
+      link.takes_nothing = true;
+      break;
+    }
     forget_sent(link, bytes);
   }
   watch(link, false);

@@ -79,6 +79,7 @@ class TcpPeers final : public Peers {
     std::deque<Outgoing> outbox{};
     std::size_t sent = 0;  ///< bytes of the first, with its head
     bool waits_to_send = false;
+    bool takes_nothing = false;  ///< its connection is broken, which read() is to find
     // What is coming: its head, then its data into memory that knows it.
     std::vector<std::byte> ahead{};  ///< bytes that were read before it was known where they belong
     std::size_t ahead_begin = 0;
