@@ -27,6 +27,8 @@
 #   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
 #   tests/soak.sh layouts [COUNT [BIN]]      weft-bench's collectives, types and operations on 1 to 8 ranks in every layout of 1 to 4
 #                                        nodes (162): no element is wrong
+#   tests/soak.sh hosts                      the conformance tests under weft-launch on 1, 2 and 4 simulated hosts, 1 to 8 ranks, over
+#                                        UCX and TCP; needs root
 #   tests/soak.sh disagreements [COUNT [BIN]]    jobs (200) in which one rank disagrees with the others (tests/disagreements.py): all are
 #                                        refused before their deadline, with both sides named
 #   tests/soak.sh attack [RUNS [BIN]]        jobs (50) whose TCP store strangers attack (tests/attack.py): none enters, rank 0 stays
@@ -46,6 +48,31 @@ cd "$(dirname "$0")/.."
 trial=${1:-}
 bin=${3:-build/dev/bin}
 seed=${SEED:-1}
+
+hosts() {
+  local failed=0 jobs=0 ranks backend number transport
+  export WEFT_LAUNCH=$bin/weft-launch WEFT_FLIGHT_DIR=off WEFT_TIMEOUT=60
+  work=$(mktemp -d)
+  trap 'launchers/cluster.sh down; rm -rf "$work"' EXIT
+  for number in 4 2 1; do
+    launchers/cluster.sh up $number 1gbit > /dev/null || exit 70
+    for transport in ucx tcp; do
+      for ranks in 1 2 3 4 5 6 7 8; do
+        backend="host ("
+        [ $ranks = 1 ] && backend=self
+        jobs=$((jobs + 1))
+        WEFT_TRANSPORT=$transport timeout 120 launchers/cluster.sh run --launcher weft -np $ranks "$bin/conformance_processes" "$backend" \
+          > "$work/out" 2>&1 && continue
+        failed=$((failed + 1))
+        echo "FAILED: $ranks ranks on $number hosts over $transport"
+        sed 's/^/    | /' "$work/out" | tail -20
+      done
+    done
+    launchers/cluster.sh down
+  done
+  echo "$jobs jobs, $failed failed"
+  [ $failed -eq 0 ]
+}
 
 mixes() {
   WEFT_MIXES=${1:-1000} WEFT_SEED=$seed exec "$bin/conformance_mixes"
@@ -258,6 +285,6 @@ fuzz() {
 case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   layouts|disagreements|attack|deaths) exec "tests/$trial.py" "${2:-}" "$bin" ;;
-  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, disagreements, attack, deaths, fuzz, mutations" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|hosts|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, fuzz, mutations" >&2; exit 42 ;;
 esac
