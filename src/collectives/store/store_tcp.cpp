@@ -21,8 +21,9 @@ using namespace detail::tcp_store;
 using detail::Proof;
 using detail::Side;
 
-constexpr std::chrono::seconds answer_timeout{
-    30};  // for answers that the server gives at once, or the time to connect, if that is less
+// For answers that the server gives at once: half of the time to connect, within these.
+constexpr std::chrono::seconds least_to_answer{2};
+constexpr std::chrono::seconds most_to_answer{30};
 // Then the host is looked up again: a restarted pod has a new address.
 constexpr std::chrono::seconds attempt{5};
 constexpr std::chrono::seconds to_find_another{1};  // rank 0, where the port is taken
@@ -125,7 +126,8 @@ class TcpStore final : public Store {
         rank_(rank),
         address_(text(host, ":", port)),
         token_(options.token),
-        to_answer_(std::min<std::chrono::nanoseconds>(answer_timeout, deadline.left())) {
+        to_answer_(
+            std::clamp<std::chrono::nanoseconds>(deadline.left() / 2, least_to_answer, most_to_answer)) {
     if (token_.empty() && !is_loopback(host)) {
       throw Error(
           ErrorKind::usage,
