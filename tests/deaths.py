@@ -161,7 +161,7 @@ class Trial:
         said = job.output()
         done = {int(rank) for rank in re.findall(r"rank (\d+) done", said)}
         others = set(range(self.ranks)) - {self.victim}
-        if set(range(self.ranks)) <= done:
+        if set(range(self.ranks)) <= done and set(job.rank_processes().values()) <= set(but):
             return []  # it was over; every launcher waits for a rank that is stopped at its exit
         if others <= done:
             return wrong  # nobody needed it any more

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/strings.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 
@@ -44,13 +45,7 @@ bool names_a_rank(std::string_view variable) {
 std::string new_token() {
   std::array<unsigned char, 32> bytes{};
   if (getentropy(bytes.data(), bytes.size()) != 0) throw system_error("the kernel gives no random numbers");
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token += digits[byte >> 4U];
-    token += digits[byte & 15U];
-  }
-  return token;
+  return detail::hex_digits(bytes);
 }
 
 std::vector<std::string> child_environment(const std::vector<std::string>& inherited, const Placement& place,

@@ -2,7 +2,7 @@
 // A group of ranks that move data together.
 //
 // `Communicator` checks arguments, numbers and records the operation, and hands it to a backend: `self` (one
-// rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI or UCX
+// rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI, UCX or TCP
 // between nodes), and beside one of these `nccl` for the memory of a CUDA device. It is a handle: copies are the same
 // communicator, and its resources live until the last copy and the last operation are gone.
 //

@@ -79,9 +79,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::optional<SpanBegin> begin_span(const Issued& issued) const;
   /// Ends the operation's span, if one has begun.
   void record_span(const Issued& issued) const;
-  /// Says who makes `issued` wait since then, if that can be told yet.
   /// In context; after a deadline with the ranks that have not said that they wait, too.
   Error explained(const Error& error, const Issued& issued, std::chrono::steady_clock::time_point since);
+  /// Says who makes `issued` wait since then, if that can be told yet.
   bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
   /// Null where ranks see each other without one.
   Watchdog* watchdog() { return watchdog_ ? &*watchdog_ : nullptr; }

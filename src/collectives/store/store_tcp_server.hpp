@@ -27,8 +27,8 @@
 namespace weft::detail::tcp_store {
 
 inline constexpr std::chrono::seconds linger{2};  // of rank 0, for ranks that are still reading
-inline constexpr std::chrono::milliseconds brief{
-    100};  // the same by an error, when all had connected: one may be stopped
+// The same after an error, when all had connected: one may be stopped.
+inline constexpr std::chrono::milliseconds brief{100};
 inline constexpr std::chrono::seconds handshake{10};  // for a connection to prove that it is a rank's
 inline constexpr std::chrono::seconds between_warnings{10};
 inline constexpr std::size_t most_unproved = 128;

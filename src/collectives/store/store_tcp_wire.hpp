@@ -7,9 +7,6 @@
 // time; the server keeps a `get` until the key comes or its time is up, so that waiting costs no traffic. Included
 // by store_tcp.cpp alone: Asio is slow to compile.
 
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -25,6 +22,7 @@ namespace weft::detail::tcp_store {
 namespace asio = detail::asio;
 using detail::error_code;
 using detail::tcp;
+using detail::watch_for_lost_hosts;
 
 struct Greeting {
   static constexpr std::array<char, 8> right{'w', 'e', 'f', 't', '-', 's', 't', '3'};
@@ -61,18 +59,6 @@ inline std::string message(Head head, const std::string& key, const std::string&
 
 inline bool acceptable(const Head& head) {
   return head.magic_number == magic && head.key_bytes <= longest_key && head.value_bytes <= longest_value;
-}
-
-/// A machine that is gone closes no connection: the kernel asks it after a second of silence, three times, a second apart.
-inline void watch_for_lost_hosts(tcp::socket& socket) {
-  error_code ignored;
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  const auto set = [&](int option, int value) {  // without it the system's own times hold, which are hours
-    (void)::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
-  };
-  set(TCP_KEEPIDLE, 1);
-  set(TCP_KEEPINTVL, 1);
-  set(TCP_KEEPCNT, 3);
 }
 
 /// Whether ranks of one machine only can meet there.

@@ -5,6 +5,9 @@
 // Asio's fences are what TSan does not know; all that they order here is ordered by mutexes too.
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
 #endif
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -20,5 +23,17 @@ namespace weft::detail {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
+
+/// A machine that is gone closes no connection: the kernel asks it after a second of silence, so many times, a second apart.
+inline void watch_for_lost_hosts(tcp::socket& socket, int times = 3) {
+  error_code ignored;
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  const auto set = [&](int option, int value) {  // without it the system's own times hold, which are hours
+    (void)::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+  };
+  set(TCP_KEEPIDLE, 1);
+  set(TCP_KEEPINTVL, 1);
+  set(TCP_KEEPCNT, times);
+}
 
 }  // namespace weft::detail

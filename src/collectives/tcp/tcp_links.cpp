@@ -6,8 +6,6 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +19,7 @@
 
 #include "collectives/store/job_token.hpp"
 #include "collectives/tcp/tcp_peers.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -37,15 +36,6 @@ struct Hello {
   Secret secret{};
 };
 static_assert(sizeof(Hello) == 48);
-
-std::string hex(const Secret& secret) {
-  std::string digits;
-  for (const unsigned char byte : secret) {
-    digits += "0123456789abcdef"[byte >> 4U];
-    digits += "0123456789abcdef"[byte & 15U];
-  }
-  return digits;
-}
 
 Secret secret_from(const std::string& digits) {
   Secret secret{};
@@ -118,7 +108,7 @@ class Caller {
   std::string introduction(const Environment& environment) {
     const std::vector<std::string> addresses = own_addresses(environment.value(env::interface));
     secret_ = new_challenge();
-    std::string note = text(hex(secret_), ' ', listen());
+    std::string note = text(hex_digits(secret_), ' ', listen());
     for (const std::string& address : addresses) note += " " + address;
     return note;
   }
@@ -244,10 +234,7 @@ class Caller {
     tcp::socket& socket = sockets_.emplace(rank, std::move(attempt->socket)).first->second;
     socket.non_blocking(true);
     socket.set_option(tcp::no_delay(true));
-    socket.set_option(asio::socket_base::keep_alive(true));
-    // A machine that is gone closes no connection: the kernel asks it after a second of silence.
-    for (const auto& [option, value] : {std::pair(TCP_KEEPIDLE, 1), {TCP_KEEPINTVL, 1}, {TCP_KEEPCNT, 5}})
-      (void)setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+    watch_for_lost_hosts(socket, 5);  // a link may be down for two seconds
   }
 
   [[noreturn]] void complain(Deadline deadline) const {

@@ -1,6 +1,5 @@
 #include "collectives/tcp/tcp_peers.hpp"
 
-#include <poll.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -44,10 +43,7 @@ TcpPeers::~TcpPeers() {
 }
 
 void TcpPeers::rest(std::chrono::microseconds at_most) {
-  pollfd waits{events_.get(), POLLIN, 0};
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
-  const timespec limit{seconds.count(), std::chrono::nanoseconds(at_most - seconds).count()};
-  (void)ppoll(&waits, 1, &limit, nullptr);
+  rest_on(events_.get(), at_most);
 }
 
 void TcpPeers::progress() {

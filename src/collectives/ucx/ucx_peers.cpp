@@ -1,7 +1,5 @@
 #include "collectives/ucx/ucx_peers.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -176,10 +174,7 @@ void UcxPeers::rest(std::chrono::microseconds at_most) {
     const auto entered = enter();
     if (ucx().ucp_worker_arm(worker_) != UCS_OK) return;  // something has come meanwhile
   }
-  pollfd waits{wakes_, POLLIN, 0};
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
-  const timespec limit{seconds.count(), std::chrono::nanoseconds(at_most - seconds).count()};
-  (void)ppoll(&waits, 1, &limit, nullptr);
+  rest_on(wakes_, at_most);
 }
 
 void UcxPeers::listen(unsigned id, ucp_am_recv_callback_t hear) {

@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -152,6 +154,13 @@ void Peers::keep_note(std::uint32_t group, SideChannel::Message note) {
   } else {
     notes_[group].push_back(std::move(note));
   }
+}
+
+void Peers::rest_on(int fd, std::chrono::microseconds at_most) {
+  pollfd waits{fd, POLLIN, 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
+  const timespec limit{seconds.count(), std::chrono::nanoseconds(at_most - seconds).count()};
+  (void)ppoll(&waits, 1, &limit, nullptr);
 }
 
 void Peers::leave() noexcept {

@@ -133,6 +133,8 @@ class Peers {
   void keep_note(std::uint32_t group, SideChannel::Message note);
   void acknowledged(std::uint64_t tag);
   bool has_given_up() const { return has_given_up_; }
+  /// Until the descriptor is readable, at most so long.
+  static void rest_on(int fd, std::chrono::microseconds at_most);
   /// At the transport's end, entered: waits for up to two seconds until the others have said goodbye, for a connection that is closed while
   /// data is on its way in takes what is on its way out with it. After give_up(), and while an exception unwinds, a moment only.
   void leave() noexcept;

@@ -91,6 +91,16 @@ void append_printed(std::string& line, const void* value, void (*print)(std::ost
   line += out.view();
 }
 
+std::string hex_digits(std::span<const unsigned char> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4U];
+    text += digits[byte & 15U];
+  }
+  return text;
+}
+
 std::string json_string(std::string_view raw) {
   std::string json = "\"";
   while (!raw.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/base/strings.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/runtime.hpp"
 #include "weft/core/error.hpp"
@@ -56,13 +57,8 @@ class Driver final : public Runtime {
   std::string identity(int device) override {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, device), "cannot ask the device who it is");
-    std::string name;
-    constexpr const char* digits = "0123456789abcdef";
-    for (const char byte : properties.uuid.bytes) {
-      name += digits[static_cast<unsigned char>(byte) >> 4];
-      name += digits[static_cast<unsigned char>(byte) & 15];
-    }
-    return name;
+    const auto& bytes = properties.uuid.bytes;
+    return hex_digits({reinterpret_cast<const unsigned char*>(bytes), sizeof(bytes)});
   }
   int current() override {
     int device = 0;
