@@ -56,6 +56,7 @@ inline constexpr Variable log{"WEFT_LOG", "warn", "What is logged to standard er
 // What other libraries read, and weft looks at
 inline constexpr Variable nccl_debug{"NCCL_DEBUG", "", "When it is set, weft-scaling leaves NCCL's log alone and names no transports.", "NCCL"};
 inline constexpr Variable ucx_keepalive{"UCX_KEEPALIVE_INTERVAL", "1s", "How often UCX asks a silent peer whether it is there; UCX's own default is 20 s.", "UCX"};
+inline constexpr Variable ucx_tcp_conn_nb{"UCX_TCP_CONN_NB", "y", "Whether UCX calls other hosts without waiting for them; with UCX's own default, n, a host that does not answer is waited for, for minutes.", "UCX"};
 inline constexpr Variable ucx_rndv_thresh{"UCX_RNDV_THRESH", "", "From how many bytes UCX asks the receiver first; without it never, on a machine without RDMA.", "UCX"};
 // What launchers say
 inline constexpr Variable torch_rank{"RANK", "", "Rank.", "torchrun"};

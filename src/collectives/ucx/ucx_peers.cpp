@@ -17,6 +17,7 @@ namespace {
 
 constexpr unsigned note_id = 0;  // of active messages
 constexpr unsigned acknowledgement_id = 1;
+constexpr std::uint32_t hello = UINT32_MAX - 1;  // a group that no rank has
 constexpr std::chrono::milliseconds to_close{2000};
 constexpr std::chrono::milliseconds to_break_off{100};  // who does not answer may be stopped
 const std::string no_ucx = "none\n";                    // instead of a version
@@ -62,6 +63,7 @@ UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
     : Peers(rendezvous.rank(), rendezvous.size()), peers_(static_cast<std::size_t>(rendezvous.size())) {
   try {
     reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
+    meet(deadline);
   } catch (...) {
     give_up();
     stop();
@@ -107,12 +109,48 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
   }
 }
 
+// An endpoint is made before the other side is known to be there, and operations would be the first to miss it.
+void UcxPeers::meet(Deadline deadline) {
+  const auto body = std::make_shared<const std::string>();
+  for (int other = 0; other < size(); ++other) {
+    if (other != rank()) send_note(hello, other, body);
+  }
+  Backoff backoff;
+  for (int other = 0; other < size();) {
+    const Peer& peer = at(other);
+    if (other == rank() || peer.has_called) {
+      ++other;
+    } else if (!peer.lost.empty() || deadline.passed()) {
+      not_met(deadline);
+    } else {
+      progress();
+      backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
+    }
+  }
+}
+
+void UcxPeers::not_met(Deadline deadline) const {
+  std::string missing;
+  for (const Peer& peer : peers_) {
+    if (peer.rank == rank() || (peer.has_called && peer.lost.empty())) continue;
+    missing += text(missing.empty() ? "" : "; ", "rank ", peer.rank,
+                    peer.lost.empty() ? " was not heard" : " is gone: " + peer.lost);
+  }
+  throw Error(deadline.passed() ? ErrorKind::timeout : ErrorKind::peer_lost,
+              text("UCX did not connect the ranks within ", deadline.allowed_seconds(), " s: ", missing),
+              "let every port through between the hosts, or name the network that does with UCX_NET_DEVICES",
+              {rank(), "connect", 0});
+}
+
 void UcxPeers::start(const Environment& environment) {
   has_rdma_ = has_rdma();
   ucp_config_t* config = nullptr;
   check(ucx().ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
   if (!environment.has(env::ucx_keepalive))
     set(config, "KEEPALIVE_INTERVAL", std::string(env::ucx_keepalive.fallback).c_str());
+  // UCX 1.13 takes the key of its TCP transport without that transport's prefix.
+  if (!environment.has(env::ucx_tcp_conn_nb))
+    set(config, "CONN_NB", std::string(env::ucx_tcp_conn_nb.fallback).c_str());
   if (!environment.has(env::ucx_rndv_thresh) && !has_rdma_) set(config, "RNDV_THRESH", never_ask);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
@@ -195,6 +233,10 @@ ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_b
   const bool is_whole = head_bytes == sizeof(note) && (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
   if (is_whole) std::memcpy(&note, head, sizeof(note));
   if (!is_whole || note.from < 0 || note.from >= self.size()) return UCS_OK;  // of a stranger
+  if (note.group == hello) {
+    self.peers_[static_cast<std::size_t>(note.from)].has_called = true;
+    return UCS_OK;
+  }
   self.keep_note(note.group, {note.from, std::string(static_cast<const char*>(data), bytes)});
   return UCS_OK;
 }

@@ -18,9 +18,9 @@ namespace weft::detail {
 
 class UcxPeers final : public Peers {
  public:
-  /// Collective over the ranks of `rendezvous`: exchanges addresses.
+  /// Collective over the ranks of `rendezvous`: exchanges addresses, and hears from every rank.
   /// @throws Error (system) with UCX's own words on all ranks where it does not start on one, (mismatch) where versions
-  /// of UCX differ
+  /// of UCX differ, (timeout) with the ranks that were not heard, (peer_lost) with those that are gone
   UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline);
   ~UcxPeers() override;
 
@@ -42,6 +42,7 @@ class UcxPeers final : public Peers {
     int rank = 0;
     ucp_ep_h endpoint = nullptr;
     std::string lost{};
+    bool has_called = false;
   };
   struct NoteHead {
     std::uint32_t group;
@@ -57,6 +58,8 @@ class UcxPeers final : public Peers {
   void stop() noexcept;
   std::string introduction(const Environment& environment);
   void reach(const std::vector<std::string>& introductions);
+  void meet(Deadline deadline);
+  [[noreturn]] void not_met(Deadline deadline) const;
   std::string address() const;
   void open_endpoint(Peer& peer, const std::string& address);
   void listen(unsigned id, ucp_am_recv_callback_t hear);

@@ -40,6 +40,7 @@ std::span<const Variable* const> variables() {
                                   &nccl_debug,
                                   &ucx_keepalive,
                                   &ucx_rndv_thresh,
+                                  &ucx_tcp_conn_nb,
                                   &torch_rank,
                                   &torch_size,
                                   &torch_local_rank,
