@@ -59,10 +59,10 @@ constexpr bool reduces(Collective kind) {
 }
 
 /// Between nodes.
-enum class Algorithm : std::uint8_t { small, pairwise, ring, halving, tree, mpi, dissemination };
+enum class Algorithm : std::uint8_t { small, doubling, pairwise, ring, halving, tree, mpi, dissemination };
 
-inline constexpr std::array<std::string_view, 7> algorithm_names{
-    "small", "pairwise", "ring", "halving", "tree", "mpi", "dissemination"};
+inline constexpr std::array<std::string_view, 8> algorithm_names{
+    "small", "doubling", "pairwise", "ring", "halving", "tree", "mpi", "dissemination"};
 constexpr std::string_view name(Algorithm algorithm) {
   return algorithm_names[static_cast<std::size_t>(algorithm)];
 }
@@ -70,7 +70,8 @@ constexpr std::string_view name(Algorithm algorithm) {
 bool carries_out(Algorithm algorithm, Collective kind);
 /// Whether its reductions are ((r0 + r1) + r2) + ....
 constexpr bool keeps_rank_order(Algorithm algorithm) {
-  return algorithm == Algorithm::small || algorithm == Algorithm::pairwise;
+  return algorithm == Algorithm::small || algorithm == Algorithm::doubling ||
+         algorithm == Algorithm::pairwise;
 }
 
 enum class ReductionOrder : std::uint8_t { rank, any };

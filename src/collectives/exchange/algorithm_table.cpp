@@ -57,6 +57,8 @@ bool carries_out(Algorithm algorithm, Collective kind) {
     case Algorithm::small:
     case Algorithm::tree:
       return is_whole;
+    case Algorithm::doubling:
+      return kind == Collective::all_reduce;
     case Algorithm::ring:
       return is_whole || has_parts;
     case Algorithm::halving:
@@ -78,7 +80,11 @@ std::string AlgorithmTable::Row::text() const {
 // that follow each other counts, and not their bytes.
 const AlgorithmTable& AlgorithmTable::built_in() {
   static const AlgorithmTable table = parse(R"(
-rank all_reduce     0 0     small
+rank all_reduce     2 0     small
+rank all_reduce     2 8193  pairwise
+rank all_reduce     3 0     small
+rank all_reduce     3 8193  pairwise
+rank all_reduce     0 0     doubling
 rank all_reduce     0 8193  pairwise
 rank broadcast      0 0     tree
 rank broadcast      0 65536 ring

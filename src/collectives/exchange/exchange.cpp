@@ -121,11 +121,8 @@ class Planner {
   Held sum(int owner, const std::vector<int>& handed, const std::byte* own, std::byte* result,
            std::size_t size) {
     if (result == nullptr) result = scratch(size);
-    Reduction reduction{.result = result, .bytes = size, .op = op_.op};
-    if (op_.op == ReduceOp::avg) {  // is taken of the whole sum
-      reduction.op = owner == rank_ ? ReduceOp::avg : ReduceOp::sum;
-      reduction.divisor = op_.divisor == 0 ? size_ : op_.divisor;
-    }
+    Reduction reduction{.result = result, .bytes = size};
+    take_whole(reduction, owner == rank_);
     std::vector<const std::byte*> by_rank(static_cast<std::size_t>(size_));
     by_rank[static_cast<std::size_t>(rank_)] = own;
     for (const int from : handed) {
@@ -161,6 +158,7 @@ class Planner {
 
   void all_reduce() {
     if (algorithm_ == Algorithm::small) return all_reduce_small();
+    if (algorithm_ == Algorithm::doubling) return all_reduce_by_doubling();
     if (algorithm_ == Algorithm::tree) {
       tell_from(0, sum_towards(0, in(0), out(0), bytes(op_.count)), out(0), bytes(op_.count));
       return;
@@ -187,6 +185,30 @@ class Planner {
     // In place, the result must not be there before the input has left.
     auto& from = plan_.reductions.front().from;
     from.insert(from.end(), sent.begin(), sent.end());
+  }
+
+  /// Every rank collects all inputs, twice as many with each step, and reduces for itself: the input of the rank j behind it stands at
+  /// place j (Bruck et al. 1997, IEEE TPDS 8(11), concatenation).
+  void all_reduce_by_doubling() {
+    const std::size_t block = bytes(op_.count);
+    std::byte* const collected = scratch(block * static_cast<std::size_t>(size_));
+    const auto at = [=](int place) { return collected + block * static_cast<std::size_t>(place); };
+    plan_.begin = copy(in(0), collected);
+    Reduction reduction{.result = out(0), .bytes = block, .once_all_over = true};
+    for (int have = 1; have < size_; have *= 2) {
+      const std::size_t size = block * static_cast<std::size_t>(std::min(have, size_ - have));
+      plan_.flows[send(rank_at(size_ - have, rank_), 0, collected, size)].after_all = reduction.from;
+      reduction.from.push_back(receive(rank_at(have, rank_), 0, at(have), size));
+    }
+    for (int rank = 0; rank < size_; ++rank) reduction.sources.push_back(at((rank - rank_ + size_) % size_));
+    take_whole(reduction, true);
+    plan_.reductions.push_back(std::move(reduction));
+  }
+
+  /// A mean is taken of the whole sum.
+  void take_whole(Reduction& reduction, bool is_whole) const {
+    reduction.op = op_.op == ReduceOp::avg && !is_whole ? ReduceOp::sum : op_.op;
+    if (op_.op == ReduceOp::avg) reduction.divisor = op_.divisor == 0 ? size_ : op_.divisor;
   }
 
   void reduce_to_root() {

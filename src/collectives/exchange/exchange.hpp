@@ -3,12 +3,12 @@
 // bytes have arrived.
 //
 // A plan is a value; a wire carries it out. A flow is sent and received from its beginning to its end,
-// in segments of which several are in flight; it may wait for the same bytes of another flow, or for those
-// that a reduction makes. A collective is cut into slices with an owner each; the sum of a slice travels to
+// in segments of which several are in flight; it may wait for the same bytes of another flow, for those
+// that a reduction makes, or for the end of others. A collective is cut into slices with an owner each; the sum of a slice travels to
 // its owner along a tree, and the result along one to the others, following byte by byte. Which trees, is the
 // algorithm: pairwise (stars: the owner sums in rank order, so bits do not depend on size and slicing), ring
-// (chains), halving (binomial trees) and tree (one slice, binomial). docs/algorithms.md counts steps and
-// bytes.
+// (chains), halving (binomial trees) and tree (one slice, binomial). Of a short sum every rank may collect all inputs instead, straight
+// (small) or by doubling. docs/algorithms.md counts steps and bytes.
 
 #include <algorithm>
 #include <functional>
@@ -29,11 +29,12 @@ struct Flow {
   const std::byte* out = nullptr;  ///< where it sends from
   std::byte* in = nullptr;         ///< where it receives into
   std::size_t bytes = 0;
-  std::optional<std::size_t> after{};  ///< the flow whose same bytes must be complete before
-  bool made = false;                   ///< a reduction makes its bytes
+  std::optional<std::size_t> after{};    ///< the flow whose same bytes must be complete before
+  bool made = false;                     ///< a reduction makes its bytes
+  std::vector<std::size_t> after_all{};  ///< flows that must be over before it begins
 };
 
-/// result[i] = op over sources of source[i], as far as all `from` have arrived; then `into` may leave.
+/// result[i] = op over sources of source[i], as far as all `from` have arrived, or once they are over; then `into` may leave.
 struct Reduction {
   std::vector<const std::byte*> sources{};
   std::byte* result = nullptr;
@@ -41,7 +42,8 @@ struct Reduction {
   std::vector<std::size_t> from{};
   std::vector<std::size_t> into{};
   ReduceOp op = ReduceOp::sum;
-  double divisor = 0;  ///< of avg
+  double divisor = 0;          ///< of avg
+  bool once_all_over = false;  ///< where a flow of `from` brings several sources
 };
 
 struct ExchangePlan {

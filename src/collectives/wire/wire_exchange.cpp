@@ -57,6 +57,9 @@ class WireExchange final : public Task {
   void end(const Segment& segment);
   bool reduce_arrived();
   std::size_t ready(std::size_t index) const;
+  bool is_over(std::size_t index) const {
+    return progress_[index].is_begun && progress_[index].done == plan_.flows[index].bytes;
+  }
   bool complete() const;
   int name_of(int rank) const { return peers_->names[static_cast<std::size_t>(rank)]; }
   void check(const Messages::Ended& ended, const Segment& segment) const;
@@ -147,6 +150,7 @@ bool WireExchange::post() {
       if (own.before &&
           (!progress_[*own.before].is_begun || progress_[*own.before].begun < plan_.flows[*own.before].bytes))
         continue;
+      if (!std::ranges::all_of(flow.after_all, [this](std::size_t one) { return is_over(one); })) continue;
       if (ready(i) < std::min(flow.bytes, own.begun + segment_bytes)) continue;
       post_segment(i);
       more = any = true;
@@ -217,7 +221,8 @@ bool WireExchange::reduce_arrived() {
   for (std::size_t i = 0; i < plan_.reductions.size(); ++i) {
     const Reduction& one = plan_.reductions[i];
     std::size_t arrived = one.bytes;
-    for (const std::size_t flow : one.from) arrived = std::min(arrived, progress_[flow].done);
+    for (const std::size_t flow : one.from)
+      arrived = std::min(arrived, one.once_all_over && !is_over(flow) ? 0 : progress_[flow].done);
     const std::size_t begin = reduced_[i];
     if (arrived == begin) continue;
     std::vector<const std::byte*> sources;
@@ -236,7 +241,7 @@ bool WireExchange::reduce_arrived() {
 bool WireExchange::complete() const {
   if (unused_.size() != segments_.size()) return false;
   for (std::size_t i = 0; i < plan_.flows.size(); ++i) {
-    if (!progress_[i].is_begun || progress_[i].done < plan_.flows[i].bytes) return false;
+    if (!is_over(i)) return false;
   }
   for (std::size_t i = 0; i < plan_.reductions.size(); ++i) {
     if (reduced_[i] < plan_.reductions[i].bytes) return false;

@@ -58,7 +58,7 @@ TEST(AlgorithmTable, RefusesWhatMakesNoSense) {
   refused("rank all_reduce -1 0 small", "'-1' is not a number of ranks");
   refused("rank all_reduce 0 1e6 small", "'1e6' is not a number of bytes");
   refused("rank all_reduce 0 99999999999999999999 small", "is not a number of bytes");
-  refused("rank all_reduce 0 0 star", "'star' is no algorithm; allowed are small, pairwise");
+  refused("rank all_reduce 0 0 star", "'star' is no algorithm; allowed are small, doubling, pairwise");
   refused("any broadcast 0 0 halving", "there is no halving for broadcast");
   refused("rank all_reduce 0 0 ring", "ring does not sum in the order of ranks");
   expect_error(ErrorKind::usage, {"table of algorithms '/nowhere/table': cannot read it: No such file"},

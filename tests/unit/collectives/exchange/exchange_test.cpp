@@ -95,6 +95,9 @@ class Wire {
 
   std::size_t ready(End end) {
     const Flow& one = flow(end);
+    for (const std::size_t before : one.after_all) {
+      if (done_[end.rank][before] < plans_[end.rank].flows[before].bytes) return done(end);
+    }
     if (one.made) return made_[end.rank][end.flow];
     return one.after ? done_[end.rank][*one.after] : one.bytes;
   }
@@ -112,7 +115,10 @@ class Wire {
       for (std::size_t i = 0; i < plan.reductions.size(); ++i) {
         const Reduction& one = plan.reductions[i];
         std::size_t arrived = one.bytes;
-        for (const std::size_t from : one.from) arrived = std::min(arrived, done_[rank][from]);
+        for (const std::size_t from : one.from) {
+          const bool is_over = done_[rank][from] == plan.flows[from].bytes;
+          arrived = std::min(arrived, one.once_all_over && !is_over ? 0 : done_[rank][from]);
+        }
         std::size_t& begin = reduced_[rank][i];
         if (arrived == begin) continue;
         std::vector<const std::byte*> sources;
@@ -241,8 +247,8 @@ std::vector<std::tuple<Collective, Algorithm>> all_there_are() {
   std::vector<std::tuple<Collective, Algorithm>> result;
   for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
                                 Collective::broadcast, Collective::reduce}) {
-    for (const Algorithm algorithm :
-         {Algorithm::small, Algorithm::pairwise, Algorithm::ring, Algorithm::halving, Algorithm::tree}) {
+    for (const Algorithm algorithm : {Algorithm::small, Algorithm::doubling, Algorithm::pairwise,
+                                      Algorithm::ring, Algorithm::halving, Algorithm::tree}) {
       if (carries_out(algorithm, kind)) result.emplace_back(kind, algorithm);
     }
   }
@@ -293,6 +299,8 @@ TEST(Exchange, SlicesSendWhatARingSends) {
     }
     const auto tree = Trial(Collective::all_reduce, Algorithm::tree, ranks, count, true).run(1, 64);
     EXPECT_EQ(sum(tree), 2 * bytes * static_cast<std::size_t>(ranks - 1));
+    const auto doubling = Trial(Collective::all_reduce, Algorithm::doubling, ranks, count, true).run(1, 64);
+    for (const std::size_t one : doubling) EXPECT_EQ(one, bytes * static_cast<std::size_t>(ranks - 1));
     const auto broadcast = Trial(Collective::broadcast, Algorithm::pairwise, ranks, count, true).run(1, 64);
     EXPECT_LT(broadcast[0], 2 * bytes);
   }
