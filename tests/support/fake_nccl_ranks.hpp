@@ -3,6 +3,10 @@
 // come, and waits on the stream for ever when they do not, as NCCL's kernels do. Faults are injected by rank.
 // It stands in for the library where backends are tested without a GPU; it says nothing about NCCL itself,
 // and its sums are weft's own.
+//
+// As NCCL 2.28.9 does with communicators that are non-blocking, it answers CommSplit and CommWindowRegister with success, is in progress
+// for up to three polls, and stores their result then (init.cc:2665, dev_runtime.cc:890); a communicator in progress refuses every
+// call but a look (init.cc:379).
 
 #include <condition_variable>
 #include <deque>
@@ -91,6 +95,8 @@ class FakeNcclRanks {
     int rank = 0;
     int operations = 0;
     std::atomic<bool> aborted{false};
+    int polls = 0;                  // for which it is in progress
+    std::function<void()> store{};  // what it stores then
   };
 
   // The handle is a shared pointer, for work on streams may outlive the communicator.
@@ -150,6 +156,7 @@ class FakeNcclRanks {
   static Result enqueue(RawComm* one, Stream stream, const Part& part, Work work) {
     if (const Result no = current->refusal("collective"); no != detail::nccl::success) return no;
     const auto comm = of(one);
+    if (comm->store) return detail::nccl::invalid_argument;
     const int number = comm->operations++;
     FakeCuda::enqueue(stream, [comm, number, part, work] { meet(*comm, number, part, work); });
     return current->stuck == comm->rank ? detail::nccl::in_progress : detail::nccl::success;
@@ -203,8 +210,7 @@ class FakeNcclRanks {
     return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
       const std::size_t share = count * size_of(dtype(type));
       for (const Part& one : call.parts) {
-        for (std::size_t r = 0; r < call.parts.size(); ++r)
-          put(one.out + r * share, call.parts[r].in, share);
+        for (std::size_t r = 0; r < call.parts.size(); ++r) put(one.out + r * share, call.parts[r].in, share);
       }
     });
   }
@@ -270,6 +276,8 @@ class FakeNcclRanks {
   static Result split(RawComm* one, int color, int key, RawComm** result) {
     if (const Result no = current->refusal("CommSplit"); no != detail::nccl::success) return no;
     Comm& comm = *of(one);
+    *result = nullptr;
+    if (comm.store) return detail::nccl::invalid_argument;
     Part mine;
     mine.color = color;
     mine.key = key;
@@ -281,12 +289,25 @@ class FakeNcclRanks {
       for (const Part& part : call.parts) ++members[part.color];
       for (const auto& [color_of, count] : members) call.made[color_of] = std::make_shared<Team>(count);
     });
-    if (comm.aborted || color == detail::nccl::no_color) return *result = nullptr, detail::nccl::success;
+    if (comm.aborted || color == detail::nccl::no_color) return detail::nccl::success;
     const std::lock_guard lock(comm.team->mutex);
     const auto& call = comm.team->calls[number];
     for (const Part& part : call.parts) rank += part.color == color && part.key < key ? 1 : 0;
-    *result = current->make(call.made.at(color), rank);
+    current->later(comm, [result, child = current->make(call.made.at(color), rank)] { *result = child; });
     return detail::nccl::success;
+  }
+
+  void later(Comm& comm, std::function<void()> store) {
+    comm.polls = static_cast<int>(++delays_ % 4);
+    comm.store = std::move(store);
+  }
+  static Result state_of(Comm& comm) {
+    if (current->stuck == comm.rank) return detail::nccl::in_progress;
+    if (comm.store) {
+      if (comm.polls-- > 0) return detail::nccl::in_progress;
+      std::exchange(comm.store, {})();
+    }
+    return current->states_[static_cast<std::size_t>(comm.rank)];
   }
 
   static Result abort(RawComm* one) {
@@ -331,13 +352,10 @@ class FakeNcclRanks {
          {0, address(+[](RawComm* comm, int color, int key, RawComm** part, Config*) -> Result {
             return split(comm, color, key, part);
           })}},
-        {"ncclCommGetAsyncError",
-         {0, address(+[](RawComm* comm, Result* state) -> Result {
-            *state = current->stuck == of(comm)->rank
-                         ? detail::nccl::in_progress
-                         : current->states_[static_cast<std::size_t>(of(comm)->rank)].load();
-            return success;
-          })}},
+        {"ncclCommGetAsyncError", {0, address(+[](RawComm* comm, Result* state) -> Result {
+                                     *state = state_of(*of(comm));
+                                     return success;
+                                   })}},
         {"ncclCommFinalize", {0, address(+[](RawComm*) -> Result { return success; })}},
         {"ncclCommDestroy", {0, address(&destroy)}},
         {"ncclCommAbort", {0, address(+[](RawComm* comm) -> Result {
@@ -369,10 +387,13 @@ class FakeNcclRanks {
                                   return success;
                                 })}},
         {"ncclCommWindowRegister",
-         {22700, address(+[](RawComm*, void*, std::size_t, detail::nccl::Window** window, int) -> Result {
+         {22700,
+          address(+[](RawComm* comm, void*, std::size_t, detail::nccl::Window** window, int) -> Result {
             if (const Result no = current->refusal("CommWindowRegister"); no != success) return no;
+            if (of(comm)->store) return detail::nccl::invalid_argument;
             if (!current->reachable) return success;
-            *window = reinterpret_cast<detail::nccl::Window*>(current);
+            current->later(*of(comm),
+                           [window] { *window = reinterpret_cast<detail::nccl::Window*>(current); });
             ++current->windows;
             return success;
           })}},
@@ -417,6 +438,7 @@ class FakeNcclRanks {
   std::mutex mutex_;
   std::map<std::string, Result> refusals_;
   int ids_ = 0;
+  std::atomic<unsigned> delays_{0};
   std::map<std::string, std::shared_ptr<Team>> teams_;
   std::array<std::atomic<Result>, most_ranks> states_{};
 };

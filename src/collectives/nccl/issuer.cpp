@@ -42,6 +42,7 @@ Issuer::~Issuer() {
   }
   wake_.notify_all();
   watchdog_.join();
+  comm_->on_break({});  // its end may fail, when this is no longer there to hear of it
 }
 
 void Issuer::announce(const Description& what) {

@@ -46,9 +46,13 @@ class Issuer {
     const std::lock_guard lock(mutex_);
     announce(what);
     auto begin = timeline.mark();
-    comm_->call(
-        what.label.c_str(), [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); },
-        [&] { look_around(what); });
+    try {
+      comm_->call(
+          what.label.c_str(), [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); },
+          [&] { look_around(what); });
+    } catch (const Error& error) {
+      throw error.in({rank(), what.label, what.number});
+    }
     then(timeline.native());
     timeline.touch();
     take_off(what, std::move(begin), timeline.mark());

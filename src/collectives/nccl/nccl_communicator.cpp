@@ -88,10 +88,18 @@ void Communicator::expect_intact() const {
   if (broken_) throw Error(*broken_);
 }
 
-// Polls an answer out of progress. Nothing else may be asked of the communicator, and no event of its stream
-// means anything, before NCCL has said that it is done.
-void Communicator::settle(Result result, const char* operation, Deadline deadline,
+Result Communicator::state() const {
+  Result state = success;
+  const Result asked = api_->CommGetAsyncError(comm_, &state);
+  return asked == success ? state : asked;
+}
+
+// Nothing else may be asked of the communicator, no event of its stream means anything, and what a call stores is not there
+// before NCCL has said that it is done. A deadline that passes breaks it, which joins NCCL's thread (ncclGroupJobAbort):
+// it stores nothing later.
+Result Communicator::poll(Result result, const char* operation, Deadline deadline,
                           const std::function<void()>& meanwhile) {
+  if (result == success && comm_ != nullptr) result = state();
   for (Backoff backoff; result == in_progress; backoff.pause()) {
     try {
       if (meanwhile) meanwhile();
@@ -107,11 +115,14 @@ void Communicator::settle(Result result, const char* operation, Deadline deadlin
       give_up(error);
       throw error;
     }
-    Result state = success;
-    const Result asked = comm_ == nullptr ? result : api_->CommGetAsyncError(comm_, &state);
-    result = asked == success ? state : asked;
+    if (comm_ != nullptr) result = state();
   }
-  if (result != success) fail(result, operation);
+  return result;
+}
+
+void Communicator::settle(Result result, const char* operation, Deadline deadline,
+                          const std::function<void()>& meanwhile) {
+  if (result = poll(result, operation, deadline, meanwhile); result != success) fail(result, operation);
 }
 
 Error Communicator::error_of(Result result, const char* operation) const {
@@ -125,32 +136,43 @@ Error Communicator::error_of(Result result, const char* operation) const {
 
 void Communicator::fail(Result result, const char* operation) {
   const Error error = error_of(result, operation);
-  if (result != invalid_argument)
-    give_up(error);  // that one is about a call; all others about the communicator
+  give_up(error);
   throw error;
 }
 
 std::optional<Error> Communicator::trouble() const {
   if (broken_) return broken_;
-  Result state = success;
-  const Result asked = api_->CommGetAsyncError(comm_, &state);
-  const Result result = asked == success ? state : asked;
+  const Result result = state();
   if (result == success || result == in_progress) return std::nullopt;
   return error_of(result, "");
 }
 
-std::unique_ptr<Communicator> Communicator::adopt(Comm* part, int rank, int size, const char* operation) {
-  std::unique_ptr<Communicator> result(new Communicator(api_, part, rank, size, options_));
-  result->settle(in_progress, operation, Deadline::in(options_.timeout));
-  return result;
+// NCCL also stores a child whose making has failed (init.cc:1612), for its caller to abort.
+std::unique_ptr<Communicator> Communicator::child(Result result, Comm*& part, int rank, int size,
+                                                  const char* operation) {
+  try {
+    const Deadline deadline = Deadline::in(options_.timeout);
+    if (result = poll(result, operation, deadline); result != success) {
+      if (broken_) throw error_of(result, operation);
+      fail(result, operation);
+    }
+    if (part == nullptr) return nullptr;
+    std::unique_ptr<Communicator> made(new Communicator(api_, part, rank, size, options_));
+    part = nullptr;
+    made->settle(success, operation, deadline);
+    return made;
+  } catch (...) {
+    if (part != nullptr) api_->CommAbort(part);
+    throw;
+  }
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key, int new_rank, int new_size) {
   expect_intact();
   Config wanted = config();
   Comm* part = nullptr;
-  settle(api_->CommSplit(comm_, color, key, &part, &wanted), "split", Deadline::in(options_.timeout));
-  return part == nullptr ? nullptr : adopt(part, new_rank, new_size, "split");
+  const Result result = api_->CommSplit(comm_, color, key, &part, &wanted);
+  return child(result, part, new_rank, new_size, "split");
 }
 
 std::unique_ptr<Communicator> Communicator::shrink(std::span<const int> lost) {
@@ -164,16 +186,14 @@ std::unique_ptr<Communicator> Communicator::shrink(std::span<const int> lost) {
   }
   std::vector<int> excluded(lost.begin(), lost.end());
   Config wanted = config();
+  // What ended it may still be under way, and NCCL refuses a communicator that is in progress (init.cc:379).
+  if (broken_) poll(success, "shrink", Deadline::in(options_.timeout));
   Comm* rest = nullptr;
   const Result result = api_->CommShrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &rest,
                                          &wanted, broken_ ? shrink_abort : 0);
-  if (!broken_) {
-    settle(result, "shrink", Deadline::in(options_.timeout));
-  } else if (result != success && result != in_progress) {
-    throw error_of(result, "shrink");
-  }
   const auto before = std::ranges::count_if(excluded, [&](int other) { return other < rank_; });
-  return adopt(rest, rank_ - static_cast<int>(before), size_ - static_cast<int>(excluded.size()), "shrink");
+  return child(result, rest, rank_ - static_cast<int>(before), size_ - static_cast<int>(excluded.size()),
+               "shrink");
 }
 
 // A rank that stops answering would leave kernels of this one waiting for ever, so pending work ends here and

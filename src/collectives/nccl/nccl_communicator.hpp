@@ -2,12 +2,15 @@
 // One rank's NCCL communicator: made, called, watched and ended without ever blocking for longer than a
 // deadline.
 //
-// NCCL's communicators here are non-blocking: every call may answer "in progress", and is then polled until
-// NCCL reports success, before anything else is asked of it. One thread at a time uses a communicator; a rank
+// NCCL's communicators here are non-blocking: after every call NCCL is asked whether it is still in progress, and polled until it
+// reports success, before anything else is asked of it. The answer of the call does not tell: CommSplit, CommShrink and
+// CommWindowRegister return success while a thread of NCCL's is at work, and store their result when it is done (2.28.9:
+// init.cc:1612 and 2665, group.cc:706, dev_runtime.cc:890). One thread at a time uses a communicator; a rank
 // that has several on one device issues them in the same order as every other rank. Views handed to calls
 // stay alive until the stream has passed them.
 //
-// The first fatal error breaks the communicator: whatever is called later fails with the same error. What
+// The first error breaks the communicator, for NCCL keeps it, an invalid argument too, and fails every later call with it
+// (init.cc:373): whatever is called later fails with the same error. What
 // broke is revoked (NCCL 2.28.7) or aborted, which also ends its kernels that wait for a rank that will not
 // come.
 //
@@ -61,8 +64,7 @@ class Communicator {
 
   /// Issues one NCCL call and polls it out of progress. @param operation for messages
   /// @param meanwhile is called while NCCL is in progress; what it throws breaks the communicator
-  /// @throws Error: (usage) for an invalid argument, which leaves the communicator whole; anything else
-  /// breaks it
+  /// @throws Error, which breaks the communicator
   template <class Call>
   void call(const char* operation, Call call, const std::function<void()>& meanwhile = {}) {
     expect_intact();
@@ -91,10 +93,13 @@ class Communicator {
   void expect_intact() const;
   void settle(Result result, const char* operation, Deadline deadline,
               const std::function<void()>& meanwhile = {});
+  Result state() const;
+  Result poll(Result result, const char* operation, Deadline deadline,
+              const std::function<void()>& meanwhile = {});
+  std::unique_ptr<Communicator> child(Result result, Comm*& part, int rank, int size, const char* operation);
   Error error_of(Result result, const char* operation) const;
   [[noreturn]] void fail(Result result, const char* operation);
   Config config() const;
-  std::unique_ptr<Communicator> adopt(Comm* part, int rank, int size, const char* operation);
   void abort() noexcept;
 
   std::shared_ptr<const Api> api_;

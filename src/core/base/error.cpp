@@ -55,6 +55,8 @@ Error Error::in(const ErrorContext& context) const {
   if (enriched.context_.operation.empty()) {
     enriched.context_.operation = context.operation;
     enriched.context_.number = context.number;
+  } else if (enriched.context_.operation == context.operation && enriched.context_.number == 0) {
+    enriched.context_.number = context.number;
   }
   enriched.compose();
   return enriched;

@@ -3,6 +3,14 @@
 // no GPU; it stands in for the library where the logic around the calls is tested: order, errors, deadlines,
 // versions.
 //
+// As NCCL 2.28.9 does, it
+// - answers CommSplit and CommShrink with success and no child, is in progress for some polls, and stores the child then
+//   (init.cc:2665, 1612), also one whose making has failed;
+// - refuses, with an invalid argument, whatever is asked of a communicator in progress (init.cc:379), also while a revoke is
+//   under way, and keeps that as the communicator's state;
+// - keeps the first error of a communicator and fails every later call with it (enqueue.cc:2661, init.cc:385), until it is revoked
+//   (init.cc:2441).
+//
 // NCCL's functions are plain C and carry no state, so one fake is in force at a time: the newest.
 
 #include <algorithm>
@@ -35,7 +43,9 @@ class FakeNccl {
 
   std::vector<std::string> calls;  ///< without GetVersion and the questions about asynchronous errors
   int polls = 0;
-  Config made_with;  ///< of the last communicator made
+  int late = 2;              ///< polls for which a child, or a revoke, is in progress
+  std::vector<int> aborted;  ///< communicators, by number: 1 is the first, 2 a part, 3 a rest
+  Config made_with;          ///< of the last communicator made
   int shrink_flags = -1;
   std::vector<int> left_out;
   std::string last_error = "remote process exited";
@@ -55,8 +65,45 @@ class FakeNccl {
     return next(function);
   }
   static Comm* made(int number) {
-    return reinterpret_cast<Comm*>(static_cast<std::intptr_t>(number));
-  }  // NOLINT
+    return reinterpret_cast<Comm*>(static_cast<std::intptr_t>(number));  // NOLINT
+  }
+  static int number_of(const Comm* comm) {
+    return static_cast<int>(reinterpret_cast<std::intptr_t>(comm));  // NOLINT
+  }
+
+  /// What a thread of NCCL's is at work on, for one communicator.
+  struct Pending {
+    int polls = 0;
+    Comm** slot = nullptr;
+    Comm* child = nullptr;
+  };
+  /// A call of a communicator that has to be ready.
+  Result called_on(const Comm* comm, const std::string& function) {
+    Result& kept = states_[number_of(comm)];
+    if (pending_.contains(number_of(comm))) kept = invalid_argument;
+    const Result result = called(function);
+    if (kept == success && result != in_progress) kept = result;
+    return kept == success ? result : kept;
+  }
+  Result begin(const Comm* parent, const std::string& function, Comm** slot, Comm* child) {
+    *slot = nullptr;
+    const Result result = called_on(parent, function);
+    if (result == success || result == in_progress) pending_[number_of(parent)] = {late, slot, child};
+    return result;
+  }
+  Result state_of(const Comm* comm) {
+    const auto pending = pending_.find(number_of(comm));
+    if (pending != pending_.end()) {
+      if (pending->second.polls-- > 0) return in_progress;
+      if (pending->second.slot != nullptr) *pending->second.slot = pending->second.child;
+      pending_.erase(pending);
+    }
+    Result& kept = states_[number_of(comm)];
+    if (kept != success) return kept;
+    const Result state = next("async");
+    if (state != in_progress) kept = state;
+    return state;
+  }
 
   void* find(const std::string& symbol) const;
 
@@ -68,6 +115,8 @@ class FakeNccl {
   int version_;
   std::string hidden_;
   std::map<std::string, std::deque<Result>> answers_;
+  std::map<int, Result> states_;  // by communicator
+  std::map<int, Pending> pending_;
 };
 
 inline void* FakeNccl::find(const std::string& symbol) const {
@@ -83,40 +132,54 @@ inline void* FakeNccl::find(const std::string& symbol) const {
   if (symbol == "ncclCommInitRankConfig") {
     return offer<0>(+[](Comm** comm, int, UniqueId, int, Config* config) {
       *comm = made(1);
+      current->states_.clear();
+      current->pending_.clear();
       current->made_with = *config;
       return current->called("CommInitRankConfig");
     });
   }
   if (symbol == "ncclCommSplit") {
-    return offer<0>(+[](Comm*, int color, int, Comm** part, Config* config) {
-      *part = color == no_color ? nullptr : made(2);
+    return offer<0>(+[](Comm* comm, int color, int, Comm** part, Config* config) {
       current->made_with = *config;
-      return current->called("CommSplit");
+      return current->begin(comm, "CommSplit", part, color == no_color ? nullptr : made(2));
     });
   }
   if (symbol == "ncclCommShrink") {
-    return offer<22700>(+[](Comm*, int* excluded, int count, Comm** rest, Config*, int flags) {
-      *rest = made(3);
+    return offer<22700>(+[](Comm* comm, int* excluded, int count, Comm** rest, Config*, int flags) {
       current->left_out.assign(excluded, excluded + count);
       current->shrink_flags = flags;
-      return current->called("CommShrink");
+      return current->begin(comm, "CommShrink", rest, made(3));
     });
   }
   if (symbol == "ncclCommGetAsyncError") {
-    return offer<0>(+[](Comm*, Result* state) {
+    return offer<0>(+[](Comm* comm, Result* state) {
       ++current->polls;
-      *state = current->next("async");
+      *state = current->state_of(comm);
       return current->next("CommGetAsyncError");
     });
   }
-  if (symbol == "ncclCommFinalize") return offer<0>(+[](Comm*) { return current->called("CommFinalize"); });
+  if (symbol == "ncclCommFinalize")
+    return offer<0>(+[](Comm* comm) { return current->called_on(comm, "CommFinalize"); });
   if (symbol == "ncclCommDestroy") return offer<0>(+[](Comm*) { return current->called("CommDestroy"); });
-  if (symbol == "ncclCommAbort") return offer<0>(+[](Comm*) { return current->called("CommAbort"); });
+  if (symbol == "ncclCommAbort")
+    return offer<0>(+[](Comm* comm) {
+      current->aborted.push_back(number_of(comm));
+      return current->called("CommAbort");
+    });
   if (symbol == "ncclCommRevoke")
-    return offer<22807>(+[](Comm*, int) { return current->called("CommRevoke"); });
+    return offer<22807>(+[](Comm* comm, int) {
+      // Joins what is under way, which stores its child all the same.
+      const auto pending = current->pending_.find(number_of(comm));
+      if (pending != current->pending_.end() && pending->second.slot != nullptr)
+        *pending->second.slot = pending->second.child;
+      current->states_[number_of(comm)] = success;
+      current->answers_["async"].clear();
+      current->pending_[number_of(comm)] = {.polls = current->late};
+      return current->called("CommRevoke");
+    });
   if (symbol == "ncclAllReduce") {
-    return offer<0>(+[](const void*, void*, std::size_t, Type, Op, Comm*, Stream) {
-      return current->called("AllReduce");
+    return offer<0>(+[](const void*, void*, std::size_t, Type, Op, Comm* comm, Stream) {
+      return current->called_on(comm, "AllReduce");
     });
   }
   // The rest is there when the version has it; no test calls it.

@@ -103,11 +103,23 @@ TEST_F(NcclBackend, WhatNcclMeetsBetweenCallsEndsTheWait) {
       while (!heard) std::this_thread::sleep_for(1ms);
       return;
     }
+    const Work work = comm.all_reduce(data.view(), ReduceOp::sum, stream);
+    nccl_.fail(0, detail::nccl::remote_error);
+    expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #1", "remote error", "socket closed by the fake"},
+                 [&] { work.wait(); });
+    nccl_.fail(0, detail::nccl::success);
+    heard = true;
+  });
+}
+
+TEST_F(NcclBackend, WhatNcclMeetsInACallNamesTheOperation) {
+  run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 10);
     nccl_.fail(0, detail::nccl::remote_error);
     expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #1", "remote error", "socket closed by the fake"},
                  [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
     nccl_.fail(0, detail::nccl::success);
-    heard = true;
   });
 }
 
@@ -173,20 +185,24 @@ TEST_F(NcclBackend, MemoryThatNcclRefusesIsOneClearLineAndNoneIsLost) {
     expect_error(ErrorKind::system, {"NCCL cannot allocate 4000 bytes on cuda:0", "free memory"},
                  [&] { comm.allocate(DataType::f32, 1000); });
     nccl_.refuse("MemAlloc", detail::nccl::success);
-    nccl_.refuse("CommWindowRegister", detail::nccl::invalid_argument);
-    expect_error(ErrorKind::usage, {"rank 0: register", "NCCL 2.28.9"},
-                 [&] { comm.allocate(DataType::f32, 1000); });
-    EXPECT_EQ(nccl_.blocks, 0);
-    nccl_.refuse("CommWindowRegister", detail::nccl::success);
     Stream stream(comm.device());
     Buffer data = comm.allocate(DataType::f32, 1000);  // and the communicator is as good as before
     comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
-    nccl_.refuse("CommWindowRegister", detail::nccl::unhandled_cuda_error);
-    expect_error(ErrorKind::system, {"rank 0: register"}, [&] { comm.allocate(DataType::f32, 1000); });
-    expect_error(ErrorKind::system, {"register"},
-                 [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
   });
   EXPECT_EQ(nccl_.blocks, 0);
+  // What refuses a registration stays the communicator's state.
+  for (const auto& [result, kind] : {std::pair(detail::nccl::invalid_argument, ErrorKind::usage),
+                                     std::pair(detail::nccl::unhandled_cuda_error, ErrorKind::system)}) {
+    run_with_fakes(nccl_, 1, [&](Communicator comm) {
+      Stream stream(comm.device());
+      Buffer data = comm.allocate(DataType::f32, 1000);
+      nccl_.refuse("CommWindowRegister", result);
+      expect_error(kind, {"rank 0: register", "NCCL 2.28.9"}, [&] { comm.allocate(DataType::f32, 1000); });
+      expect_error(kind, {"register"}, [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
+      nccl_.refuse("CommWindowRegister", detail::nccl::success);
+    });
+    EXPECT_EQ(nccl_.blocks, 0);
+  }
 }
 
 TEST_F(NcclBackend, OperationsAreTracedInTheDevicesTime) {

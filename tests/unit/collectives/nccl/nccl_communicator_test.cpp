@@ -74,14 +74,15 @@ TEST(NcclCommunicator, WhatNcclRefusesAtConnectIsPassedOn) {
                [&] { Communicator::make_id(*fake.api()); });
 }
 
-TEST(NcclCommunicator, AnInvalidArgumentIsTheCallsFaultAndLeavesItWhole) {
+// NCCL keeps it: every later call would fail with it.
+TEST(NcclCommunicator, AnInvalidArgumentBreaksItAsEveryOtherErrorDoes) {
   FakeNccl fake(newest);
   const auto comm = connect(fake);
   fake.answer("AllReduce", {invalid_argument});
   expect_error(ErrorKind::usage, {"rank 1: all_reduce"}, [&] { all_reduce(*comm); });
-  EXPECT_FALSE(comm->broken());
-  all_reduce(*comm);
-  EXPECT_FALSE(comm->trouble());
+  EXPECT_TRUE(comm->broken());
+  expect_error(ErrorKind::usage, {"rank 1: all_reduce"}, [&] { all_reduce(*comm); });
+  EXPECT_EQ(fake.calls.back(), "CommRevoke");
 }
 
 TEST(NcclCommunicator, AnyOtherErrorBreaksItForGoodAndEndsPendingWork) {
@@ -133,8 +134,8 @@ TEST(NcclCommunicator, ErrorsBetweenCallsAreFoundByLooking) {
   comm->give_up(*trouble);
   EXPECT_EQ(told, 1);
   EXPECT_EQ(fake.calls.back(), "CommRevoke");
-  fake.answer("CommGetAsyncError", {system_error});
   const auto other = connect(fake);
+  fake.answer("CommGetAsyncError", {system_error});
   EXPECT_EQ(other->trouble()->kind(), ErrorKind::system);
 }
 
@@ -163,18 +164,47 @@ TEST(NcclCommunicator, ACallThatStaysInProgressBreaksItAtTheDeadline) {
   EXPECT_EQ(fake.calls.back(), "CommRevoke");
 }
 
-TEST(NcclCommunicator, SplitsAndWaitsForBothParentAndPart) {
+// NCCL answers success, and has stored no child yet.
+TEST(NcclCommunicator, SplitsAndWaitsUntilThePartIsThere) {
+  for (const Result answer : {success, in_progress}) {
+    for (const int late : {0, 1, 5}) {
+      FakeNccl fake(newest);
+      const auto comm = connect(fake, {.timeout = 1min, .share_resources = true});
+      fake.late = late;
+      fake.answer("CommSplit", {answer});
+      const auto part = comm->split(7, 0, 0, 2);
+      EXPECT_EQ(part->rank(), 0);
+      EXPECT_EQ(part->size(), 2);
+      ASSERT_NE(part->raw(), nullptr);
+      EXPECT_NE(part->raw(), comm->raw());
+      EXPECT_EQ(fake.made_with.split_share, 1);
+      EXPECT_EQ(comm->split(no_color, 0, 0, 0), nullptr);
+      all_reduce(*comm);
+      all_reduce(*part);
+    }
+  }
+}
+
+TEST(NcclCommunicator, APartThatCouldNotBeMadeIsAborted) {
   FakeNccl fake(newest);
-  const auto comm = connect(fake, {.timeout = 1min, .share_resources = true});
-  fake.answer("CommSplit", {in_progress});
-  fake.answer("async", {in_progress, success, in_progress, success});
-  const auto part = comm->split(7, 0, 0, 2);
-  EXPECT_EQ(fake.polls, 4);
-  EXPECT_EQ(part->rank(), 0);
-  EXPECT_EQ(part->size(), 2);
-  EXPECT_NE(part->raw(), comm->raw());
-  EXPECT_EQ(fake.made_with.split_share, 1);
-  EXPECT_EQ(comm->split(no_color, 0, 0, 0), nullptr);
+  const auto comm = connect(fake);
+  fake.answer("async", {remote_error});
+  expect_error(ErrorKind::peer_lost, {"rank 1: split"}, [&] { comm->split(7, 0, 0, 2); });
+  EXPECT_TRUE(comm->broken());
+  EXPECT_EQ(fake.aborted, std::vector<int>{2});
+}
+
+TEST(NcclCommunicator, APartThatNeverComesEndsAtTheDeadline) {
+  for (const int version : {oldest_version, newest}) {
+    FakeNccl fake(version);
+    {
+      const auto comm = connect(fake, {.timeout = 50ms});
+      fake.late = 1'000'000;
+      expect_error(ErrorKind::timeout, {"rank 1: split", "still in progress"},
+                   [&] { comm->split(7, 0, 0, 2); });
+    }
+    EXPECT_EQ(std::ranges::count(fake.aborted, 1), 1);
+  }
 }
 
 TEST(NcclCommunicator, LeavesLostRanksOut) {
@@ -215,13 +245,13 @@ TEST(NcclCommunicator, SaysWhichVersionsCannotLeaveRanksOut) {
 TEST(NcclCommunicator, ItsEndWaitsForTheOthersButNotForEver) {
   FakeNccl fake(newest);
   fake.answer("CommFinalize", {in_progress});
-  fake.answer("async", {success});
   connect(fake);
   EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommDestroy"}));
   fake.calls.clear();
+  auto comm = connect(fake, {.timeout = 50ms});
   fake.answer("CommFinalize", {in_progress});
   fake.answer("async", std::deque<Result>(1'000'000, in_progress));
-  connect(fake, {.timeout = 50ms});
+  comm.reset();
   EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommRevoke", "CommAbort"}));
 }
 
