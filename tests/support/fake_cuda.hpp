@@ -44,6 +44,8 @@ class FakeCuda final : public detail::cuda::Runtime {
   std::atomic<int> allocations{0};  ///< on the device and of pinned memory, so far
   std::atomic<int> events_made{0};
   std::atomic<int> streams{0};
+  std::atomic<int> strayed{
+      0};  ///< events that were asked on a thread with another device, which opens a context there
   std::atomic<int> waits{0};  ///< of streams for events, on the device
 
   int devices() override {
@@ -67,10 +69,10 @@ class FakeCuda final : public detail::cuda::Runtime {
     delete &of(stream);
   }
 
-  NativeEvent make_event(int, bool) override {
+  NativeEvent make_event(int device, bool) override {
     may("make_event");
     ++events_made;
-    return reinterpret_cast<NativeEvent>(new FakeEvent);
+    return reinterpret_cast<NativeEvent>(new FakeEvent(device));
   }
   void destroy(NativeEvent event) noexcept override { delete &of(event); }
   void record(NativeEvent event, NativeStream stream) override {
@@ -84,6 +86,7 @@ class FakeCuda final : public detail::cuda::Runtime {
   }
   bool passed(NativeEvent event) override {
     if (broken_) throw Error(ErrorKind::system, "work on a stream failed: the fake was told so");
+    if (of(event).device() != current_device) ++strayed;
     const auto mark = of(event).get();
     return !mark || mark->passed.load(std::memory_order_acquire);
   }
@@ -209,6 +212,8 @@ class FakeCuda final : public detail::cuda::Runtime {
   };
   class FakeEvent {
    public:
+    explicit FakeEvent(int device) : device_(device) {}
+    int device() const { return device_; }
     void set(std::shared_ptr<Mark> mark) {
       const std::lock_guard lock(mutex_);
       mark_ = std::move(mark);
@@ -219,11 +224,19 @@ class FakeCuda final : public detail::cuda::Runtime {
     }
 
    private:
+    int device_;
     std::mutex mutex_;
     std::shared_ptr<Mark> mark_;
   };
 
-  static Queue& of(NativeStream stream) { return *reinterpret_cast<Queue*>(stream); }
+  /// Null is the default stream of the current device.
+  static Queue& of(NativeStream stream) {
+    if (stream != nullptr) return *reinterpret_cast<Queue*>(stream);
+    static std::mutex mutex;
+    static std::map<int, Queue> by_device;
+    const std::lock_guard lock(mutex);
+    return by_device[current_device];
+  }
   static FakeEvent& of(NativeEvent event) { return *reinterpret_cast<FakeEvent*>(event); }
 
   void may(const std::string& call) {

@@ -25,7 +25,8 @@ namespace weft {
 /// @throws Error (usage) for a host stream
 CUstream_st* native_handle(const Stream& stream);
 
-/// @param native of `device`. @throws Error (usage) for the host
+/// @param native of `device`; null is CUDA's default stream, which PyTorch's current stream is at first
+/// @throws Error (usage) for the host, and for cudaStreamPerThread, which is another stream on every thread
 Stream adopt_stream(CUstream_st* native, Device device);
 
 }  // namespace weft

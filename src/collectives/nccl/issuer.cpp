@@ -89,8 +89,17 @@ void Issuer::watch() {
   }
 }
 
+// A thread begins on device 0, and its first call there opens a context, which takes memory of that device.
+void Issuer::use_device() {
+  if (has_device_ || flights_.empty()) return;
+  const cuda::Timeline& timeline = flights_.front().begin->timeline();
+  timeline.runtime().make_current(timeline.device());
+  has_device_ = true;
+}
+
 void Issuer::look() {
   try {
+    use_device();
     std::erase_if(flights_, [](const Flight& flight) { return flight.end->reached(); });
     if (flights_.empty()) {
       trouble_since_.reset();

@@ -88,6 +88,7 @@ class Issuer {
   void take_off(const Description& what, Point begin, Point end);
   void watch();
   void look();
+  void use_device();
   void look_around(const Description& what);
   void check_deadline(Flight& flight) const;
   std::optional<std::string> lost(const Description& what) const;
@@ -104,6 +105,7 @@ class Issuer {
   Clock::time_point next_look_{};  // while a call is in progress
   std::function<void(const Error&)> hear_;
   bool stopping_ = false;
+  bool has_device_ = false;
   std::thread watchdog_;
 };
 

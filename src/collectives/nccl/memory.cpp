@@ -75,7 +75,10 @@ Buffer allocate(const std::shared_ptr<Issuer>& issuer, const std::shared_ptr<cud
   auto registered = std::make_shared<Registered>(issuer, runtime, device, bytes);
   void* memory = registered->memory();
   weft::Stream stream(device);
-  stream.run([&] { runtime->fill_zero(memory, bytes, cuda::timeline_of(stream).native()); });
+  stream.run([&] {
+    const cuda::Current current(*runtime, device.index());
+    runtime->fill_zero(memory, bytes, cuda::timeline_of(stream).native());
+  });
   stream.synchronize();
   return Buffer(View(memory, count, dtype, device), [registered](void*) mutable { registered.reset(); });
 }

@@ -73,10 +73,12 @@ class Runtime {
 /// Makes a device the thread's current one for a scope: for libraries that look there.
 class Current {
  public:
-  Current(Runtime& runtime, int device) : runtime_(runtime), before_(runtime.current()) {
-    if (before_ != device) runtime_.make_current(device);
+  Current(Runtime& runtime, int device)
+      : runtime_(runtime), before_(runtime.current()), is_changed_(before_ != device) {
+    if (is_changed_) runtime_.make_current(device);
   }
   ~Current() {
+    if (!is_changed_) return;
     try {
       runtime_.make_current(before_);
     } catch (...) {  // NOLINT(bugprone-empty-catch): that device is lost, which its next call reports
@@ -88,6 +90,7 @@ class Current {
  private:
   Runtime& runtime_;
   int before_;
+  bool is_changed_;
 };
 
 /// NVIDIA's runtime library as a Runtime (driver.cpp). Only in builds with CUDA.

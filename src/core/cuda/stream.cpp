@@ -13,10 +13,11 @@ constexpr std::size_t most_dependencies = 64;
 
 }  // namespace
 
+Timeline::Timeline(std::shared_ptr<Runtime> runtime, int device)
+    : runtime_(std::move(runtime)), device_(device), native_(runtime_->make_stream(device)), owned_(true) {}
+
 Timeline::Timeline(std::shared_ptr<Runtime> runtime, int device, NativeStream native)
-    : runtime_(std::move(runtime)), device_(device), native_(native), owned_(native == nullptr) {
-  if (owned_) native_ = runtime_->make_stream(device_);
-}
+    : runtime_(std::move(runtime)), device_(device), native_(native), owned_(false) {}
 
 Timeline::~Timeline() {
   for (const NativeEvent event : free_events_) runtime_->destroy(event);
@@ -45,6 +46,7 @@ std::shared_ptr<Timeline::Point> Timeline::mark() {
     if (auto latest = latest_.lock()) return latest;
   }
   const NativeEvent event = take_event();
+  const Current current(*runtime_, device_);  // the default stream is the current device's
   try {
     runtime_->record(event, native_);
   } catch (...) {
@@ -64,7 +66,10 @@ void Timeline::touch() {
 
 void Timeline::wait_for(const std::shared_ptr<Point>& point) {
   if (&point->timeline() == this) return;
-  runtime_->wait(native_, point->event());
+  {
+    const Current current(*runtime_, device_);
+    runtime_->wait(native_, point->event());
+  }
   std::optional<std::uint64_t> oldest;
   {
     const std::lock_guard lock(mutex_);
@@ -173,15 +178,28 @@ std::unique_ptr<Task> CudaStream::wait_for(Event event) {
   return std::make_unique<Wait>(timeline_, std::move(event));
 }
 
-std::shared_ptr<StreamState> make_stream(int device, NativeStream native) {
+namespace {
+
+std::shared_ptr<Runtime> runtime_with(int device) {
   auto cuda = runtime();
   const int devices = cuda->devices();
   if (device < 0 || device >= devices) {
     throw Error(ErrorKind::usage, text("a stream on ", Device::cuda(device), " of ", devices, " device(s)"),
                 "devices are numbered from 0, after CUDA_VISIBLE_DEVICES");
   }
+  return cuda;
+}
+
+}  // namespace
+
+std::shared_ptr<StreamState> make_stream(int device) {
   return StreamState::handle(
-      std::make_shared<CudaStream>(std::make_shared<Timeline>(std::move(cuda), device, native)));
+      std::make_shared<CudaStream>(std::make_shared<Timeline>(runtime_with(device), device)));
+}
+
+std::shared_ptr<StreamState> adopt_stream(int device, NativeStream native) {
+  return StreamState::handle(
+      std::make_shared<CudaStream>(std::make_shared<Timeline>(runtime_with(device), device, native)));
 }
 
 Timeline& timeline_of(const Stream& stream) {
@@ -196,6 +214,11 @@ Timeline& timeline_of(const Stream& stream) {
 }  // namespace weft::detail::cuda
 
 namespace weft {
+namespace {
+
+CUstream_st* const per_thread = reinterpret_cast<CUstream_st*>(2);  // NOLINT: cudaStreamPerThread
+
+}  // namespace
 
 CUstream_st* native_handle(const Stream& stream) {
   return detail::cuda::timeline_of(stream).native();
@@ -206,7 +229,12 @@ Stream adopt_stream(CUstream_st* native, Device device) {
     throw Error(ErrorKind::usage, "a CUDA stream adopted as a stream of the host",
                 "name the device it belongs to");
   }
-  return detail::StreamAccess::stream(detail::cuda::make_stream(device.index(), native));
+  if (native == per_thread) {
+    throw Error(ErrorKind::usage,
+                "CUDA's per-thread default stream adopted: it is another stream on every thread",
+                "make a stream, and adopt that");
+  }
+  return detail::StreamAccess::stream(detail::cuda::adopt_stream(device.index(), native));
 }
 
 }  // namespace weft

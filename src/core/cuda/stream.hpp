@@ -20,7 +20,9 @@ namespace weft::detail::cuda {
 /// One CUDA stream and the places that were recorded in it, numbered in order.
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
-  /// @param native null: the timeline makes a CUDA stream and destroys it
+  /// Over a CUDA stream that it makes and destroys.
+  Timeline(std::shared_ptr<Runtime> runtime, int device);
+  /// @param native of `device`, and not its own; null is CUDA's default stream
   Timeline(std::shared_ptr<Runtime> runtime, int device, NativeStream native);
   ~Timeline();
   Timeline(const Timeline&) = delete;
@@ -104,8 +106,9 @@ class CudaStream final : public InlineStream {
   std::shared_ptr<Timeline> timeline_;
 };
 
-/// A pointer for handles to share. @param native null: a new CUDA stream
-std::shared_ptr<StreamState> make_stream(int device, NativeStream native);
+/// A pointer for handles to share, to a new CUDA stream or to one that is adopted.
+std::shared_ptr<StreamState> make_stream(int device);
+std::shared_ptr<StreamState> adopt_stream(int device, NativeStream native);
 
 /// The timeline of a stream of a CUDA device. @throws Error (usage) for a host stream
 Timeline& timeline_of(const Stream& stream);

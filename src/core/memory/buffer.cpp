@@ -52,7 +52,8 @@ void copy(View to, ConstView from, Stream stream) {
   if (both_on_host) {
     stream.run([=] { std::memcpy(to.data(), from.data(), from.size_bytes()); });
   } else {
-    stream.run([=, native = native_handle(stream), cuda = detail::cuda::runtime()] {
+    stream.run([=, native = native_handle(stream), device = stream.device(), cuda = detail::cuda::runtime()] {
+      const detail::cuda::Current current(*cuda, device.index());
       cuda->copy(to.data(), from.data(), from.size_bytes(), native);
     });
   }

@@ -205,6 +205,17 @@ TEST_F(NcclBackend, MemoryThatNcclRefusesIsOneClearLineAndNoneIsLost) {
   }
 }
 
+TEST_F(NcclBackend, ThreadsOfItsOwnLeaveOtherDevicesAlone) {
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    const detail::cuda::Current as_trainers_do(*detail::cuda::runtime(), comm.device().index());
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 10);
+    stream.run([&] { FakeCuda::enqueue(native_handle(stream), [] { std::this_thread::sleep_for(100ms); }); });
+    comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+    EXPECT_EQ(cuda_->strayed, 0);
+  });
+}
+
 TEST_F(NcclBackend, OperationsAreTracedInTheDevicesTime) {
   const auto trace = std::make_shared<Trace>();
   {

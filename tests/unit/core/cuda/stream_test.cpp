@@ -198,6 +198,32 @@ TEST_F(CudaStreams, AnAdoptedStreamIsUsedAndLeftAlone) {
                [&] { adopt_stream(native, Device::host()); });
 }
 
+// Null, which PyTorch's current stream is at first: work of others and weft's are in one order, on the device that was named.
+TEST_F(CudaStreams, TheDefaultStreamIsAdoptedAndNotAnotherOne) {
+  std::atomic<int> ran = 0;
+  {
+    Stream stream = adopt_stream(nullptr, Device::cuda(3));
+    EXPECT_EQ(native_handle(stream), nullptr);
+    EXPECT_EQ(cuda_->streams, 0);
+    {
+      const detail::cuda::Current current(*detail::cuda::runtime(), 3);
+      FakeCuda::enqueue(nullptr, [&] {
+        std::this_thread::sleep_for(20ms);
+        ++ran;
+      });
+    }
+    stream.record().wait(soon());
+    EXPECT_EQ(ran, 1);
+    Stream other(Device::cuda(3));
+    other.wait(stream.record());
+    stream.wait(other.record());
+    stream.synchronize(soon());
+  }
+  EXPECT_EQ(cuda_->current(), 0);
+  expect_error(ErrorKind::usage, {"per-thread default stream", "another stream on every thread"},
+               [&] { adopt_stream(reinterpret_cast<CUstream_st*>(2), Device::cuda(0)); });  // NOLINT
+}
+
 TEST_F(CudaStreams, CopiesGoBothWays) {
   Stream stream(Device::cuda(0));
   const std::vector<float> in{1, 2, 3};
