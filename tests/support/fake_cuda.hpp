@@ -120,6 +120,11 @@ class FakeCuda final : public detail::cuda::Runtime {
     sizes_.erase(address);
     std::free(address);
   }
+  void drain(int device) noexcept override {
+    for (const auto& work : pending_on(device)) {
+      while (*work > 0) std::this_thread::yield();
+    }
+  }
   void* allocate_on_host(int, std::size_t bytes) override {
     may("allocate_on_host");
     ++allocations;
@@ -247,11 +252,6 @@ class FakeCuda final : public detail::cuda::Runtime {
     throw Error(ErrorKind::system, text("the fake refuses ", call));
   }
 
-  void drain(int device) {
-    for (const auto& work : pending_on(device)) {
-      while (*work > 0) std::this_thread::yield();
-    }
-  }
   std::vector<std::shared_ptr<std::atomic<int>>> pending_on(int device) {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<std::atomic<int>>> result;

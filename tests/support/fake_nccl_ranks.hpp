@@ -62,6 +62,7 @@ class FakeNcclRanks {
 
   static inline FakeNcclRanks* current = nullptr;
   static constexpr std::size_t most_ranks = 16;
+  static constexpr int first_own_op = 1000;  // and the divisor, of an operation that multiplies first
 
   /// What one rank brings to an operation.
   struct Part {
@@ -170,7 +171,16 @@ class FakeNcclRanks {
   static std::vector<std::byte> sum(const Team::CollectiveCall& call, std::size_t count, Type type, Op op) {
     std::vector<std::byte> result(count * size_of(dtype(type)));
     std::vector<std::byte*> to{result.data()};
-    const auto from = inputs(call);
+    auto from = inputs(call);
+    std::vector<std::vector<std::byte>> scaled;
+    if (op >= first_own_op && count > 0) {
+      for (const std::byte*& one : from) {
+        scaled.emplace_back(one, one + result.size());
+        detail::on_host::scale(View(scaled.back().data(), static_cast<std::int64_t>(count), dtype(type)),
+                               1.0 / (op - first_own_op));
+        one = scaled.back().data();
+      }
+    }
     if (count > 0) detail::reduce(from, {to}, static_cast<std::int64_t>(count), dtype(type), reduce_op(op));
     return result;
   }
@@ -419,6 +429,13 @@ class FakeNcclRanks {
                          Stream stream) -> Result {
             group.push_back(
                 {of(comm), stream, peer, nullptr, static_cast<std::byte*>(in), count * size_of(dtype(type))});
+            return success;
+          })}},
+        {"ncclRedOpCreatePreMulSum",
+         {0, address(+[](Op* op, void* scalar, Type, int, RawComm* comm) -> Result {
+            if (of(comm)->store) return detail::nccl::invalid_argument;
+            const auto factor = static_cast<float>(*static_cast<Half*>(scalar));
+            *op = static_cast<Op>(first_own_op + static_cast<int>(1 / factor));
             return success;
           })}},
         {"ncclGroupStart", {0, address(+[]() -> Result { return current->refusal("GroupStart"); })}},

@@ -78,6 +78,7 @@ struct Config {
   int nvlink_centric_schedule = undefined;
 };
 
+constexpr int on_the_host = 1;       // where the scalar of RedOpCreatePreMulSum is
 constexpr int no_color = -1;         // for CommSplit
 constexpr int shrink_abort = 1;      // for CommShrink: end what is under way first
 constexpr int window_symmetric = 1;  // for CommWindowRegister
@@ -108,6 +109,7 @@ constexpr int window_symmetric = 1;  // for CommWindowRegister
   F(Reduce, 21800, (const void*, void*, std::size_t, Type, Op, int root, Comm*, Stream))                           \
   F(Send, 21800, (const void*, std::size_t, Type, int peer, Comm*, Stream))                                        \
   F(Recv, 21800, (void*, std::size_t, Type, int peer, Comm*, Stream))                                              \
+  F(RedOpCreatePreMulSum, 21800, (Op*, void* scalar, Type, int residence, Comm*))                                  \
   F(GroupStart, 21800, ())                                                                                         \
   F(GroupEnd, 21800, ())
 // clang-format on

@@ -36,6 +36,8 @@ class Registered {
           return windows() ? api.CommWindowDeregister(comm, window_) : api.CommDeregister(comm, handle_);
         });
       }
+      runtime_->drain(
+          device_.index());  // ncclMemFree unmaps it at once (2.28.9, alloc.h:243), also under a kernel
       api_->MemFree(memory_);
     } catch (const std::exception& error) {
       log::warn(text("giving back device memory: ", error.what()));

@@ -1,5 +1,7 @@
 #include "collectives/nccl/nccl_backend.hpp"
 
+#include <bit>
+
 #include "collectives/nccl/issuer.hpp"
 #include "weft/core/error.hpp"
 
@@ -42,6 +44,32 @@ nccl::Op op_of(ReduceOp op) {
   __builtin_unreachable();
 }
 
+/// The sum of a mean of f16 may not fit f16. So its terms are first divided by a power of two from the number of ranks on, which
+/// changes no bit but of subnormals, as between nodes on the host; the rest comes off the sum.
+struct HalfMean {
+  explicit HalfMean(int ranks)
+      : divisor(static_cast<float>(std::bit_ceil(static_cast<unsigned>(ranks)))),
+        rest(static_cast<double>(divisor) / ranks) {}
+
+  /// NCCL's operation, which ends with the communicator.
+  nccl::Result find(const nccl::Api& api, nccl::Comm* comm, nccl::Op& found) {
+    if (!op) {
+      nccl::Op made{};
+      Half scalar(1 / divisor);
+      const nccl::Result result =
+          api.RedOpCreatePreMulSum(&made, &scalar, nccl::f16, nccl::on_the_host, comm);
+      if (result != nccl::success) return result;
+      op = made;
+    }
+    found = *op;
+    return nccl::success;
+  }
+
+  float divisor;
+  double rest;  ///< factor that is left
+  std::optional<nccl::Op> op{};
+};
+
 /// Several calls that NCCL carries out as one.
 template <class Calls>
 nccl::Result grouped(const nccl::Api& api, Calls calls) {
@@ -82,11 +110,12 @@ class NcclTask : public Task {
 class NcclCollective final : public NcclTask {
  public:
   NcclCollective(std::shared_ptr<nccl::Issuer> issuer, cuda::Timeline& timeline, const Operation& operation,
-                 std::shared_ptr<void> scratch)
+                 std::shared_ptr<void> scratch, std::shared_ptr<HalfMean> half_mean)
       : NcclTask(std::move(issuer), timeline,
                  {std::string(name(operation.kind)), operation.number, operation}),
         operation_(operation),
-        scratch_(std::move(scratch)) {}
+        scratch_(std::move(scratch)),
+        half_mean_(std::move(half_mean)) {}
 
  private:
   nccl::Result call(const nccl::Api& api, nccl::Comm* comm, nccl::Stream stream) const override {
@@ -96,8 +125,12 @@ class NcclCollective final : public NcclTask {
   }
 
   void then(cuda::Runtime& cuda, nccl::Stream stream) const override {
-    if (operation_.reduces() && operation_.op == ReduceOp::avg && !operation_.out.empty())
+    if (!operation_.reduces() || operation_.op != ReduceOp::avg || operation_.out.empty()) return;
+    if (operation_.dtype != DataType::f16) {
       cuda.divide(operation_.out, issuer().size(), stream);
+    } else if (half_mean_->rest != 1) {
+      cuda.scale(operation_.out, half_mean_->rest, stream);
+    }
   }
 
   nccl::Result move(const nccl::Api& api, nccl::Comm* comm, nccl::Stream stream) const {
@@ -105,7 +138,10 @@ class NcclCollective final : public NcclTask {
     void* out = operation_.out.data();
     const auto count = static_cast<std::size_t>(operation_.count);
     const nccl::Type type = type_of(operation_.dtype);
-    const nccl::Op op = op_of(operation_.op);
+    nccl::Op op = op_of(operation_.op);
+    if (operation_.reduces() && operation_.op == ReduceOp::avg && operation_.dtype == DataType::f16) {
+      if (const nccl::Result made = half_mean_->find(api, comm, op); made != nccl::success) return made;
+    }
     switch (operation_.kind) {
       case Collective::all_reduce:
         return api.AllReduce(in, out, count, type, op, comm, stream);
@@ -145,6 +181,7 @@ class NcclCollective final : public NcclTask {
 
   Operation operation_;
   std::shared_ptr<void> scratch_;
+  std::shared_ptr<HalfMean> half_mean_;  // used by one thread at a time, which issues
 };
 
 class NcclTransfers final : public NcclTask {
@@ -197,7 +234,8 @@ class NcclBackend final : public Backend {
       throw Error(ErrorKind::usage, text("avg of u8 on ", device_, ": sums there wrap at 256"),
                   "reduce a wider type, or on the host");
     }
-    return std::make_unique<NcclCollective>(issuer_, cuda::timeline_of(stream), operation, scratch_);
+    return std::make_unique<NcclCollective>(issuer_, cuda::timeline_of(stream), operation, scratch_,
+                                            half_mean_);
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) override {
     if (stream.device().is_host()) return host_->start(std::move(transfers), stream);
@@ -236,6 +274,7 @@ class NcclBackend final : public Backend {
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<nccl::Issuer> issuer_;
   std::shared_ptr<void> scratch_;
+  std::shared_ptr<HalfMean> half_mean_ = std::make_shared<HalfMean>(issuer_->size());
 };
 
 std::string as_note(const nccl::UniqueId& id) {

@@ -144,6 +144,15 @@ class Driver final : public Runtime {
     }
   }
 
+  void drain(int device) noexcept override {
+    try {
+      const Current current(*this, device);
+      check_quietly(cudaDeviceSynchronize(), "waiting for a device");
+    } catch (const Error& error) {
+      log::warn(error.what());
+    }
+  }
+
   void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cannot copy");
   }

@@ -57,6 +57,9 @@ class Runtime {
   virtual void* allocate_on_host(int device, std::size_t bytes) = 0;
   virtual void release_on_host(int device, void* memory) noexcept = 0;
 
+  /// Returns when the device has done what it was given, as cudaFree does.
+  virtual void drain(int device) noexcept = 0;
+
   // Work, in the order of a stream.
   virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;
   virtual void fill_zero(void* memory, std::size_t bytes, NativeStream stream) = 0;

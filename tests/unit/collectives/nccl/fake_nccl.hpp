@@ -195,6 +195,7 @@ inline void* FakeNccl::find(const std::string& symbol) const {
                                                  {"ncclReduce", 0},
                                                  {"ncclSend", 0},
                                                  {"ncclRecv", 0},
+                                                 {"ncclRedOpCreatePreMulSum", 0},
                                                  {"ncclGroupStart", 0},
                                                  {"ncclGroupEnd", 0}};
   const auto other = others.find(symbol);
