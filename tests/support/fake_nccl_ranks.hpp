@@ -4,10 +4,15 @@
 // It stands in for the library where backends are tested without a GPU; it says nothing about NCCL itself,
 // and its sums are weft's own.
 //
-// As NCCL 2.28.9 does with communicators that are non-blocking, it answers CommSplit and CommWindowRegister with success, is in progress
-// for up to three polls, and stores their result then (init.cc:2665, dev_runtime.cc:890); a communicator in progress refuses every
-// call but a look (init.cc:379).
+// As NCCL 2.28.9 does,
+// - blocking communicators wait in the call: in CommInitRank and CommSplit for all ranks, in the first collective for all ranks, in a group's first
+//   message to or from a rank for that rank's part of it (group.cc:386, transport.cc:179); the abort flag, which CommRevoke and CommAbort set, ends
+//   all but CommInitRank;
+// - non-blocking ones (NCCL_COMM_BLOCKING=0, init.cc:1647) answer CommSplit and CommWindowRegister with success, are in progress
+//   for up to three polls, and store their result then (init.cc:2665, dev_runtime.cc:890); a communicator in progress refuses every
+//   call but a look (init.cc:379).
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -26,7 +31,13 @@ class FakeNcclRanks {
   explicit FakeNcclRanks(int version = detail::nccl::version_code(2, 28, 9)) : version_(version) {
     current = this;
   }
-  ~FakeNcclRanks() { current = nullptr; }
+  ~FakeNcclRanks() {
+    std::unique_lock lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return waiting_ == 0; });
+    current = nullptr;
+  }
   FakeNcclRanks(const FakeNcclRanks&) = delete;
   FakeNcclRanks& operator=(const FakeNcclRanks&) = delete;
 
@@ -39,9 +50,15 @@ class FakeNcclRanks {
     const std::lock_guard lock(mutex_);
     refusals_[function] = answer;
   }
+  /// The collectives of a rank in the order in which they came: communicator and number.
+  std::vector<std::pair<const void*, int>> handed_over(int rank) {
+    const std::lock_guard lock(mutex_);
+    return handed_over_[rank];
+  }
   /// What a rank's communicators report as their asynchronous state from now on.
   void fail(int rank, detail::nccl::Result state) { states_[static_cast<std::size_t>(rank)] = state; }
-  /// The calls of this rank stay "in progress".
+  std::atomic<bool> non_blocking{false};  ///< as NCCL_COMM_BLOCKING=0
+  /// The calls of this rank wait until they are aborted.
   std::atomic<int> stuck{-1};
   std::atomic<int> aborted{0};
   std::atomic<bool> reachable{
@@ -88,6 +105,9 @@ class FakeNcclRanks {
     };
     std::map<int, CollectiveCall> calls;
     std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters;  // from, to
+    std::size_t connected = 0;                                                  // ranks that were made
+    std::size_t in_collectives = 0;                                             // that have begun their first
+    std::map<std::pair<int, int>, unsigned> ends;  // of the connection from, to: bit 0 sends, bit 1 receives
     std::size_t size() const { return parts_of.size(); }
   };
 
@@ -95,6 +115,7 @@ class FakeNcclRanks {
     std::shared_ptr<Team> team;
     int rank = 0;
     int operations = 0;
+    bool does_collectives = false;
     std::atomic<bool> aborted{false};
     int polls = 0;                  // for which it is in progress
     std::function<void()> store{};  // what it stores then
@@ -153,14 +174,35 @@ class FakeNcclRanks {
     if (!call.done) --call.come;  // ended, and brings nothing any more
   }
 
+  /// Waits in the caller's thread, as a blocking communicator does. False: it was aborted.
+  template <class Condition>
+  static bool wait_in_call(Comm& comm, std::unique_lock<std::mutex>& lock, Condition condition) {
+    Team& team = *comm.team;
+    team.changed.notify_all();
+    if (current->non_blocking) return true;
+    team.changed.wait(lock, [&] { return comm.aborted || (condition() && current->stuck != comm.rank); });
+    return !comm.aborted;
+  }
+  static bool connect_collectives(Comm& comm) {
+    Team& team = *comm.team;
+    std::unique_lock lock(team.mutex);
+    if (!std::exchange(comm.does_collectives, true)) ++team.in_collectives;
+    return wait_in_call(comm, lock, [&] { return team.in_collectives == team.size(); });
+  }
+
   template <class Work>
   static Result enqueue(RawComm* one, Stream stream, const Part& part, Work work) {
     if (const Result no = current->refusal("collective"); no != detail::nccl::success) return no;
     const auto comm = of(one);
     if (comm->store) return detail::nccl::invalid_argument;
+    const Result state = current->states_[static_cast<std::size_t>(comm->rank)];
+    if (state != detail::nccl::success) return state;  // as ncclCommEnsureReady does (init.cc:373)
+    if (!connect_collectives(*comm)) return detail::nccl::internal_error;
     const int number = comm->operations++;
+    current->note(*comm, number);
     FakeCuda::enqueue(stream, [comm, number, part, work] { meet(*comm, number, part, work); });
-    return current->stuck == comm->rank ? detail::nccl::in_progress : detail::nccl::success;
+    return current->non_blocking && current->stuck == comm->rank ? detail::nccl::in_progress
+                                                                 : detail::nccl::success;
   }
 
   static std::vector<const std::byte*> inputs(const Team::CollectiveCall& call) {
@@ -237,26 +279,40 @@ class FakeNcclRanks {
     std::shared_ptr<Comm> comm;
     Stream stream;
     int peer;
+    bool sends;
     const std::byte* out;
     std::byte* in;
     std::size_t bytes;
   };
   static inline thread_local std::vector<Message> group;
 
+  static bool connect_messages(const std::vector<Message>& messages) {
+    Comm& comm = *messages.front().comm;
+    Team& team = *comm.team;
+    const auto key = [&](const Message& one) {
+      return one.sends ? std::pair(comm.rank, one.peer) : std::pair(one.peer, comm.rank);
+    };
+    std::unique_lock lock(team.mutex);
+    for (const Message& one : messages) team.ends[key(one)] |= one.sends ? 1 : 2;
+    return wait_in_call(comm, lock, [&] {
+      return std::ranges::all_of(messages, [&](const Message& one) { return team.ends[key(one)] == 3; });
+    });
+  }
+
   static Result end_group() {
     if (group.empty()) return detail::nccl::success;
+    if (!connect_messages(group)) return group.clear(), detail::nccl::internal_error;
     const Stream stream = group.front().stream;
     FakeCuda::enqueue(stream, [messages = std::exchange(group, {})] {
       const Comm& comm = *messages.front().comm;
       Team& team = *comm.team;
       std::unique_lock lock(team.mutex);
       for (const Message& one : messages) {
-        if (one.out != nullptr)
-          team.letters[{comm.rank, one.peer}].emplace_back(one.out, one.out + one.bytes);
+        if (one.sends) team.letters[{comm.rank, one.peer}].emplace_back(one.out, one.out + one.bytes);
       }
       team.changed.notify_all();
       for (const Message& one : messages) {
-        if (one.in == nullptr) continue;
+        if (one.sends) continue;
         auto& box = team.letters[{one.peer, comm.rank}];
         team.changed.wait(lock, [&] { return !box.empty() || comm.aborted; });
         if (box.empty()) break;
@@ -269,9 +325,17 @@ class FakeNcclRanks {
 
   static Result connect(RawComm** comm, int size, const UniqueId& id, int rank) {
     const std::string key(id.internal, sizeof(int));
-    const std::lock_guard lock(current->mutex_);
+    std::unique_lock lock(current->mutex_);
     auto& team = current->teams_[key];
     if (!team) team = std::make_shared<Team>(size);
+    ++team->connected;
+    current->changed_.notify_all();
+    ++current->waiting_;
+    if (!current->non_blocking)
+      current->changed_.wait(lock, [&] { return current->over_ || team->connected == team->size(); });
+    --current->waiting_;
+    current->changed_.notify_all();
+    if (current->over_) return detail::nccl::internal_error;
     *comm = current->make(team, rank);
     return detail::nccl::success;
   }
@@ -299,20 +363,30 @@ class FakeNcclRanks {
       for (const Part& part : call.parts) ++members[part.color];
       for (const auto& [color_of, count] : members) call.made[color_of] = std::make_shared<Team>(count);
     });
-    if (comm.aborted || color == detail::nccl::no_color) return detail::nccl::success;
+    if (comm.aborted) return detail::nccl::internal_error;
+    if (color == detail::nccl::no_color) return detail::nccl::success;
     const std::lock_guard lock(comm.team->mutex);
     const auto& call = comm.team->calls[number];
     for (const Part& part : call.parts) rank += part.color == color && part.key < key ? 1 : 0;
-    current->later(comm, [result, child = current->make(call.made.at(color), rank)] { *result = child; });
+    RawComm* const child = current->make(call.made.at(color), rank);
+    if (current->non_blocking) {
+      current->later(comm, [result, child] { *result = child; });
+    } else {
+      *result = child;
+    }
     return detail::nccl::success;
   }
 
+  void note(const Comm& comm, int number) {
+    const std::lock_guard lock(mutex_);
+    handed_over_[comm.rank].emplace_back(comm.team.get(), number);
+  }
   void later(Comm& comm, std::function<void()> store) {
     comm.polls = static_cast<int>(++delays_ % 4);
     comm.store = std::move(store);
   }
   static Result state_of(Comm& comm) {
-    if (current->stuck == comm.rank) return detail::nccl::in_progress;
+    if (current->non_blocking && current->stuck == comm.rank) return detail::nccl::in_progress;
     if (comm.store) {
       if (comm.polls-- > 0) return detail::nccl::in_progress;
       std::exchange(comm.store, {})();
@@ -402,8 +476,12 @@ class FakeNcclRanks {
             if (const Result no = current->refusal("CommWindowRegister"); no != success) return no;
             if (of(comm)->store) return detail::nccl::invalid_argument;
             if (!current->reachable) return success;
-            current->later(*of(comm),
-                           [window] { *window = reinterpret_cast<detail::nccl::Window*>(current); });
+            const auto store = [window] { *window = reinterpret_cast<detail::nccl::Window*>(current); };
+            if (current->non_blocking) {
+              current->later(*of(comm), store);
+            } else {
+              store();
+            }
             ++current->windows;
             return success;
           })}},
@@ -420,15 +498,15 @@ class FakeNcclRanks {
          {0, address(+[](const void* out, std::size_t count, Type type, int peer, RawComm* comm,
                          Stream stream) -> Result {
             if (const Result no = current->refusal("Send"); no != success) return no;
-            group.push_back({of(comm), stream, peer, static_cast<const std::byte*>(out), nullptr,
+            group.push_back({of(comm), stream, peer, true, static_cast<const std::byte*>(out), nullptr,
                              count * size_of(dtype(type))});
             return success;
           })}},
         {"ncclRecv",
          {0, address(+[](void* in, std::size_t count, Type type, int peer, RawComm* comm,
                          Stream stream) -> Result {
-            group.push_back(
-                {of(comm), stream, peer, nullptr, static_cast<std::byte*>(in), count * size_of(dtype(type))});
+            group.push_back({of(comm), stream, peer, false, nullptr, static_cast<std::byte*>(in),
+                             count * size_of(dtype(type))});
             return success;
           })}},
         {"ncclRedOpCreatePreMulSum",
@@ -453,7 +531,11 @@ class FakeNcclRanks {
 
   int version_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;  // calls that wait for ranks to connect
+  bool over_ = false;
   std::map<std::string, Result> refusals_;
+  std::map<int, std::vector<std::pair<const void*, int>>> handed_over_;  // by rank
   int ids_ = 0;
   std::atomic<unsigned> delays_{0};
   std::map<std::string, std::shared_ptr<Team>> teams_;

@@ -13,7 +13,8 @@
 // different streams they may overlap (within a node up to 32 do), so join the streams with an event where one
 // needs what another made. Waiting for one progresses all that have begun: ranks may wait in any order.
 // On a CUDA device one thread issues for all communicators of that device, in the same order on every rank:
-// NCCL's kernels wait on the device, and two orders would wait for each other.
+// NCCL's kernels wait on the device, and two orders would wait for each other. The device gets them in that order, across streams: where
+// one stream waits for an event of the host, what was issued later on other streams waits with it.
 //
 // After a timeout, mismatch or lost peer the communicator is broken: every later operation fails with the
 // first error. Make a new one, or end.

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weft/collectives/algorithm.hpp"
@@ -90,6 +92,27 @@ class SideChannel {
   virtual std::vector<Message> collect() = 0;
 };
 
+/// The order in which a rank hands operations over to its device: that of their calls, across the streams and the
+/// communicators that share it. NCCL needs the same order on every rank, and a stream that waits for an event of the host is held up on
+/// one rank and not on another. Any thread may call.
+class DeviceOrder {
+ public:
+  /// Lives as long as its operation has not been handed over.
+  struct Turn : Recycled {
+    explicit Turn(std::weak_ptr<StreamState> of) : stream(std::move(of)) {}
+    std::weak_ptr<StreamState> stream;
+  };
+  /// The next operation's. @returns the turn before it
+  std::weak_ptr<Turn> take(const std::shared_ptr<Turn>& next) {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(last_, next);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::weak_ptr<Turn> last_;
+};
+
 /// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
 /// calls it with checked arguments, from one thread at a time. Its tasks may run on any threads, one after
 /// the other; where it overlaps() collectives, only groups of transfers do that.
@@ -114,6 +137,8 @@ class Backend {
   virtual bool reaches(const ConstView&) const { return false; }
   /// Whose memory it allocates. It takes memory of the host in any case.
   virtual Device device() const { return {}; }
+  /// Null where operations need no order of their own.
+  virtual DeviceOrder* device_order() { return nullptr; }
   /// Where ranks tell each other how far they are beside the data's path; null where there is no such place.
   virtual PeerStatus* peer_status() { return nullptr; }
   /// "rank 1 (its last collective is #3)": who has not come to the collective with this number, where that

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "collectives/front/issued_task.hpp"
 #include "core/streams/stream_state.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -19,74 +20,6 @@ void Work::wait(Deadline deadline) const {
 }
 
 namespace detail {
-namespace {
-
-/// An operation as its stream sees it: the backend's task, with context on its errors, how far it is in the
-/// log, and a span in the trace.
-class IssuedTask final : public Task {
- public:
-  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, const Issued& issued)
-      : state_(std::move(state)), task_(std::move(task)), issued_(issued) {}
-
-  bool advance() override {
-    state_->expect_intact();
-    if (!begin_) begin();
-    try {
-      if (!task_->advance()) {
-        wait();
-        return false;
-      }
-    } catch (const Error& error) {
-      state_->log().ended(issued_.place, OperationLog::State::failed);
-      state_->fail(state_->explained(error, issued_, *begin_));
-      state_->expect_intact();  // throws that, or what broke the communicator before
-    }
-    if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
-    state_->record_span(issued_);
-    return true;
-  }
-  void rest(std::chrono::microseconds at_most) override {
-    task_->rest(at_most);
-    polls_ = 0;
-  }
-  /// The others wait for this operation in vain, and hear why.
-  void dropped(const std::exception_ptr& why) noexcept override {
-    try {
-      std::rethrow_exception(why);
-    } catch (const Error& error) {
-      state_->fail(error);
-    } catch (const std::exception& error) {
-      state_->fail(state_->in_context(Error(ErrorKind::usage, error.what()), issued_.label, issued_.number));
-    } catch (...) {
-      state_->fail(state_->in_context(Error(ErrorKind::usage, "an exception ended its stream"), issued_.label,
-                                      issued_.number));
-    }
-  }
-
- private:
-  // A look at the clock costs as much as a look at the peers: most attempts go without.
-  void wait() {
-    constexpr int attempts_a_look = 64;
-    if (polls_++ % attempts_a_look != 0) return;
-    if (state_->watchdog() != nullptr) state_->watchdog()->look(issued_.watched, *begin_);
-    if (!has_told_ && Trace::Clock::now() - *begin_ > state_->slow_after())
-      has_told_ = state_->tell_late(issued_, *begin_);
-  }
-  void begin() {
-    begin_ = Trace::Clock::now();
-    state_->log().begun(issued_.place);
-    if (!issued_.span) issued_.span = state_->begin_span(issued_);
-  }
-
-  std::shared_ptr<CommunicatorState> state_;
-  std::unique_ptr<Task> task_;
-  Issued issued_;
-  std::optional<Trace::Clock::time_point> begin_;
-  int polls_ = 0;
-  bool has_told_ = false;
-};
-
-}  // namespace
 
 CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
                                      Topology topology, std::chrono::nanoseconds timeout,
@@ -223,8 +156,9 @@ void CommunicatorState::check_stream(std::string_view operation, Device memory, 
 Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream) {
   if (trace_ && !device_trace_) device_trace_.emplace(trace_, stream.device(), "communicator");
   if (device_trace_) device_trace_->begin(stream, text(issued.label, " #", issued.number));
-  const Event event =
-      stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
+  auto in_order = std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued);
+  if (DeviceOrder* const order = backend_->device_order()) in_order->take_turn(*order, stream);
+  const Event event = stream.submit(std::move(in_order));
   if (device_trace_) device_trace_->end(stream);
   if (recorder()) log_->handed_over(issued.place, event);
   return event;

@@ -1,6 +1,7 @@
 #include "collectives/nccl/issuer.hpp"
 
 #include <exception>
+#include <utility>
 
 #include "weft/core/log.hpp"
 
@@ -10,6 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto look_every = 20ms;
+constexpr int looks_before_sleep = 50;
 // A rank that has done its part may leave while others still finish theirs, and NCCL may hear that a peer is
 // gone before the node does: only what stays so is an error, and one that can name the rank.
 constexpr auto grace = 1s;
@@ -32,11 +34,10 @@ Issuer::Issuer(std::unique_ptr<Communicator> comm, std::shared_ptr<Backend> host
 }
 
 Issuer::~Issuer() {
+  if (std::uncaught_exceptions() > 0)
+    comm_->give_up(Error(ErrorKind::peer_lost, "left the communicator while an exception was thrown"));
   {
     std::unique_lock lock(mutex_);
-    if (std::uncaught_exceptions() > 0) {
-      comm_->give_up(Error(ErrorKind::peer_lost, "left the communicator while an exception was thrown"));
-    }
     wake_.wait(lock, [this] { return flights_.empty(); });
     stopping_ = true;
   }
@@ -56,36 +57,61 @@ void Issuer::announce(const Description& what) {
   }
 }
 
-void Issuer::take_off(const Description& what, Point begin, Point end) {
-  flights_.push_back({what, std::move(begin), std::move(end)});
-  if (flights_.size() == 1) wake_.notify_all();
+// Waking the watchdog costs a call of the system: it stays awake for a while.
+Issuer::Ascent::Ascent(Issuer& issuer, Flight flight) : issuer_(issuer) {
+  const std::lock_guard lock(issuer_.mutex_);
+  issuer_.flights_.push_back(std::move(flight));
+  if (std::exchange(issuer_.idle_, false)) issuer_.wake_.notify_all();
+}
+
+void Issuer::Ascent::handed_over(Point end) {
+  const std::lock_guard lock(issuer_.mutex_);
+  if (!issuer_.flights_.empty()) issuer_.flights_.back().end = std::move(end);  // else void meanwhile
+}
+
+Issuer::Ascent::~Ascent() {
+  const std::lock_guard lock(issuer_.mutex_);
+  auto& flights = issuer_.flights_;
+  if (flights.empty() || flights.back().end) return;
+  flights.pop_back();
+  if (flights.empty()) issuer_.wake_.notify_all();
+}
+
+void Issuer::call_apart(const char* operation, Communicator::OwningCall call) {
+  const std::lock_guard turn(calls_);
+  comm_->call_apart(operation, std::move(call), [this] { look_for_the_lost(); });
 }
 
 std::unique_ptr<Communicator> Issuer::split(int color, int key, int rank, int size) {
-  const std::lock_guard lock(mutex_);
-  return comm_->split(color, key, rank, size);
+  const std::lock_guard turn(calls_);
+  return comm_->split(color, key, rank, size, [this] { look_for_the_lost(); });
 }
 
 bool Issuer::broken() const {
-  const std::lock_guard lock(mutex_);
   return comm_->broken();
 }
 
 void Issuer::give_up(const Error& reason) noexcept {
-  const std::lock_guard lock(mutex_);
   comm_->give_up(reason);
 }
 
 void Issuer::watch() {
   std::unique_lock lock(mutex_);
+  int looks_at_nothing = 0;
   while (!stopping_) {
-    if (flights_.empty()) {
-      wake_.wait(lock, [this] { return stopping_ || !flights_.empty(); });
+    if (flights_.empty() && ++looks_at_nothing > looks_before_sleep) {
+      idle_ = true;
+      wake_.wait(lock, [this] { return stopping_ || !idle_; });
     } else {
-      wake_.wait_for(lock, look_every);
+      wake_.wait_for(lock, look_every, [this] { return stopping_; });
     }
-    look();
-    if (flights_.empty()) wake_.notify_all();
+    const auto error = look();
+    if (!flights_.empty()) looks_at_nothing = 0;
+    if (!error && !flights_.empty()) continue;
+    lock.unlock();
+    if (error) comm_->give_up(*error);
+    wake_.notify_all();
+    lock.lock();
   }
 }
 
@@ -97,35 +123,35 @@ void Issuer::use_device() {
   has_device_ = true;
 }
 
-void Issuer::look() {
+std::optional<Error> Issuer::look() {
   try {
     use_device();
-    std::erase_if(flights_, [](const Flight& flight) { return flight.end->reached(); });
+    std::erase_if(flights_, [](const Flight& flight) { return flight.end && flight.end->reached(); });
     if (flights_.empty()) {
       trouble_since_.reset();
-      return;
+      return std::nullopt;
     }
-    Flight& first = flights_.front();
     for (Flight& flight : flights_) {
       if (flight.what.collective && peer_status_ != nullptr) peer_status_->compare(*flight.what.collective);
       check_deadline(flight);
     }
-    const auto missing = lost(first.what);
+    const auto missing = lost(flights_.front().what);
     const auto trouble = comm_->trouble();
     if (!missing && !trouble) {
       trouble_since_.reset();
     } else if (!trouble_since_) {
       trouble_since_ = Clock::now();
     } else if (Clock::now() - *trouble_since_ > grace) {
-      throw missing ? lost_error(*missing) : *trouble;
+      return missing ? lost_error(*missing) : *trouble;
     }
+    return std::nullopt;
   } catch (const Error& error) {
-    comm_->give_up(error);
+    return error;
   }
 }
 
 void Issuer::check_deadline(Flight& flight) const {
-  if (!flight.began && flight.begin->reached()) flight.began = Clock::now();
+  if (!flight.began && (!flight.end || flight.begin->reached())) flight.began = Clock::now();
   if (!flight.began || Clock::now() - *flight.began < timeout_) return;
   if (const auto missing = lost(flight.what)) throw lost_error(*missing);
   const std::string behind =
@@ -144,27 +170,28 @@ std::optional<std::string> Issuer::lost(const Description& what) const {
   return peer_status_->lost(what.collective ? what.number : 0);
 }
 
-// NCCL connects ranks at their first operation, in the issuing thread's time.
-void Issuer::look_around(const Description& what) {
-  if (peer_status_ == nullptr || Clock::now() < next_look_) return;
-  next_look_ = Clock::now() + look_every;  // it asks the system about every peer
-  if (what.collective) peer_status_->compare(*what.collective);
-  if (const auto missing = lost(what)) throw lost_error(*missing);
+void Issuer::look_for_the_lost() const {
+  if (const auto missing = lost({})) throw lost_error(*missing);
 }
 
 // Before NCCL ends: its kernels then return as if all were well.
 void Issuer::make_void(const Error& reason) noexcept {
   try {
-    for (const Flight& flight : flights_) {
-      const Error theirs = reason.in({rank(), flight.what.label, flight.what.number});
-      flight.begin->timeline().fail_after(flight.begin->place(), std::make_exception_ptr(theirs));
+    std::function<void(const Error&)> hear;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Flight& flight : flights_) {
+        const Error theirs = reason.in({rank(), flight.what.label, flight.what.number});
+        flight.begin->timeline().fail_after(flight.begin->place(), std::make_exception_ptr(theirs));
+      }
+      flights_.clear();
+      hear = hear_;
     }
     log::debug(text("rank ", rank(), " gives up NCCL: ", reason.what()));
-    if (hear_) hear_(reason.in({rank(), {}, 0}));
+    if (hear) hear(reason.in({rank(), {}, 0}));
   } catch (
       ...) {  // NOLINT(bugprone-empty-catch): no memory for a message; the communicator ends all the same
   }
-  flights_.clear();
   host_->give_up(reason.problem());
   wake_.notify_all();
 }

@@ -1,11 +1,11 @@
 #pragma once
 // Issues a rank's device operations in order, and watches over those that the device has not finished.
 //
-// NCCL's kernels wait for other ranks without a deadline and say nothing of who is missing. So each operation
-// that was issued is in flight until its stream has passed it, and a thread looks at those every 20 ms: has
+// NCCL's kernels wait for other ranks without a deadline and say nothing of who is missing; its calls may do so, too (at the first use of
+// a connection). So each operation is in flight from its call until its stream has passed it, and a thread looks at those every 20 ms: has
 // NCCL met an error, has a rank died, do ranks disagree on what this is, has it waited too long since the
 // stream got there? The first that is so ends all: their work is void from its beginning on, NCCL is revoked
-// or aborted (which ends its kernels), and the other ranks of the node are told.
+// or aborted (which ends its kernels, and a call that waits), and the other ranks of the node are told.
 
 #include <condition_variable>
 #include <functional>
@@ -43,27 +43,28 @@ class Issuer {
   /// @throws Error, as Communicator::call
   template <class Call, class Then>
   void issue(cuda::Timeline& timeline, const Description& what, Call call, Then then) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard turn(calls_);
     announce(what);
-    auto begin = timeline.mark();
+    Ascent ascent(*this, {what, timeline.mark()});
     try {
-      comm_->call(
-          what.label.c_str(), [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); },
-          [&] { look_around(what); });
+      comm_->call(what.label.c_str(),
+                  [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); });
     } catch (const Error& error) {
       throw error.in({rank(), what.label, what.number});
     }
     then(timeline.native());
     timeline.touch();
-    take_off(what, std::move(begin), timeline.mark());
+    ascent.handed_over(timeline.mark());
   }
 
-  /// A call beside the data's path, such as a registration.
+  /// A call beside the data's path that waits for no other rank.
   template <class Call>
   void call(const char* operation, Call call) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard turn(calls_);
     comm_->call(operation, call);
   }
+  /// One that does, such as a registration. @param call owns what it reads and writes
+  void call_apart(const char* operation, Communicator::OwningCall call);
   std::unique_ptr<Communicator> split(int color, int key, int rank, int size);
   void give_up(const Error& reason) noexcept;
   bool broken() const;
@@ -80,16 +81,28 @@ class Issuer {
   struct Flight {
     Description what;
     Point begin;
-    Point end;
+    Point end{};                               // null while NCCL is called
     std::optional<Clock::time_point> began{};  // the stream was seen to have come to it
   };
 
+  /// The newest flight, from its call to its being handed over; it ends where that fails.
+  class Ascent {
+   public:
+    Ascent(Issuer& issuer, Flight flight);
+    ~Ascent();
+    Ascent(const Ascent&) = delete;
+    Ascent& operator=(const Ascent&) = delete;
+    void handed_over(Point end);
+
+   private:
+    Issuer& issuer_;
+  };
+
   void announce(const Description& what);
-  void take_off(const Description& what, Point begin, Point end);
   void watch();
-  void look();
+  std::optional<Error> look();
   void use_device();
-  void look_around(const Description& what);
+  void look_for_the_lost() const;
   void check_deadline(Flight& flight) const;
   std::optional<std::string> lost(const Description& what) const;
   void make_void(const Error& reason) noexcept;
@@ -98,12 +111,13 @@ class Issuer {
   std::shared_ptr<Backend> host_;
   PeerStatus* peer_status_;
   std::chrono::nanoseconds timeout_;
-  mutable std::mutex mutex_;
+  std::mutex calls_;          // held while NCCL is called; taken before mutex_
+  mutable std::mutex mutex_;  // of what follows; never held while NCCL is called
   std::condition_variable wake_;
-  RecycledDeque<Flight> flights_;
+  RecycledDeque<Flight> flights_;  // the last one may still be called
   std::optional<Clock::time_point> trouble_since_;
-  Clock::time_point next_look_{};  // while a call is in progress
   std::function<void(const Error&)> hear_;
+  bool idle_ = true;  // the watchdog sleeps until it is woken
   bool stopping_ = false;
   bool has_device_ = false;
   std::thread watchdog_;

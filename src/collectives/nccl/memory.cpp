@@ -33,7 +33,8 @@ class Registered {
       const auto issuer = issuer_.lock();
       if (issuer && !issuer->broken() && is_registered()) {
         issuer->call("deregister", [&](const Api& api, Comm* comm) {
-          return windows() ? api.CommWindowDeregister(comm, window_) : api.CommDeregister(comm, handle_);
+          return windows() ? api.CommWindowDeregister(comm, names_->window)
+                           : api.CommDeregister(comm, names_->handle);
         });
       }
       runtime_->drain(
@@ -51,21 +52,27 @@ class Registered {
  private:
   bool windows() const { return api_->CommWindowRegister != nullptr; }
   /// NCCL gives no window where no peer can be reached through one.
-  bool is_registered() const { return windows() ? window_ != nullptr : handle_ != nullptr; }
+  bool is_registered() const { return windows() ? names_->window != nullptr : names_->handle != nullptr; }
   void enroll(Issuer& issuer, std::size_t bytes) {
-    issuer.call("register", [&](const Api& api, Comm* comm) {
-      return windows() ? api.CommWindowRegister(comm, memory_, bytes, &window_, window_symmetric)
-                       : api.CommRegister(comm, memory_, bytes, &handle_);
+    issuer.call_apart("register", [memory = memory_, bytes, names = names_](const Api& api, Comm* comm) {
+      return api.CommWindowRegister != nullptr
+                 ? api.CommWindowRegister(comm, memory, bytes, &names->window, window_symmetric)
+                 : api.CommRegister(comm, memory, bytes, &names->handle);
     });
   }
+
+  /// What NCCL calls it; written by a call that may be left behind.
+  struct Names {
+    Window* window = nullptr;
+    void* handle = nullptr;
+  };
 
   std::shared_ptr<const Api> api_;
   std::weak_ptr<Issuer> issuer_;
   std::shared_ptr<cuda::Runtime> runtime_;
   Device device_;
   void* memory_ = nullptr;
-  Window* window_ = nullptr;
-  void* handle_ = nullptr;
+  std::shared_ptr<Names> names_ = std::make_shared<Names>();
 };
 
 }  // namespace

@@ -15,7 +15,6 @@ namespace weft::detail {
 std::shared_ptr<Backend> make_nccl_backend(std::shared_ptr<Backend> host,
                                            std::shared_ptr<const nccl::Api> api,
                                            const std::shared_ptr<Rendezvous>& rendezvous, Device device,
-                                           const nccl::Options& options,
-                                           std::chrono::nanoseconds connect_timeout);
+                                           nccl::Options options, std::chrono::nanoseconds connect_timeout);
 
 }  // namespace weft::detail

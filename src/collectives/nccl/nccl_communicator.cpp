@@ -3,13 +3,26 @@
 #include <algorithm>
 #include <exception>
 #include <utility>
-#include <vector>
 
+#include "collectives/nccl/separate_call.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft::detail::nccl {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto between_looks = 20ms;
+constexpr auto time_to_return = 2s;  // of a call that was ended
+constexpr auto time_to_end = 10s;    // for NCCL to end what is under way
+
+Result destroy_it(const Api& api, Comm* comm) {
+  return api.CommDestroy(comm);
+}
+Result revoke_it(const Api& api, Comm* comm) {
+  return api.CommRevoke(comm, 0);
+}
 
 ErrorKind kind_of(Result result) {
   switch (result) {
@@ -49,14 +62,22 @@ UniqueId Communicator::make_id(const Api& api) {
 }
 
 Communicator::Communicator(std::shared_ptr<const Api> api, Comm* comm, int rank, int size, Options options)
-    : api_(std::move(api)), comm_(comm), rank_(rank), size_(size), options_(options) {}
+    : api_(std::move(api)), rank_(rank), size_(size), options_(std::move(options)), comm_(comm) {}
 
+// A call that is given up on is not aborted: NCCL would free what its thread uses. It is left behind with what it has made.
 Communicator::Communicator(std::shared_ptr<const Api> api, const UniqueId& id, int rank, int size,
-                           Options options, Deadline deadline)
-    : Communicator(std::move(api), nullptr, rank, size, options) {
-  Config wanted = config();
+                           Options options, Deadline deadline, const Meanwhile& meanwhile)
+    : Communicator(std::move(api), nullptr, rank, size, std::move(options)) {
+  const auto made = std::make_shared<Comm*>(nullptr);
+  const Result result = wait_apart(
+      "connect",
+      [made, api = api_, size, id, rank, wanted = config()]() mutable {
+        return api->CommInitRankConfig(made.get(), size, id, rank, &wanted);
+      },
+      deadline, meanwhile);
+  comm_ = *made;
   // From here on the destructor runs, also when this throws: the object is complete.
-  settle(api_->CommInitRankConfig(&comm_, size, id, rank, &wanted), "connect", deadline);
+  conclude(poll(result, "connect", deadline, meanwhile), "connect");
 }
 
 Communicator::~Communicator() {
@@ -66,148 +87,174 @@ Communicator::~Communicator() {
     return;
   }
   try {
-    settle(api_->CommFinalize(comm_), "finalize", Deadline::in(options_.timeout));
-    api_->CommDestroy(comm_);
+    conclude(wait_apart("finalize", [api = api_, comm = comm_] { return api->CommFinalize(comm); },
+                        Deadline::in(options_.timeout), {}),
+             "finalize");
+    if (end_now(destroy_it, comm_)) return;
   } catch (const Error& error) {
     log::warn(
         text("rank ", rank_, ": aborting an NCCL communicator that could not be ended: ", error.problem()));
-    abort();
+  } catch (const std::exception& error) {
+    log::warn(text("rank ", rank_, ": an NCCL communicator's end: ", error.what()));
   }
+  abort();
 }
 
 Config Communicator::config() const {
   Config config = Config::for_library(api_->version);
-  config.blocking = 0;
+  config.blocking = 1;
   if (options_.min_ctas) config.min_ctas = *options_.min_ctas;
   if (options_.max_ctas) config.max_ctas = *options_.max_ctas;
   config.split_share = options_.share_resources ? 1 : 0;
   return config;
 }
 
-void Communicator::expect_intact() const {
-  if (broken_) throw Error(*broken_);
+std::optional<Error> Communicator::reason() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
 }
 
+bool Communicator::broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_.has_value();
+}
+
+Comm* Communicator::intact() const {
+  const std::lock_guard lock(mutex_);
+  if (broken_) throw Error(*broken_);
+  return comm_;
+}
+
+// Under the lock, for another thread may be about to free the communicator.
 Result Communicator::state() const {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return internal_error;
   Result state = success;
   const Result asked = api_->CommGetAsyncError(comm_, &state);
   return asked == success ? state : asked;
 }
 
-// Nothing else may be asked of the communicator, no event of its stream means anything, and what a call stores is not there
-// before NCCL has said that it is done. A deadline that passes breaks it, which joins NCCL's thread (ncclGroupJobAbort):
-// it stores nothing later.
+Error Communicator::late(const char* operation, Deadline deadline) const {
+  return {ErrorKind::timeout,
+          text("NCCL was still in progress after ", deadline.waited_seconds(), " s"),
+          "a rank did not come, or the network between them is blocked; NCCL_DEBUG=INFO shows how far it got",
+          {rank_, operation, 0}};
+}
+
+Result Communicator::wait_apart(const char* operation, std::function<Result()> call, Deadline deadline,
+                                const Meanwhile& meanwhile) {
+  const bool was_broken = broken();
+  SeparateCall apart(options_.enter, std::move(call));
+  try {
+    while (!apart.wait_for(std::min<std::chrono::nanoseconds>(between_looks, deadline.left())))
+      look_up(operation, was_broken, deadline, meanwhile);
+  } catch (const Error& error) {
+    give_up(error);
+    if (comm_ != nullptr) apart.wait_for(time_to_return);
+    throw;
+  }
+  return apart.result();
+}
+
+void Communicator::look_up(const char* operation, bool was_broken, Deadline deadline,
+                           const Meanwhile& meanwhile) const {
+  if (const auto why = reason(); why && !was_broken) throw Error(*why);  // another thread gave up
+  if (meanwhile) meanwhile();
+  if (deadline.passed()) throw late(operation, deadline);
+}
+
+// What a call stores is not there before NCCL has said that it is done. A deadline that passes breaks the communicator, which joins NCCL's
+// thread (ncclGroupJobAbort): it stores nothing later.
 Result Communicator::poll(Result result, const char* operation, Deadline deadline,
-                          const std::function<void()>& meanwhile) {
-  if (result == success && comm_ != nullptr) result = state();
+                          const Meanwhile& meanwhile) {
+  const bool was_broken = broken();
+  if (result == success) result = state();
   for (Backoff backoff; result == in_progress; backoff.pause()) {
     try {
-      if (meanwhile) meanwhile();
+      look_up(operation, was_broken, deadline, meanwhile);
     } catch (const Error& error) {
       give_up(error);
       throw;
     }
-    if (deadline.passed()) {
-      const Error error(
-          ErrorKind::timeout, text("NCCL was still in progress after ", deadline.waited_seconds(), " s"),
-          "a rank did not come, or the network between them is blocked; NCCL_DEBUG=INFO shows how far it got",
-          {rank_, operation, 0});
-      give_up(error);
-      throw error;
-    }
-    if (comm_ != nullptr) result = state();
+    result = state();
   }
   return result;
-}
-
-void Communicator::settle(Result result, const char* operation, Deadline deadline,
-                          const std::function<void()>& meanwhile) {
-  if (result = poll(result, operation, deadline, meanwhile); result != success) fail(result, operation);
 }
 
 Error Communicator::error_of(Result result, const char* operation) const {
   const ErrorKind kind = kind_of(result);
   return {kind,
           text("NCCL ", version_text(api_->version), ": ", api_->GetErrorString(result), ": ",
-               api_->GetLastError(comm_)),
+               api_->GetLastError(nullptr)),
           advice_for(kind),
           {rank_, operation, 0}};
 }
 
-void Communicator::fail(Result result, const char* operation) {
+// Who gave up while NCCL was called knows more than NCCL's answer says.
+void Communicator::conclude(Result result, const char* operation) {
+  if (result == in_progress) result = poll(result, operation, Deadline::in(options_.timeout));
+  if (const auto why = reason()) throw Error(*why);
+  if (result == success) return;
   const Error error = error_of(result, operation);
   give_up(error);
   throw error;
 }
 
+void Communicator::call_apart(const char* operation, OwningCall call, const Meanwhile& meanwhile) {
+  const Deadline deadline = Deadline::in(options_.timeout);
+  const Result result = wait_apart(
+      operation, [api = api_, comm = intact(), call = std::move(call)] { return call(*api, comm); }, deadline,
+      meanwhile);
+  conclude(poll(result, operation, deadline, meanwhile), operation);
+}
+
 std::optional<Error> Communicator::trouble() const {
-  if (broken_) return broken_;
+  if (auto why = reason()) return why;
   const Result result = state();
   if (result == success || result == in_progress) return std::nullopt;
   return error_of(result, "");
 }
 
-// NCCL also stores a child whose making has failed (init.cc:1612), for its caller to abort.
-std::unique_ptr<Communicator> Communicator::child(Result result, Comm*& part, int rank, int size,
-                                                  const char* operation) {
-  try {
-    const Deadline deadline = Deadline::in(options_.timeout);
-    if (result = poll(result, operation, deadline); result != success) {
-      if (broken_) throw error_of(result, operation);
-      fail(result, operation);
-    }
-    if (part == nullptr) return nullptr;
-    std::unique_ptr<Communicator> made(new Communicator(api_, part, rank, size, options_));
-    part = nullptr;
-    made->settle(success, operation, deadline);
-    return made;
-  } catch (...) {
-    if (part != nullptr) api_->CommAbort(part);
-    throw;
-  }
-}
-
-std::unique_ptr<Communicator> Communicator::split(int color, int key, int new_rank, int new_size) {
-  expect_intact();
-  Config wanted = config();
-  Comm* part = nullptr;
-  const Result result = api_->CommSplit(comm_, color, key, &part, &wanted);
-  return child(result, part, new_rank, new_size, "split");
-}
-
-std::unique_ptr<Communicator> Communicator::shrink(std::span<const int> lost) {
-  const int needed = broken_ ? version_code(2, 28, 7) : version_code(2, 27);
-  if (api_->version < needed) {
-    throw Error(ErrorKind::usage,
-                text("NCCL ", version_text(api_->version), " cannot leave ranks out of ",
-                     broken_ ? "a broken group" : "a group"),
-                text("that came with ", version_text(needed), "; connect the ranks that are left anew"),
-                {rank_, "shrink", 0});
-  }
-  std::vector<int> excluded(lost.begin(), lost.end());
-  Config wanted = config();
-  // What ended it may still be under way, and NCCL refuses a communicator that is in progress (init.cc:379).
-  if (broken_) poll(success, "shrink", Deadline::in(options_.timeout));
-  Comm* rest = nullptr;
-  const Result result = api_->CommShrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &rest,
-                                         &wanted, broken_ ? shrink_abort : 0);
-  const auto before = std::ranges::count_if(excluded, [&](int other) { return other < rank_; });
-  return child(result, rest, rank_ - static_cast<int>(before), size_ - static_cast<int>(excluded.size()),
-               "shrink");
-}
-
 // A rank that stops answering would leave kernels of this one waiting for ever, so pending work ends here and
-// now: revoked, which keeps the communicator fit for shrink(), or aborted.
+// now.
 void Communicator::give_up(const Error& reason) noexcept {
-  if (broken_) return;
-  broken_ = reason;
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return;
+    broken_ = reason;
+  }
   if (tell_) tell_(reason);
-  if (api_->CommRevoke == nullptr) return abort();
-  if (comm_ != nullptr) api_->CommRevoke(comm_, 0);
+  end_what_is_under_way();
+}
+
+// On a thread of its own: it may not return.
+bool Communicator::end_now(End end, Comm* comm) const noexcept {
+  try {
+    SeparateCall apart(options_.enter, [api = api_, end, comm] { return end(*api, comm); });
+    return apart.wait_for(time_to_end) && apart.result() == success;
+  } catch (const std::exception& error) {
+    log::warn(text("rank ", rank_, ": the end of an NCCL communicator: ", error.what()));
+    return false;
+  }
+}
+
+// Revoked it is fit for shrink(). NCCL does not revoke what is being finalized (init.cc:2457).
+void Communicator::end_what_is_under_way() noexcept {
+  const auto comm = [this] {
+    const std::lock_guard lock(mutex_);
+    return comm_;
+  }();
+  if (comm == nullptr) return;
+  if (api_->CommRevoke == nullptr || !end_now(revoke_it, comm)) abort();
 }
 
 void Communicator::abort() noexcept {
-  if (comm_ != nullptr) api_->CommAbort(std::exchange(comm_, nullptr));
+  Comm* comm = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    comm = std::exchange(comm_, nullptr);
+  }
+  if (comm != nullptr) end_now(aborting, comm);
 }
 
 }  // namespace weft::detail::nccl

@@ -1,18 +1,22 @@
 #pragma once
-// One rank's NCCL communicator: made, called, watched and ended without ever blocking for longer than a
-// deadline.
+// One rank's NCCL communicator: made, called, watched and ended without ever waiting for longer than a deadline.
 //
-// NCCL's communicators here are non-blocking: after every call NCCL is asked whether it is still in progress, and polled until it
-// reports success, before anything else is asked of it. The answer of the call does not tell: CommSplit, CommShrink and
-// CommWindowRegister return success while a thread of NCCL's is at work, and store their result when it is done (2.28.9:
-// init.cc:1612 and 2665, group.cc:706, dev_runtime.cc:890). One thread at a time uses a communicator; a rank
-// that has several on one device issues them in the same order as every other rank. Views handed to calls
-// stay alive until the stream has passed them.
+// It is blocking, as PyTorch's are. Why: from NCCL 2.23 on each group of a non-blocking communicator costs a new thread
+// (2.28.9: group.cc:706), more than the operation costs the host. The price is that a call may wait inside NCCL for ranks that
+// do not come, so
+// - what waits for others by its nature (connecting, split, shrink, registration, the end) runs on a thread of its own, which is
+//   given up on at the deadline (SeparateCall);
+// - an operation waits in its caller's thread, at its first use of a connection (transport.cc:179) or where queues are full. Another thread
+//   calls give_up(), which raises NCCL's abort flag: the call then returns with an error. ncclCommRevoke (2.28.7) does so and frees
+//   nothing. Before that there is only ncclCommAbort, which also frees the communicator in the call's hands: it is what PyTorch does, and
+//   no worse than a hang.
+// Where NCCL_COMM_BLOCKING=0 makes it non-blocking all the same, results are polled for: a child may come late (init.cc:1612).
 //
-// The first error breaks the communicator, for NCCL keeps it, an invalid argument too, and fails every later call with it
-// (init.cc:373): whatever is called later fails with the same error. What
-// broke is revoked (NCCL 2.28.7) or aborted, which also ends its kernels that wait for a rank that will not
-// come.
+// One thread at a time calls; any thread may give up or look for trouble. A rank that has several on one device issues in the
+// same order as every other rank. Views handed to calls stay alive until the stream has passed them.
+//
+// The first error breaks the communicator, an invalid argument too, for a group that failed half-way has no defined state: whatever is
+// called later fails with the same error.
 //
 //   nccl::Communicator comm(nccl::Api::load(), id, rank, size, {}, Deadline::in(2min));
 //   comm.call("all_reduce", [&](const Api& api, Comm* raw) { return api.AllReduce(..., raw, stream); });
@@ -23,6 +27,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -33,7 +38,7 @@
 namespace weft::detail::nccl {
 
 struct Options {
-  /// How long a call may stay in progress, and how long the end may take.
+  /// How long a call that waits for others may take, and how long the end may take.
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);
   /// Thread blocks that its kernels may take from computation beside them; NCCL chooses where they are not
   /// given.
@@ -41,17 +46,22 @@ struct Options {
   std::optional<int> max_ctas{};
   /// Sub-groups share buffers and proxies with this one: less memory, but one that fails takes all along.
   bool share_resources = false;
+  /// Called first on each thread that is made for a call: makes its device the current one.
+  std::function<void()> enter{};
 };
+
+/// Called now and then by a caller that waits; what it throws breaks the communicator.
+using Meanwhile = std::function<void()>;
 
 class Communicator {
  public:
   /// For rank 0, which hands it to the others. @throws Error (system)
   static UniqueId make_id(const Api& api);
 
-  /// Collective. @throws Error: (timeout) when not all ranks came by the deadline, (usage) when NCCL refuses
-  /// the set-up, such as two ranks on one device, (peer_lost), (system)
+  /// Collective. @throws Error: (timeout) when not all ranks came by the deadline, which leaves a thread behind that waits in NCCL;
+  /// (usage) when NCCL refuses the set-up, such as two ranks on one device, (peer_lost), (system)
   Communicator(std::shared_ptr<const Api> api, const UniqueId& id, int rank, int size, Options options,
-               Deadline deadline);
+               Deadline deadline, const Meanwhile& meanwhile = {});
   /// Ends it together with the other ranks, within the timeout; aborts a broken one. Never throws.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -62,53 +72,67 @@ class Communicator {
   const std::shared_ptr<const Api>& api() const { return api_; }
   Comm* raw() const { return comm_; }
 
-  /// Issues one NCCL call and polls it out of progress. @param operation for messages
-  /// @param meanwhile is called while NCCL is in progress; what it throws breaks the communicator
+  /// Hands one operation over to NCCL, in this thread. @param operation for messages
   /// @throws Error, which breaks the communicator
   template <class Call>
-  void call(const char* operation, Call call, const std::function<void()>& meanwhile = {}) {
-    expect_intact();
-    settle(call(*api_, comm_), operation, Deadline::in(options_.timeout), meanwhile);
+  void call(const char* operation, Call call) {
+    conclude(call(*api_, intact()), operation);
   }
+  /// A call that waits for other ranks, until the timeout. @param call owns what it reads and writes
+  using OwningCall = std::function<Result(const Api& api, Comm* comm)>;
+  void call_apart(const char* operation, OwningCall call, const Meanwhile& meanwhile = {});
 
-  /// An error that NCCL met since, if there is one. The caller that hears of it gives up.
+  /// An error that NCCL met since, if there is one. The caller that hears of it gives up. Any thread.
   std::optional<Error> trouble() const;
 
   /// The ranks that name the same color, by key; null for the color `no_color`. Collective over all ranks.
-  std::unique_ptr<Communicator> split(int color, int key, int new_rank, int new_size);
+  std::unique_ptr<Communicator> split(int color, int key, int new_rank, int new_size,
+                                      const Meanwhile& meanwhile = {});
 
   /// The ranks that are not `lost`. Collective over the survivors. @throws Error (usage) before NCCL 2.27,
   /// and for a broken communicator before 2.28.7
   std::unique_ptr<Communicator> shrink(std::span<const int> lost);
 
-  /// Ends what is under way, here and (by its effect) on the ranks that wait for this one. Never throws.
+  /// Ends what is under way, here and (by its effect) on the ranks that wait for this one. Any thread, also while
+  /// another calls. Never throws.
   void give_up(const Error& reason) noexcept;
-  bool broken() const { return broken_.has_value(); }
-  /// Called once with the error that breaks it, before NCCL ends what is under way. Must not throw.
+  bool broken() const;
+  /// Called once with the error that breaks it, before NCCL ends what is under way. Must not throw. Before the first call.
   void on_break(std::function<void(const Error&)> tell) { tell_ = std::move(tell); }
 
  private:
   Communicator(std::shared_ptr<const Api> api, Comm* comm, int rank, int size, Options options);
 
-  void expect_intact() const;
-  void settle(Result result, const char* operation, Deadline deadline,
-              const std::function<void()>& meanwhile = {});
+  Comm* intact() const;
+  std::optional<Error> reason() const;
   Result state() const;
-  Result poll(Result result, const char* operation, Deadline deadline,
-              const std::function<void()>& meanwhile = {});
-  std::unique_ptr<Communicator> child(Result result, Comm*& part, int rank, int size, const char* operation);
+  /// Waits on a thread of its own; a result that is still in progress is polled. @throws Error (timeout), which breaks it
+  Result wait_apart(const char* operation, std::function<Result()> call, Deadline deadline,
+                    const Meanwhile& meanwhile);
+  Result poll(Result result, const char* operation, Deadline deadline, const Meanwhile& meanwhile = {});
+  /// @throws what ends a wait: another thread gave up, `meanwhile` throws, the deadline has passed
+  void look_up(const char* operation, bool was_broken, Deadline deadline, const Meanwhile& meanwhile) const;
+  void conclude(Result result, const char* operation);
+  std::unique_ptr<Communicator> child(const char* operation,
+                                      std::function<Result(Comm** part, Config* config)> make, int rank,
+                                      int size, const Meanwhile& meanwhile = {});
+  Error late(const char* operation, Deadline deadline) const;
   Error error_of(Result result, const char* operation) const;
-  [[noreturn]] void fail(Result result, const char* operation);
   Config config() const;
+  using End = Result (*)(const Api&, Comm*);
+  static Result aborting(const Api& api, Comm* comm) { return api.CommAbort(comm); }
+  bool end_now(End end, Comm* comm) const noexcept;
+  void end_what_is_under_way() noexcept;
   void abort() noexcept;
 
   std::shared_ptr<const Api> api_;
-  Comm* comm_ = nullptr;
   int rank_;
   int size_;
   Options options_;
-  std::optional<Error> broken_;
   std::function<void(const Error&)> tell_;
+  mutable std::mutex mutex_;  // of what follows
+  Comm* comm_ = nullptr;
+  std::optional<Error> broken_;
 };
 
 }  // namespace weft::detail::nccl

@@ -25,6 +25,14 @@ MessageQueue::MessageQueue(Communicator comm, int peer_device, bool sends, bool 
       sends_(sends),
       announced_(announced) {}
 
+// NCCL connects two ranks at their first message, in the call, which waits for the other rank's call. In a step the two would wait for each
+// other: a receive is posted ahead of the send that lets the other rank go on.
+void MessageQueue::connect() {
+  if (comm_.device().is_host()) return;
+  Buffer one = Buffer::on(comm_.device(), DataType::u8, 1);
+  transfer(one.view(), stream_).wait();
+}
+
 Work MessageQueue::transfer(View data, const Stream& stream) {
   Group group(comm_);
   const int peer = 1 - comm_.rank();
@@ -136,6 +144,7 @@ MessageQueues::MessageQueues(Communicator& comm, const Schedule& schedule, bool 
     auto queue = comm.split(static_cast<int>(mine - round.begin()), sends ? 0 : 1);
     queues_.push_back(std::make_unique<MessageQueue>(std::move(*queue), sends ? mine->second : mine->first,
                                                      sends, announced));
+    queues_.back()->connect();
   }
 }
 

@@ -39,6 +39,8 @@ class MessageQueue {
   /// @param announced whether a message of 8 bytes with its size precedes each message
   MessageQueue(Communicator comm, int peer_device, bool sends, bool announced);
 
+  /// Collective over the two: connects their devices. Before the first message.
+  void connect();
   /// Sends the value that `data` has once `after` has happened.
   std::shared_ptr<Message> send(ConstView data, const Event& after);
   /// Receives into `room`, which is free from `after` on: all of it, or as much as is announced.

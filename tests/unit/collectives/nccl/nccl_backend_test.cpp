@@ -153,6 +153,62 @@ TEST_F(NcclBackend, ACallThatNcclDoesNotEndNamesTheRankThatDied) {
                std::runtime_error);
 }
 
+// On rank 0 the first stream waits for the host; NCCL pairs what ranks hand over by its order alone.
+TEST_F(NcclBackend, AStreamThatTheHostHoldsUpIsNotOvertaken) {
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    auto other = comm.split(0);
+    Stream host = Stream::queued();
+    Stream held(comm.device());
+    Stream free(comm.device());
+    std::array<Buffer, 3> data;
+    std::array<std::array<std::int64_t, 10>, 3> values;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      data[i] = Buffer::on(comm.device(), DataType::i64, 10);
+      values[i].fill(static_cast<std::int64_t>(i + 1));
+      copy(data[i].view(), ConstView(std::span(values[i])), free);
+    }
+    free.synchronize();
+    if (comm.rank() == 0) {
+      host.run([] { std::this_thread::sleep_for(100ms); });
+      held.wait(host.record());
+    }
+    comm.all_reduce(data[0].view(), ReduceOp::sum, held);
+    comm.all_reduce(data[1].view(), ReduceOp::sum, free);
+    other->all_reduce(data[2].view(), ReduceOp::sum, free).wait();
+    held.synchronize();
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      copy(View(std::span(values[i])), data[i].view(), free);
+      free.synchronize();
+      EXPECT_EQ(values[i][9], static_cast<std::int64_t>(2 * (i + 1)));
+    }
+  });
+  EXPECT_EQ(nccl_.handed_over(0), nccl_.handed_over(1));
+  EXPECT_GE(nccl_.handed_over(0).size(), 5U);  // two to connect, and these
+}
+
+// What a stream drops is not waited for.
+TEST_F(NcclBackend, AnOperationThatIsDroppedGivesItsTurnUp) {
+  run_with_fakes(nccl_, 1, [&](Communicator comm) {
+    auto other = comm.split(0);
+    Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
+    std::atomic<bool> open = false;
+    Stream host = Stream::queued();
+    host.run([&] {
+      while (!open) std::this_thread::sleep_for(1ms);
+    });
+    try {
+      Stream held(comm.device());
+      held.wait(host.record());
+      other->all_reduce(data.view(), ReduceOp::sum, held);
+      throw std::runtime_error("out of ideas");
+    } catch (const std::runtime_error&) {
+      Stream free(comm.device());
+      comm.all_reduce(data.view(), ReduceOp::sum, free).wait(Deadline::in(30s));
+    }
+    open = true;
+  });
+}
+
 TEST_F(NcclBackend, AMeanIsNotScaledByARoundedFraction) {
   run_with_fakes(nccl_, 3, [&](Communicator comm) {
     Stream stream(comm.device());

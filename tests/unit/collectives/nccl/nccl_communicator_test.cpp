@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "fake_nccl.hpp"
 #include "support/expect_error.hpp"
 
@@ -26,30 +28,50 @@ void all_reduce(Communicator& comm) {
   });
 }
 
-TEST(NcclCommunicator, IsNonBlockingAndPolledUntilNcclReportsSuccess) {
+TEST(NcclCommunicator, IsBlockingAndAnOperationIsOneCall) {
   FakeNccl fake(newest);
-  fake.answer("CommInitRankConfig", {in_progress});
-  fake.answer("async", {in_progress, in_progress, in_progress, success});
+  std::atomic<int> entered = 0;
   {
-    const auto comm = connect(fake, {.timeout = 1min, .min_ctas = 2, .max_ctas = 8});
-    EXPECT_EQ(fake.polls, 4);
-    EXPECT_EQ(fake.made_with.blocking, 0);
+    const auto comm =
+        connect(fake, {.timeout = 1min, .min_ctas = 2, .max_ctas = 8, .enter = [&] { ++entered; }});
+    EXPECT_EQ(entered, 1) << "the thread in which NCCL connects has no device";
+    EXPECT_EQ(fake.made_with.blocking, 1);
     EXPECT_EQ(fake.made_with.min_ctas, 2);
     EXPECT_EQ(fake.made_with.max_ctas, 8);
     EXPECT_EQ(fake.made_with.split_share, 0);
     EXPECT_EQ(comm->rank(), 1);
     EXPECT_EQ(comm->size(), 4);
-    fake.answer("AllReduce", {in_progress});
-    fake.answer("async", {in_progress, success});
+    const int polls = fake.polls;
     all_reduce(*comm);
-    EXPECT_EQ(fake.polls, 6);
+    EXPECT_EQ(fake.polls, polls) << "an operation asks NCCL what its answer says";
   }
   EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "AllReduce", "CommFinalize", "CommDestroy"}));
 }
 
+TEST(NcclCommunicator, IsPolledWhereTheEnvironmentMakesItNonBlocking) {
+  FakeNccl fake(newest);
+  fake.non_blocking = true;
+  fake.answer("CommInitRankConfig", {in_progress});
+  fake.answer("async", {in_progress, in_progress, in_progress, success});
+  const auto comm = connect(fake);
+  EXPECT_EQ(fake.polls, 4);
+  fake.answer("AllReduce", {in_progress});
+  fake.answer("async", {in_progress, success});
+  all_reduce(*comm);
+  EXPECT_EQ(fake.polls, 6);
+}
+
 TEST(NcclCommunicator, ConnectingEndsAtTheDeadline) {
   for (const int version : {oldest_version, newest}) {
+    {
+      FakeNccl fake(version);
+      fake.hold("CommInitRankConfig");
+      expect_error(ErrorKind::timeout, {"rank 1: connect", "still in progress after ", "a rank did not come"},
+                   [&] { connect(fake, {.timeout = 50ms}); });
+      EXPECT_EQ(fake.calls_so_far(), Calls{"CommInitRankConfig"}) << "ended what its thread still uses";
+    }
     FakeNccl fake(version);
+    fake.non_blocking = true;
     fake.answer("CommInitRankConfig", {in_progress});
     fake.answer("async", std::deque<Result>(1'000'000, in_progress));
     expect_error(ErrorKind::timeout, {"rank 1: connect", "still in progress after ", "a rank did not come"},
@@ -59,14 +81,22 @@ TEST(NcclCommunicator, ConnectingEndsAtTheDeadline) {
   }
 }
 
+TEST(NcclCommunicator, WhoConnectsHearsOfARankThatIsGone) {
+  FakeNccl fake(newest);
+  fake.hold("CommInitRankConfig");
+  expect_error(ErrorKind::peer_lost, {"rank 0 has died"}, [&] {
+    Communicator(fake.api(), UniqueId{}, 1, 4, {.timeout = 1min}, Deadline::in(1min),
+                 [] { throw Error(ErrorKind::peer_lost, "rank 0 has died"); });
+  });
+}
+
 TEST(NcclCommunicator, WhatNcclRefusesAtConnectIsPassedOn) {
   FakeNccl fake(newest);
   fake.answer("CommInitRankConfig", {invalid_usage});
   fake.last_error = "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000";
   expect_error(ErrorKind::usage, {"NCCL 2.30.7", "Duplicate GPU detected", "a device of its own"},
                [&] { connect(fake); });
-  fake.answer("CommInitRankConfig", {in_progress});
-  fake.answer("async", {in_progress, remote_error});
+  fake.answer("CommInitRankConfig", {remote_error});
   expect_error(ErrorKind::peer_lost, {"remote error"}, [&] { connect(fake); });
   fake.answer("GetUniqueId", {system_error});
   fake.last_error = "no socket interface found";
@@ -139,24 +169,48 @@ TEST(NcclCommunicator, ErrorsBetweenCallsAreFoundByLooking) {
   EXPECT_EQ(other->trouble()->kind(), ErrorKind::system);
 }
 
-TEST(NcclCommunicator, WhoWaitsForACallMayEndIt) {
+// As an operation does that is the first to use a connection.
+TEST(NcclCommunicator, AnotherThreadEndsACallThatWaitsForRanks) {
+  for (const int version : {oldest_version, 22806, 22807, newest}) {
+    FakeNccl fake(version);
+    const auto comm = connect(fake);
+    fake.hold("AllReduce");
+    std::thread watchdog([&] {
+      while (!fake.has_waiting_call()) std::this_thread::sleep_for(1ms);
+      EXPECT_FALSE(comm->trouble());
+      comm->give_up(Error(ErrorKind::peer_lost, "rank 0 has died"));
+    });
+    expect_error(ErrorKind::peer_lost, {"rank 0 has died"}, [&] { all_reduce(*comm); });
+    watchdog.join();
+    EXPECT_EQ(fake.calls.back(), version < 22807 ? "CommAbort" : "CommRevoke");
+    EXPECT_TRUE(comm->broken());
+  }
+}
+
+TEST(NcclCommunicator, ACallThatWaitsForRanksByItsNatureEndsAtTheDeadlineOrWhenOneIsGone) {
+  const auto registers = [](const Api& api, Comm* raw) {
+    return api.AllReduce(nullptr, nullptr, 1, Type::f32, Op::sum, raw, nullptr);
+  };
+  {
+    FakeNccl fake(newest);
+    fake.hold("AllReduce");
+    const auto comm = connect(fake, {.timeout = 50ms});
+    expect_error(ErrorKind::timeout, {"rank 1: register", "still in progress"},
+                 [&] { comm->call_apart("register", registers); });
+    EXPECT_EQ(fake.calls.back(), "CommRevoke");
+  }
   FakeNccl fake(newest);
+  fake.hold("AllReduce");
   const auto comm = connect(fake);
-  fake.answer("AllReduce", {in_progress});
-  fake.answer("async", std::deque<Result>(1'000'000, in_progress));
   expect_error(ErrorKind::peer_lost, {"rank 0 has died"}, [&] {
-    comm->call(
-        "all_reduce",
-        [](const Api& api, Comm* raw) {
-          return api.AllReduce(nullptr, nullptr, 1, Type::f32, Op::sum, raw, nullptr);
-        },
-        [] { throw Error(ErrorKind::peer_lost, "rank 0 has died"); });
+    comm->call_apart("register", registers, [] { throw Error(ErrorKind::peer_lost, "rank 0 has died"); });
   });
   EXPECT_TRUE(comm->broken());
 }
 
 TEST(NcclCommunicator, ACallThatStaysInProgressBreaksItAtTheDeadline) {
   FakeNccl fake(newest);
+  fake.non_blocking = true;
   const auto comm = connect(fake, {.timeout = 50ms});
   fake.answer("AllReduce", {in_progress});
   fake.answer("async", std::deque<Result>(1'000'000, in_progress));
@@ -169,9 +223,10 @@ TEST(NcclCommunicator, SplitsAndWaitsUntilThePartIsThere) {
   for (const Result answer : {success, in_progress}) {
     for (const int late : {0, 1, 5}) {
       FakeNccl fake(newest);
+      fake.non_blocking = late > 0;
       const auto comm = connect(fake, {.timeout = 1min, .share_resources = true});
       fake.late = late;
-      fake.answer("CommSplit", {answer});
+      fake.answer("CommSplit", {late > 0 ? answer : success});
       const auto part = comm->split(7, 0, 0, 2);
       EXPECT_EQ(part->rank(), 0);
       EXPECT_EQ(part->size(), 2);
@@ -187,6 +242,7 @@ TEST(NcclCommunicator, SplitsAndWaitsUntilThePartIsThere) {
 
 TEST(NcclCommunicator, APartThatCouldNotBeMadeIsAborted) {
   FakeNccl fake(newest);
+  fake.non_blocking = true;
   const auto comm = connect(fake);
   fake.answer("async", {remote_error});
   expect_error(ErrorKind::peer_lost, {"rank 1: split"}, [&] { comm->split(7, 0, 0, 2); });
@@ -196,14 +252,18 @@ TEST(NcclCommunicator, APartThatCouldNotBeMadeIsAborted) {
 
 TEST(NcclCommunicator, APartThatNeverComesEndsAtTheDeadline) {
   for (const int version : {oldest_version, newest}) {
-    FakeNccl fake(version);
-    {
-      const auto comm = connect(fake, {.timeout = 50ms});
-      fake.late = 1'000'000;
-      expect_error(ErrorKind::timeout, {"rank 1: split", "still in progress"},
-                   [&] { comm->split(7, 0, 0, 2); });
+    for (const bool non_blocking : {false, true}) {
+      FakeNccl fake(version);
+      fake.non_blocking = non_blocking;
+      {
+        const auto comm = connect(fake, {.timeout = 50ms});
+        fake.late = 1'000'000;
+        if (!non_blocking) fake.hold("CommSplit");
+        expect_error(ErrorKind::timeout, {"rank 1: split", "still in progress"},
+                     [&] { comm->split(7, 0, 0, 2); });
+      }
+      EXPECT_EQ(std::ranges::count(fake.aborted, 1), 1);
     }
-    EXPECT_EQ(std::ranges::count(fake.aborted, 1), 1);
   }
 }
 
@@ -243,16 +303,23 @@ TEST(NcclCommunicator, SaysWhichVersionsCannotLeaveRanksOut) {
 }
 
 TEST(NcclCommunicator, ItsEndWaitsForTheOthersButNotForEver) {
-  FakeNccl fake(newest);
-  fake.answer("CommFinalize", {in_progress});
-  connect(fake);
-  EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommDestroy"}));
-  fake.calls.clear();
-  auto comm = connect(fake, {.timeout = 50ms});
-  fake.answer("CommFinalize", {in_progress});
-  fake.answer("async", std::deque<Result>(1'000'000, in_progress));
-  comm.reset();
-  EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommRevoke", "CommAbort"}));
+  for (const bool non_blocking : {false, true}) {
+    FakeNccl fake(newest);
+    fake.non_blocking = non_blocking;
+    fake.answer("CommFinalize", {non_blocking ? in_progress : success});
+    connect(fake);
+    EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommDestroy"}));
+    fake.calls.clear();
+    auto comm = connect(fake, {.timeout = 50ms});
+    if (non_blocking) {
+      fake.answer("CommFinalize", {in_progress});
+      fake.answer("async", std::deque<Result>(1'000'000, in_progress));
+    } else {
+      fake.hold("CommFinalize");
+    }
+    comm.reset();
+    EXPECT_EQ(fake.calls_so_far(), (Calls{"CommInitRankConfig", "CommFinalize", "CommRevoke", "CommAbort"}));
+  }
 }
 
 TEST(NcclCommunicator, IsAbortedWhileAnExceptionUnwinds) {

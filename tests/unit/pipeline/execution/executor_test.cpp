@@ -124,6 +124,19 @@ TEST(StageExecutor, WorksOnDevices) {
   expect_by_hand(trained, schedule, {}, 2);
 }
 
+// NCCL connects two ranks at their first message, in the call, and here each rank posts receives ahead of the sends that they wait for.
+TEST(StageExecutor, ConnectsDevicesBeforeTheFirstStep) {
+  const test::WithFakeCuda cuda;
+  test::FakeNcclRanks nccl;
+  for (const Schedule& schedule : {one_f_one_b(alike(3, 6, 1)), gpipe(alike(2, 4, 1))}) {
+    Trained trained;
+    test::run_with_fakes(
+        nccl, schedule.devices(),
+        [&](Communicator comm) { train(comm, schedule, {}, trained, Stream(comm.device()), 2); }, 10s);
+    expect_by_hand(trained, schedule, {}, 2);
+  }
+}
+
 TEST(StageExecutor, HoldsValuesOnlyAsLongAsTheyAreNeeded) {
   // A value of 1024 f64 is 8 KiB. 1F1B: device d has p - d inputs at once and one gradient, and sends from
   // one buffer that is read until the neighbour's answer.

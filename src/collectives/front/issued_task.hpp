@@ -1,0 +1,91 @@
+#pragma once
+// An operation as its stream sees it: the backend's task, with context on its errors, how far it is in the log, a span in the trace, and
+// on a device its turn.
+
+#include <memory>
+#include <optional>
+
+#include "collectives/front/communicator_state.hpp"
+#include "core/streams/stream_state.hpp"
+
+namespace weft::detail {
+
+class IssuedTask final : public Task {
+ public:
+  IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, const Issued& issued)
+      : state_(std::move(state)), task_(std::move(task)), issued_(issued) {}
+  /// It waits until the operation before it was handed over.
+  void take_turn(DeviceOrder& order, const Stream& stream) {
+    turn_ = make_recycled<DeviceOrder::Turn>(StreamAccess::state(stream));
+    before_ = order.take(turn_);
+  }
+
+  bool advance() override {
+    if (!is_its_turn()) return false;
+    state_->expect_intact();
+    if (!begin_) begin();
+    try {
+      if (!task_->advance()) {
+        wait();
+        return false;
+      }
+    } catch (const Error& error) {
+      state_->log().ended(issued_.place, OperationLog::State::failed);
+      state_->fail(state_->explained(error, issued_, *begin_));
+      state_->expect_intact();  // throws that, or what broke the communicator before
+    }
+    if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
+    state_->record_span(issued_);
+    return true;
+  }
+  void rest(std::chrono::microseconds at_most) override {
+    task_->rest(at_most);
+    polls_ = 0;
+  }
+  /// The others wait for this operation in vain, and hear why.
+  void dropped(const std::exception_ptr& why) noexcept override {
+    try {
+      std::rethrow_exception(why);
+    } catch (const Error& error) {
+      state_->fail(error);
+    } catch (const std::exception& error) {
+      state_->fail(state_->in_context(Error(ErrorKind::usage, error.what()), issued_.label, issued_.number));
+    } catch (...) {
+      state_->fail(state_->in_context(Error(ErrorKind::usage, "an exception ended its stream"), issued_.label,
+                                      issued_.number));
+    }
+  }
+
+ private:
+  bool is_its_turn() {
+    if (const auto before = before_.lock()) {
+      if (const auto stream = before->stream.lock()) stream->progress();
+    }
+    return before_.expired();
+  }
+
+  // A look at the clock costs as much as a look at the peers: most attempts go without.
+  void wait() {
+    constexpr int attempts_a_look = 64;
+    if (polls_++ % attempts_a_look != 0) return;
+    if (state_->watchdog() != nullptr) state_->watchdog()->look(issued_.watched, *begin_);
+    if (!has_told_ && Trace::Clock::now() - *begin_ > state_->slow_after())
+      has_told_ = state_->tell_late(issued_, *begin_);
+  }
+  void begin() {
+    begin_ = Trace::Clock::now();
+    state_->log().begun(issued_.place);
+    if (!issued_.span) issued_.span = state_->begin_span(issued_);
+  }
+
+  std::shared_ptr<CommunicatorState> state_;
+  std::unique_ptr<Task> task_;
+  Issued issued_;
+  std::shared_ptr<DeviceOrder::Turn> turn_;  // ends with this task
+  std::weak_ptr<DeviceOrder::Turn> before_;
+  std::optional<Trace::Clock::time_point> begin_;
+  int polls_ = 0;
+  bool has_told_ = false;
+};
+
+}  // namespace weft::detail
