@@ -3,15 +3,40 @@
 # nvcc is called directly instead of through CMake's CUDA language: CMake 3.25 does not know nvcc 13's C++20 (it drops
 # CUDA_STANDARD 20 without a word and fails on cxx_std_20), and it would link every program with nvcc.
 
-find_package(CUDAToolkit QUIET)
+# WEFT_CUDA_EMULATION=ON: for tests, kernels are compiled for the host, where tests/emulation runs them.
+
+option(WEFT_CUDA_EMULATION "Kernels run on the host, for tests alone: neither CUDA nor a GPU is needed" OFF)
 set(WEFT_CUDA_FOUND FALSE)
-if(CUDAToolkit_NVCC_EXECUTABLE)
+set(WEFT_CUDA_MEANING "CUDA kernels")
+if(WEFT_CUDA_EMULATION)
   set(WEFT_CUDA_FOUND TRUE)
+  set(WEFT_CUDA_MEANING "CUDA kernels, EMULATED on the host")
+else()
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_NVCC_EXECUTABLE)
+    set(WEFT_CUDA_FOUND TRUE)
+  endif()
 endif()
 set(WEFT_CUDA_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities to compile for; the last one also as PTX")
 
+# weft_emulated_sources(sources...): .cu files as C++, whose warnings are nvcc's to give. Without a sanitizer, accesses to memory are
+# recorded (tests/emulation/records.hpp).
+function(weft_emulated_sources)
+  set(options -x c++ -O1 -ffp-contract=off -w)
+  if(NOT WEFT_SANITIZE)
+    list(APPEND options -fsanitize=thread --param=tsan-distinguish-volatile=1)
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${options}")
+endfunction()
+
 # weft_cuda_sources(floor sources...): compiles .cu files into the floor's library.
 function(weft_cuda_sources floor)
+  if(WEFT_CUDA_EMULATION)
+    weft_emulated_sources(${ARGN})
+    target_sources(${floor} PRIVATE ${ARGN})
+    target_link_libraries(${floor} PUBLIC $<BUILD_INTERFACE:weft_cuda_emulation>)
+    return()
+  endif()
   set(flags -std=c++20 -O3 --extended-lambda --expt-relaxed-constexpr -Xcompiler -fPIC,-Wall,-Wextra)
   if(WEFT_WARNINGS_AS_ERRORS)
     list(APPEND flags -Werror all-warnings -Xcompiler -Werror)

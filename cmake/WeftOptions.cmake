@@ -86,7 +86,7 @@ endif()
 weft_option(WEFT_URING "optimizer state in files" "${uring_found}" "liburing (liburing-dev)")
 
 include(WeftCuda)
-weft_option(WEFT_CUDA "CUDA kernels" "${WEFT_CUDA_FOUND}" "nvcc")
+weft_option(WEFT_CUDA "${WEFT_CUDA_MEANING}" "${WEFT_CUDA_FOUND}" "nvcc")
 
 find_library(WEFT_OPENBLAS_LIBRARY openblas)
 find_path(WEFT_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread x86_64-linux-gnu)

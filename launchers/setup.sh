@@ -11,7 +11,7 @@ packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenbla
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev)
 case ${1:-run} in
   run) ;;
-  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev ccache git procps iproute2 python3) ;;  # iproute2: several hosts on one machine
+  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache git procps iproute2 python3) ;;  # iproute2: several hosts on one machine
   peers) packages+=(python3-torch iproute2) ;;
   *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, peers" >&2; exit 42 ;;
 esac

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test, each in the configuration that can fail it (CONTRIBUTING.md, "Tests"): as
-# users build it, under the address and undefined-behaviour sanitizers, under the thread sanitizer, and with nothing but a compiler.
-#   tests/run.sh [PRESET...]     default: dev asan tsan minimal; asan-all: every test under the first two sanitizers
+# users build it, under the address and undefined-behaviour sanitizers, under the thread sanitizer, with the accesses of kernels recorded, and
+# with nothing but a compiler.
+#   tests/run.sh [PRESET...]     default: dev asan tsan recorded minimal; asan-all: every test under the first two sanitizers
 # How long each phase took is printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +12,7 @@ launchers/setup.sh test
 . launchers/openblas.sh
 . launchers/toolchain.sh
 presets=("${@:-}")
-if [ -z "${presets[0]}" ]; then presets=(dev asan tsan minimal); fi
+if [ -z "${presets[0]}" ]; then presets=(dev asan tsan recorded minimal); fi
 mkdir -p build
 phases="installed in $((SECONDS - begin)) s"
 passed=0

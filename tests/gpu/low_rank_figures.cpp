@@ -11,8 +11,8 @@
 #include <functional>
 #include <iostream>
 
-#include "compression/power_sgd/low_rank_jobs.hpp"
 #include "compression/power_sgd/low_rank.hpp"
+#include "compression/power_sgd/low_rank_jobs.hpp"
 #include "core/cuda/runtime.hpp"
 #include "weft/interop/cuda.hpp"
 #include "weft/weft.hpp"

@@ -25,7 +25,8 @@ void train(const std::string& path, std::int64_t steps, const char* trace_file) 
   const auto world = World::from_environment();
   const auto trace = trace_file == nullptr ? nullptr : std::make_shared<Trace>(world.rank());
   Communicator comm = connect(world, {.trace = trace});
-  examples::Trainer<float> trainer(comm, spec, text, {.share = {comm.rank(), comm.size()}, .steps = steps, .trace = trace});
+  examples::Trainer<float> trainer(comm, spec, text,
+                                   {.share = {comm.rank(), comm.size()}, .steps = steps, .trace = trace});
   std::vector<double> losses;
   std::vector<double> seconds;
   for (std::int64_t step = 0; step < steps; ++step) {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/cuda/kernels.hpp"
+#include "core/cuda/launch.cuh"
 
 namespace weft::detail::cuda::kernels {
 namespace {
@@ -121,10 +122,9 @@ cudaError_t transform(void* to, const void* from, std::int64_t count, Function f
   constexpr std::size_t width = vector_bytes / std::max(sizeof(To), sizeof(From));
   const bool whole = aligned(to, width * sizeof(To)) && aligned(from, width * sizeof(From));
   const std::int64_t vectors = whole ? count / static_cast<std::int64_t>(width) : 0;
-  transform_kernel<Sum, width>
-      <<<blocks_for(std::max(vectors, count - vectors * static_cast<std::int64_t>(width))), threads_per_block,
-         0, stream>>>(static_cast<To*>(to), static_cast<const From*>(from), vectors, count, function);
-  return cudaGetLastError();
+  const auto threads = std::max(vectors, count - vectors * static_cast<std::int64_t>(width));
+  return launch(transform_kernel<Sum, width, To, From, Function>, blocks_for(threads), threads_per_block,
+                stream, static_cast<To*>(to), static_cast<const From*>(from), vectors, count, function);
 }
 
 template <std::size_t width, class T>
@@ -164,7 +164,7 @@ __global__ void square_sums_kernel(double* sums, const T* data, std::int64_t cou
     }
     partial[threadIdx.x] = sum;
     __syncthreads();
-    for (int half = threads_per_block / 2; half > 0; half /= 2) {
+    for (unsigned half = threads_per_block / 2; half > 0; half /= 2) {
       if (threadIdx.x < half)
         partial[threadIdx.x] = __dadd_rn(partial[threadIdx.x], partial[threadIdx.x + half]);
       __syncthreads();
@@ -238,9 +238,8 @@ cudaError_t add(View to, ConstView from, cudaStream_t stream) {
   if (to.empty()) return cudaSuccess;
   return dispatch(to.dtype(), [&]<class T>(std::type_identity<T>) {
     using Type = typename On<T>::Type;
-    add_kernel<typename On<T>::Sum><<<blocks_for(to.count()), threads_per_block, 0, stream>>>(
-        static_cast<Type*>(to.data()), static_cast<const Type*>(from.data()), to.count());
-    return cudaGetLastError();
+    return launch(add_kernel<typename On<T>::Sum, Type>, blocks_for(to.count()), threads_per_block, stream,
+                  static_cast<Type*>(to.data()), static_cast<const Type*>(from.data()), to.count());
   });
 }
 
@@ -252,9 +251,9 @@ cudaError_t square_sums(View sums, ConstView data, std::int64_t block, cudaStrea
     } else {
       using Type = typename On<T>::Type;
       const auto grid = static_cast<unsigned>(std::min(sums.count(), most_blocks));
-      square_sums_kernel<<<grid, threads_per_block, 0, stream>>>(
-          static_cast<double*>(sums.data()), static_cast<const Type*>(data.data()), data.count(), block);
-      return cudaGetLastError();
+      return launch(square_sums_kernel<Type>, grid, threads_per_block, stream,
+                    static_cast<double*>(sums.data()), static_cast<const Type*>(data.data()), data.count(),
+                    block);
     }
   });
 }
@@ -266,10 +265,9 @@ cudaError_t count_bad(View counts, ConstView data, cudaStream_t stream) {
       return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
     } else {
       using Type = typename On<T>::Type;
-      count_bad_kernel<<<blocks_for(data.count()), threads_per_block, 0, stream>>>(
-          static_cast<unsigned long long*>(counts.data()), static_cast<const Type*>(data.data()),
-          data.count());
-      return cudaGetLastError();
+      return launch(count_bad_kernel<Type>, blocks_for(data.count()), threads_per_block, stream,
+                    static_cast<unsigned long long*>(counts.data()), static_cast<const Type*>(data.data()),
+                    data.count());
     }
   });
 }
@@ -297,9 +295,8 @@ cudaError_t fill(View data, double value, cudaStream_t stream) {
     constexpr std::size_t width = vector_bytes / sizeof(Type);
     const bool whole = aligned(data.data(), vector_bytes);
     const std::int64_t vectors = whole ? data.count() / static_cast<std::int64_t>(width) : 0;
-    fill_kernel<width><<<blocks_for(whole ? vectors : data.count()), threads_per_block, 0, stream>>>(
-        static_cast<Type*>(data.data()), vectors, data.count(), std::bit_cast<Type>(host));
-    return cudaGetLastError();
+    return launch(fill_kernel<width, Type>, blocks_for(whole ? vectors : data.count()), threads_per_block,
+                  stream, static_cast<Type*>(data.data()), vectors, data.count(), std::bit_cast<Type>(host));
   });
 }
 
@@ -319,8 +316,8 @@ cudaError_t pack(View flat, std::span<const ConstView> pieces, cudaStream_t stre
     }
     const dim3 grid(blocks_for(longest / static_cast<std::int64_t>(vector_bytes) + 1),
                     static_cast<unsigned>(table.count));
-    pack_kernel<<<grid, threads_per_block, 0, stream>>>(to, table);
-    if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess) return code;
+    const cudaError_t code = launch(pack_kernel, grid, threads_per_block, stream, to, table);
+    if (code != cudaSuccess) return code;
     to += table.begin[table.count];
   }
   return cudaSuccess;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/cuda/launch.cuh"
 #include "zero/update/update_launch.hpp"
 
 #define WEFT_LANES cuda_lanes
@@ -157,26 +158,25 @@ bool aligned(const void* address) {  // null counts as aligned
 }
 
 template <Form form, class Rule>
-cudaError_t launch(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream) {
+cudaError_t start(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream) {
   const bool whole = aligned(arrays.gradient) && aligned(arrays.parameters) && aligned(arrays.master) &&
                      aligned(arrays.first) && aligned(arrays.second);
   const std::int64_t vectors = whole ? arrays.count / together : 0;
   const std::int64_t threads = std::max(vectors, arrays.count - together * vectors);
   const std::int64_t blocks = std::min((threads + threads_a_block - 1) / threads_a_block, most_blocks);
-  update_kernel<form, Rule>
-      <<<static_cast<unsigned>(blocks), threads_a_block, 0, stream>>>(arrays, factors, vectors);
-  return cudaGetLastError();
+  return cuda::launch(update_kernel<form, Rule>, static_cast<unsigned>(blocks), threads_a_block, stream, arrays,
+                      factors, vectors);
 }
 
 template <Form form>
 cudaError_t launch_as(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream) {
   using namespace cuda_lanes;
   if (factors.rule == UpdateRule::adamw)
-    return launch<form, AdaptiveRule<ThreadLane, false>>(arrays, factors, stream);
+    return start<form, AdaptiveRule<ThreadLane, false>>(arrays, factors, stream);
   if (factors.rule == UpdateRule::adam)
-    return launch<form, AdaptiveRule<ThreadLane, true>>(arrays, factors, stream);
-  if (factors.moments() == 1) return launch<form, DescentRule<ThreadLane, true>>(arrays, factors, stream);
-  return launch<form, DescentRule<ThreadLane, false>>(arrays, factors, stream);
+    return start<form, AdaptiveRule<ThreadLane, true>>(arrays, factors, stream);
+  if (factors.moments() == 1) return start<form, DescentRule<ThreadLane, true>>(arrays, factors, stream);
+  return start<form, DescentRule<ThreadLane, false>>(arrays, factors, stream);
 }
 
 }  // namespace

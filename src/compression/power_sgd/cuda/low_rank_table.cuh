@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compression/power_sgd/low_rank_jobs.hpp"
+#include "core/cuda/launch.cuh"
 
 namespace weft::detail::cuda::kernels {
 
@@ -32,9 +33,9 @@ __device__ Share share_of(const Table<Item>& table) {
 }
 
 /// @param blocks called with an item, returns its number of blocks
-/// @param launch called with a table and its number of blocks
-template <class Item, class Blocks, class Launch>
-cudaError_t for_each_table(std::span<const Item> items, Blocks blocks, Launch launch) {
+/// @param start launches for a table and its number of blocks
+template <class Item, class Blocks, class Start>
+cudaError_t for_each_table(std::span<const Item> items, Blocks blocks, Start start) {
   while (!items.empty()) {
     const auto some = items.first(std::min<std::size_t>(items.size(), items_a_launch));
     items = items.subspan(some.size());
@@ -46,8 +47,7 @@ cudaError_t for_each_table(std::span<const Item> items, Blocks blocks, Launch la
     }
     const std::uint32_t all = table.begins[items_a_launch];
     if (all == 0) continue;
-    launch(table, all);
-    if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess) return code;
+    if (const cudaError_t code = start(table, all); code != cudaSuccess) return code;
   }
   return cudaSuccess;
 }

@@ -165,16 +165,17 @@ cudaError_t look(ConstView view, std::int32_t* bad, IsBad is_bad, cudaStream_t s
   if (view.empty()) return cudaSuccess;
   const auto blocks =
       static_cast<unsigned>(std::min<std::int64_t>((view.count() + threads - 1) / threads, most_blocks));
-  look_kernel<<<blocks, threads, 0, stream>>>(static_cast<const T*>(view.data()), view.count(), bad, is_bad);
-  return cudaGetLastError();
+  return launch(look_kernel<T, IsBad>, blocks, threads, stream, static_cast<const T*>(view.data()),
+                view.count(), bad, is_bad);
 }
 
-template <class Kernel>
-cudaError_t block_a_job(std::span<const LowRankJob> jobs, Kernel kernel, cudaStream_t stream) {
+using JobKernel = void (*)(Table<LowRankJob>);
+
+cudaError_t block_a_job(std::span<const LowRankJob> jobs, JobKernel kernel, cudaStream_t stream) {
   return for_each_table(
       jobs, [](const LowRankJob&) { return 1; },
       [&](const Table<LowRankJob>& table, std::uint32_t blocks) {
-        kernel<<<blocks, threads, 0, stream>>>(table);
+        return launch(kernel, blocks, threads, stream, table);
       });
 }
 
@@ -184,7 +185,7 @@ cudaError_t check_finite(std::span<const LowRankJob> jobs, std::int32_t* bad, cu
   return for_each_table(
       jobs, [](const LowRankJob&) { return 1; },
       [&](const Table<LowRankJob>& table, std::uint32_t blocks) {
-        check_finite_kernel<<<blocks, threads, 0, stream>>>(table, bad);
+        return launch(check_finite_kernel, blocks, threads, stream, table, bad);
       });
 }
 cudaError_t check_finite(ConstView sums, std::int32_t* bad, cudaStream_t stream) {

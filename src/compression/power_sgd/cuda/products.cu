@@ -268,7 +268,7 @@ cudaError_t project_all(std::span<const LowRankJob> jobs, cudaStream_t stream) {
   return for_each_table(
       jobs, [](const LowRankJob& job) { return (job.matrix.rows + rows_a_block - 1) / rows_a_block; },
       [&](const Table<LowRankJob>& table, std::uint32_t blocks) {
-        project_kernel<ranks, rows><<<blocks, threads, 0, stream>>>(table);
+        return launch(project_kernel<ranks, rows>, blocks, threads, stream, table);
       });
 }
 
@@ -289,7 +289,7 @@ cudaError_t project_transposed(std::span<const LowRankJob> jobs, cudaStream_t st
     return for_each_table(
         jobs, [](const LowRankJob& job) { return sums_of(job.matrix) * stripes_of(job.matrix); },
         [&](const Table<LowRankJob>& table, std::uint32_t blocks) {
-          sum_rows_kernel<ranks()><<<blocks, threads, 0, stream>>>(table);
+          return launch(sum_rows_kernel<ranks()>, blocks, threads, stream, table);
         });
   });
   if (code != cudaSuccess) return code;
@@ -299,7 +299,7 @@ cudaError_t project_transposed(std::span<const LowRankJob> jobs, cudaStream_t st
         return sums_of(job.matrix) == 1 ? 0 : (job.rank * job.matrix.columns + threads - 1) / threads;
       },
       [&](const Table<LowRankJob>& table, std::uint32_t blocks) {
-        add_sums_kernel<<<blocks, threads, 0, stream>>>(table);
+        return launch(add_sums_kernel, blocks, threads, stream, table);
       });
 }
 

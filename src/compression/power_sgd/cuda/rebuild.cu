@@ -262,7 +262,7 @@ cudaError_t run(std::span<const LowRankPart> parts, cudaStream_t stream) {
     return (rows + rows_a_block - 1) / rows_a_block * blocks_of(part.job.matrix.columns);
   };
   return for_each_table(parts, blocks, [&](const Table<LowRankPart>& table, std::uint32_t all) {
-    rebuild_kernel<pass><<<all, threads, 0, stream>>>(table);
+    return launch(rebuild_kernel<pass>, all, threads, stream, table);
   });
 }
 

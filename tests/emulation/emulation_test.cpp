@@ -1,0 +1,179 @@
+// What the emulation of kernels refuses, and kernels over more memory than there is: the last blocks of a large grid run over
+// sparse memory, where an index of 32 bits goes elsewhere.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <numeric>
+
+#include "core/cuda/runtime.hpp"
+#include "core/memory/elementwise.hpp"
+#include "emulation/faulty_kernels.hpp"
+#include "emulation/grid.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/stream.hpp"
+
+namespace weft::emulation {
+namespace {
+
+struct Ran {
+  std::string fault;
+  std::vector<int> sums;
+};
+
+Ran ran(Bug bug, unsigned blocks = 3) {
+  std::vector<int> numbers(std::size_t{64} * blocks);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  Ran result{{}, std::vector<int>(blocks)};
+  result.fault = run_with(bug, blocks, numbers.data(), result.sums.data());
+  return result;
+}
+
+void expect_refused(Bug bug, const std::vector<std::string>& words) {
+  for (const std::uint64_t seed : {0, 1, 2}) {
+    settings().seed = seed;
+    const std::string fault = ran(bug).fault;
+    for (const std::string& word : words)
+      EXPECT_NE(fault.find(word), std::string::npos) << fault << " lacks " << word;
+  }
+  settings().seed = 0;
+}
+
+TEST(Emulation, RunsWhatIsRightInAnyOrderOfItsThreads) {
+  for (const std::uint64_t seed : {0, 1, 2, 3}) {
+    settings().seed = seed;
+    for (const Bug bug : {Bug::none, Bug::none_in_warps}) {
+      const Ran all = ran(bug);
+      EXPECT_EQ(all.fault, "");
+      EXPECT_EQ(all.sums,
+                (std::vector<int>{64 * 65 / 2, 128 * 129 / 2 - 64 * 65 / 2, 192 * 193 / 2 - 128 * 129 / 2}));
+    }
+  }
+  settings().seed = 0;
+  const Ran counted = ran(Bug::counts_by_atomics);
+  EXPECT_EQ(counted.fault, "");
+  EXPECT_EQ(counted.sums[0], 192 * 193 / 2);
+  EXPECT_EQ(ran(Bug::says_so_in_a_volatile_word).fault, "");
+}
+
+TEST(Emulation, RefusesABarrierThatNotAllThreadsComeTo) {
+  expect_refused(Bug::barrier_in_a_branch, {"block (0, 0, 0)", "wait at a barrier of the block"});
+  expect_refused(Bug::barrier_after_return,
+                 {"block (0, 0, 0)", "wait at a barrier of the block, and thread ", " has ended"});
+}
+
+TEST(Emulation, RefusesAShuffleThatNotAllOfItsLanesComeTo) {
+  expect_refused(Bug::shuffle_in_a_branch, {"a shuffle waits for thread 0, which has ended"});
+  expect_refused(Bug::shuffle_of_half_a_warp, {"reads lane 16, which its shuffle's mask does not name"});
+}
+
+#if WEFT_RECORDED
+TEST(Emulation, RefusesAccessesThatNothingOrders) {
+  expect_refused(Bug::no_barrier, {"of block 0"});
+  expect_refused(Bug::no_barrier_after, {"of block 0", "nothing orders the two"});
+  expect_refused(Bug::blocks_write_the_same,
+                 {"thread 0 of block 1 writes", "thread 0 of block 0 has written"});
+  expect_refused(Bug::blocks_count_without_atomics,
+                 {"thread 0 of block 1 reads", "thread 0 of block 0 has written"});
+}
+
+TEST(Emulation, RefusesToReadSharedMemoryThatTheBlockHasNotWritten) {
+  expect_refused(Bug::shared_before_it_is_written, {"thread 0 of block 0 reads shared memory"});
+}
+#endif
+
+/// Addresses without memory behind them, until it is touched.
+class Sparse {
+ public:
+  explicit Sparse(std::size_t bytes)
+      : bytes_(bytes),
+        memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0)) {}
+  ~Sparse() { munmap(memory_, bytes_); }
+  Sparse(const Sparse&) = delete;
+  Sparse& operator=(const Sparse&) = delete;
+
+  View view(DataType dtype) const {
+    return {memory_, static_cast<std::int64_t>(bytes_ / size_of(dtype)), dtype, Device::cuda(0)};
+  }
+  bool is_there() const { return memory_ != MAP_FAILED; }
+
+ private:
+  std::size_t bytes_;
+  void* memory_;
+};
+
+/// The last blocks of a grid alone.
+class LastBlocks {
+ public:
+  explicit LastBlocks(std::uint64_t first) { settings().first_block = first; }
+  ~LastBlocks() { settings().first_block = 0; }
+};
+
+constexpr std::int64_t most_blocks = 2112;  // of core/cuda/kernels.cu, as is:
+constexpr std::int64_t threads = most_blocks * 256;
+
+/// The last element of `count` that the last thread of the last block has, with `width` elements a vector.
+std::int64_t last_of(std::int64_t count, std::int64_t width) {
+  const std::int64_t vectors = count / width;
+  return ((vectors - threads) / threads * threads + threads - 1) * width;
+}
+
+TEST(LargeGrids, ReachWhatLiesBeyondThirtyTwoBits) {
+  const std::int64_t count = (std::int64_t{1} << 33) + 4096;
+  const Sparse one(static_cast<std::size_t>(count));
+  const Sparse two(static_cast<std::size_t>(count));
+  ASSERT_TRUE(one.is_there() && two.is_there());
+  const LastBlocks only(most_blocks - 1);
+  Stream stream(Device::cuda(0));
+  View data = one.view(DataType::u8);
+  auto* bytes = static_cast<unsigned char*>(data.data());
+  const std::int64_t at = last_of(count, 16);
+  ASSERT_GT(at, std::int64_t{1} << 32);
+  detail::fill(data, 12, stream);
+  stream.synchronize();
+  EXPECT_EQ(bytes[at], 12);
+  detail::divide(data, 3, stream);
+  stream.synchronize();
+  EXPECT_EQ(bytes[at], 4);
+  View other = two.view(DataType::u8);
+  static_cast<unsigned char*>(other.data())[last_of(count, 1)] = 7;
+  bytes[last_of(count, 1)] = 1;
+  detail::add(data, other, stream);
+  stream.synchronize();
+  EXPECT_EQ(bytes[last_of(count, 1)], 8);
+}
+
+TEST(LargeGrids, SumAndCountBeyondThirtyTwoBits) {
+  const std::int64_t block = std::int64_t{1} << 22;
+  const std::int64_t lines = most_blocks;
+  const Sparse one(static_cast<std::size_t>(block * lines) * 2);
+  ASSERT_TRUE(one.is_there());
+  const View data = one.view(DataType::f16);
+  const std::int64_t last = (lines - 1) * block;
+  ASSERT_GT(last, std::int64_t{1} << 32);
+  static_cast<Half*>(one.view(DataType::f16).data())[last + block - 1] = Half(3.0F);
+  Buffer sums = Buffer::on(Device::cuda(0), DataType::f64, lines);
+  const LastBlocks only(most_blocks - 1);
+  Stream stream(Device::cuda(0));
+  detail::square_sums(sums.view(), data, block, stream);
+  stream.synchronize();
+  EXPECT_EQ(static_cast<const double*>(sums.view().data())[lines - 1], 9.0);
+}
+
+TEST(LargeGrids, PackPiecesBeyondThirtyTwoBits) {
+  const std::size_t bytes = (std::size_t{1} << 33) + 64;
+  const Sparse from(bytes);
+  const Sparse to(bytes);
+  ASSERT_TRUE(from.is_there() && to.is_there());
+  const std::int64_t at = last_of(static_cast<std::int64_t>(bytes), 16);
+  static_cast<unsigned char*>(from.view(DataType::u8).data())[at] = 5;
+  const LastBlocks only(most_blocks - 1);
+  Stream stream(Device::cuda(0));
+  detail::pack(to.view(DataType::u8), {from.view(DataType::u8)}, stream);
+  stream.synchronize();
+  EXPECT_EQ(static_cast<unsigned char*>(to.view(DataType::u8).data())[at], 5);
+}
+
+}  // namespace
+}  // namespace weft::emulation
