@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "compression/power_sgd/low_rank_jobs.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/memory/elementwise.hpp"
 #include "emulation/faulty_kernels.hpp"
@@ -173,6 +174,26 @@ TEST(LargeGrids, PackPiecesBeyondThirtyTwoBits) {
   detail::pack(to.view(DataType::u8), {from.view(DataType::u8)}, stream);
   stream.synchronize();
   EXPECT_EQ(static_cast<unsigned char*>(to.view(DataType::u8).data())[at], 5);
+}
+
+// Only the last rows of a part are touched.
+TEST(LargeGrids, ExpandRowsBeyondThirtyTwoBits) {
+  constexpr std::int64_t rows = 70'000;
+  constexpr std::int64_t columns = std::int64_t{1} << 16;
+  const Sparse matrix(static_cast<std::size_t>(rows * columns) * sizeof(float));
+  const Sparse factors(static_cast<std::size_t>(rows + columns) * sizeof(float));
+  ASSERT_TRUE(matrix.is_there() && factors.is_there());
+  auto* values = static_cast<float*>(matrix.view(DataType::f32).data());
+  auto* left = static_cast<float*>(factors.view(DataType::f32).data());
+  auto* right = left + rows;
+  left[rows - 1] = 2;
+  right[columns - 1] = 3;
+  detail::LowRankJob job{.rank = 1, .matrix = {rows, columns, values}, .basis = right};
+  job.mean = left;
+  Stream stream(Device::cuda(0));
+  detail::expand({{job, (rows - 2) * columns, rows * columns}}, stream);
+  stream.synchronize();
+  EXPECT_EQ(values[rows * columns - 1], 6);
 }
 
 }  // namespace
