@@ -44,7 +44,7 @@ def place(where, text):
     for folder, _, names in os.walk(f"{tree}/{where}") if os.path.isdir(f"{tree}/{where}") else [(tree, [], [where])]:
         for name in names:
             path = os.path.join(folder, name)
-            if path.endswith((".cpp", ".hpp", ".cu", ".cuh")) and text in open(path).read():
+            if (path.endswith((".cpp", ".hpp")) or path == f"{tree}/{where}") and text in open(path).read():
                 found.append(path)
     if len(found) != 1 or open(found[0]).read().count(text) != 1:
         sys.exit(f"mutations.py: '{text}' stands {len(found)} times in {where}; the table is out of date")
