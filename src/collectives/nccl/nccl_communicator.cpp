@@ -119,18 +119,23 @@ bool Communicator::broken() const {
   return broken_.has_value();
 }
 
-Comm* Communicator::intact() const {
-  const std::lock_guard lock(mutex_);
-  if (broken_) throw Error(*broken_);
-  return comm_;
+Communicator::Calling::Calling(const Communicator& comm, bool may_be_broken) : communicator_(comm) {
+  const std::lock_guard lock(comm.mutex_);
+  if (comm.broken_ && !may_be_broken) throw Error(*comm.broken_);
+  comm_ = comm.comm_;
+  ++comm.calls_;
 }
 
 // Under the lock, for another thread may be about to free the communicator.
 Result Communicator::state() const {
   const std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) return internal_error;
+  return state_of(comm_);
+}
+
+Result Communicator::state_of(Comm* comm) const {
+  if (comm == nullptr) return internal_error;
   Result state = success;
-  const Result asked = api_->CommGetAsyncError(comm_, &state);
+  const Result asked = api_->CommGetAsyncError(comm, &state);
   return asked == success ? state : asked;
 }
 
@@ -202,15 +207,21 @@ void Communicator::conclude(Result result, const char* operation) {
 
 void Communicator::call_apart(const char* operation, OwningCall call, const Meanwhile& meanwhile) {
   const Deadline deadline = Deadline::in(options_.timeout);
+  const Calling calling(*this);
   const Result result = wait_apart(
-      operation, [api = api_, comm = intact(), call = std::move(call)] { return call(*api, comm); }, deadline,
-      meanwhile);
+      operation, [api = api_, comm = calling.comm(), call = std::move(call)] { return call(*api, comm); },
+      deadline, meanwhile);
   conclude(poll(result, operation, deadline, meanwhile), operation);
 }
 
 std::optional<Error> Communicator::trouble() const {
-  if (auto why = reason()) return why;
-  const Result result = state();
+  Result result = success;
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return broken_;
+    if (calls_ > 0) return std::nullopt;
+    result = state_of(comm_);
+  }
   if (result == success || result == in_progress) return std::nullopt;
   return error_of(result, "");
 }

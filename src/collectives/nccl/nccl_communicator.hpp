@@ -24,6 +24,7 @@
 //
 // WRONG: comm.call() from two threads; NCCL would see two orders on two ranks and hang.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -76,13 +77,15 @@ class Communicator {
   /// @throws Error, which breaks the communicator
   template <class Call>
   void call(const char* operation, Call call) {
-    conclude(call(*api_, intact()), operation);
+    const Calling calling(*this);
+    conclude(call(*api_, calling.comm()), operation);
   }
   /// A call that waits for other ranks, until the timeout. @param call owns what it reads and writes
   using OwningCall = std::function<Result(const Api& api, Comm* comm)>;
   void call_apart(const char* operation, OwningCall call, const Meanwhile& meanwhile = {});
 
-  /// An error that NCCL met since, if there is one. The caller that hears of it gives up. Any thread.
+  /// An error that NCCL met since, if there is one; while another thread calls NCCL, which hears of errors itself, it is not asked.
+  /// The caller that hears of it gives up. Any thread.
   std::optional<Error> trouble() const;
 
   /// The ranks that name the same color, by key; null for the color `no_color`. Collective over all ranks.
@@ -103,9 +106,22 @@ class Communicator {
  private:
   Communicator(std::shared_ptr<const Api> api, Comm* comm, int rank, int size, Options options);
 
-  Comm* intact() const;
+  /// A call of NCCL's that is under way. @throws Error where the communicator is broken, unless it may be
+  class Calling {
+   public:
+    explicit Calling(const Communicator& comm, bool may_be_broken = false);
+    ~Calling() { --communicator_.calls_; }
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+    Comm* comm() const { return comm_; }
+
+   private:
+    const Communicator& communicator_;
+    Comm* comm_;
+  };
   std::optional<Error> reason() const;
   Result state() const;
+  Result state_of(Comm* comm) const;
   /// Waits on a thread of its own; a result that is still in progress is polled. @throws Error (timeout), which breaks it
   Result wait_apart(const char* operation, std::function<Result()> call, Deadline deadline,
                     const Meanwhile& meanwhile);
@@ -113,9 +129,9 @@ class Communicator {
   /// @throws what ends a wait: another thread gave up, `meanwhile` throws, the deadline has passed
   void look_up(const char* operation, bool was_broken, Deadline deadline, const Meanwhile& meanwhile) const;
   void conclude(Result result, const char* operation);
-  std::unique_ptr<Communicator> child(const char* operation,
-                                      std::function<Result(Comm** part, Config* config)> make, int rank,
-                                      int size, const Meanwhile& meanwhile = {});
+  using MakePart = std::function<Result(Comm* of, Comm** part, Config* config)>;
+  std::unique_ptr<Communicator> child(const char* operation, MakePart make, int rank, int size,
+                                      const Meanwhile& meanwhile = {});
   Error late(const char* operation, Deadline deadline) const;
   Error error_of(Result result, const char* operation) const;
   Config config() const;
@@ -133,6 +149,7 @@ class Communicator {
   mutable std::mutex mutex_;  // of what follows
   Comm* comm_ = nullptr;
   std::optional<Error> broken_;
+  mutable std::atomic<int> calls_ = 0;  // under way; they begin under the lock
 };
 
 }  // namespace weft::detail::nccl

@@ -9,21 +9,21 @@
 namespace weft::detail::nccl {
 
 // NCCL also stores a child whose making has failed (init.cc:1612), for its caller to abort.
-std::unique_ptr<Communicator> Communicator::child(const char* operation,
-                                                  std::function<Result(Comm** part, Config* config)> make,
-                                                  int rank, int size, const Meanwhile& meanwhile) {
+std::unique_ptr<Communicator> Communicator::child(const char* operation, MakePart make, int rank, int size,
+                                                  const Meanwhile& meanwhile) {
   struct Part {
     Comm* comm = nullptr;
     std::atomic<bool> returned = false;
   };
   const auto part = std::make_shared<Part>();
   const bool was_broken = broken();
+  const Calling calling(*this, was_broken);
   try {
     const Deadline deadline = Deadline::in(options_.timeout);
     Result result = wait_apart(
         operation,
-        [part, make = std::move(make), wanted = config()]() mutable {
-          const Result answer = make(&part->comm, &wanted);
+        [part, make = std::move(make), comm = calling.comm(), wanted = config()]() mutable {
+          const Result answer = make(comm, &part->comm, &wanted);
           part->returned = true;
           return answer;
         },
@@ -44,9 +44,10 @@ std::unique_ptr<Communicator> Communicator::child(const char* operation,
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key, int new_rank, int new_size,
                                                   const Meanwhile& meanwhile) {
+  if (const auto why = reason()) throw Error(*why);
   return child(
       "split",
-      [api = api_, comm = intact(), color, key](Comm** part, Config* config) {
+      [api = api_, color, key](Comm* comm, Comm** part, Config* config) {
         return api->CommSplit(comm, color, key, part, config);
       },
       new_rank, new_size, meanwhile);
@@ -67,8 +68,8 @@ std::unique_ptr<Communicator> Communicator::shrink(std::span<const int> lost) {
   const auto before = std::ranges::count_if(lost, [&](int other) { return other < rank_; });
   return child(
       "shrink",
-      [api = api_, comm = comm_, excluded = std::vector<int>(lost.begin(), lost.end()),
-       flags = is_broken ? shrink_abort : 0](Comm** rest, Config* config) mutable {
+      [api = api_, excluded = std::vector<int>(lost.begin(), lost.end()),
+       flags = is_broken ? shrink_abort : 0](Comm* comm, Comm** rest, Config* config) mutable {
         return api->CommShrink(comm, excluded.data(), static_cast<int>(excluded.size()), rest, config, flags);
       },
       rank_ - static_cast<int>(before), size_ - static_cast<int>(lost.size()));
