@@ -1,5 +1,6 @@
-// What a card makes of it, a JSON object a line: kernels beside a copy of the same bytes, and what an
-// operation costs the issuing thread beside the bare NCCL call. Ratios of one interleaved run; medians.
+// What a GPU makes of it, a JSON object a line; ratios of one interleaved run, medians.
+//   gpu_figures bandwidth    kernels beside a copy of the same bytes
+//   gpu_figures overhead     what an operation costs the thread that issues it, beside ncclAllReduce itself: one of several ranks
 
 #include <algorithm>
 #include <chrono>
@@ -44,6 +45,9 @@ void bandwidth() {
   Buffer a = Buffer::on(Device::cuda(0), DataType::f32, n);
   Buffer b = Buffer::on(Device::cuda(0), DataType::f32, n);
   const View halves(b.view().data(), n, DataType::bf16, Device::cuda(0));
+  constexpr std::int64_t line = 32;  // elements: a cache line, as the norm asks for
+  Buffer sums = Buffer::on(Device::cuda(0), DataType::f64, n / line);
+  Buffer counts = Buffer::on(Device::cuda(0), DataType::i64, 2);
   RecycledVector<ConstView> pieces;
   for (std::int64_t i = 0; i < 64; ++i) pieces.push_back(a.view().slice(i * (n / 64), n / 64));
 
@@ -62,6 +66,9 @@ void bandwidth() {
       {"cast bf16 to f32", 6, [&] { detail::cast(a.view(), halves, stream); }},
       {"pack f32", 8, [&] { detail::pack(b.view(), pieces, stream); }},
       {"fill f32", 4, [&] { detail::fill(a.view(), 1, stream); }},
+      {"add f32", 12, [&] { detail::add(a.view(), b.view(), stream); }},
+      {"count bad values f32", 4, [&] { detail::count_bad(counts.view(), a.view(), stream); }},
+      {"squares by 32 f32", 4, [&] { detail::square_sums(sums.view(), a.view(), line, stream); }},
   };
   for (int round = 0; round < 11; ++round) {
     for (Kernel& kernel : kernels)
@@ -76,11 +83,17 @@ void bandwidth() {
   }
 }
 
+// On one rank NCCL returns before it joins a group (2.28.9: enqueue.cc:2570), which shows nothing of what others pay.
 void overhead() {
   using namespace detail::nccl;
   auto comm = connect(World::from_environment());
-  auto api = Api::load();
-  detail::nccl::Communicator bare(api, detail::nccl::Communicator::make_id(*api), 0, 1, {},
+  if (comm.size() < 2) throw Error(ErrorKind::usage, "overhead on one rank", "start two: WEFT_SIZE=2");
+  const auto api = Api::load();
+  UniqueId id{};
+  if (comm.rank() == 0) id = detail::nccl::Communicator::make_id(*api);
+  comm.broadcast(View(static_cast<void*>(id.internal), sizeof(id.internal), DataType::u8), 0, weft::Stream())
+      .wait();
+  detail::nccl::Communicator bare(api, id, comm.rank(), comm.size(), {},
                                   Deadline::in(std::chrono::seconds(60)));
   weft::Stream stream(comm.device());
   Buffer data = comm.allocate(DataType::f32, 256);
@@ -93,28 +106,34 @@ void overhead() {
     for (int i = 0; i < calls; ++i) call();
     return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
   };
+  const auto nccl_alone = [&] {
+    if (api->AllReduce(raw, raw, 256, Type::f32, Op::sum, bare.raw(), native) != Result::success)
+      throw Error(ErrorKind::system, "ncclAllReduce failed");
+  };
+  nccl_alone();  // connects the ranks
   std::vector<double> ours;
   std::vector<double> theirs;
   for (int round = 0; round < 51; ++round) {
     ours.push_back(per_call([&] { comm.all_reduce(data.view(), ReduceOp::sum, stream); }));
-    theirs.push_back(per_call([&] {
-      bare.call("all_reduce", [&](const Api& one, Comm* inner) {
-        return one.AllReduce(raw, raw, 256, Type::f32, Op::sum, inner, native);
-      });
-    }));
+    theirs.push_back(per_call(nccl_alone));
   }
   stream.synchronize();
-  std::cout << "{\"figure\": \"overhead\", \"weft_us\": " << median(ours) * 1e6
-            << ", \"nccl_us\": " << median(theirs) * 1e6
+  if (comm.rank() != 0) return;
+  std::cout << "{\"figure\": \"overhead\", \"ranks\": " << comm.size()
+            << ", \"weft_us\": " << median(ours) * 1e6 << ", \"nccl_us\": " << median(theirs) * 1e6
             << ", \"difference_us\": " << (median(ours) - median(theirs)) * 1e6 << "}\n";
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const std::string what = argc == 2 ? argv[1] : "";
+  if (what != "bandwidth" && what != "overhead") {
+    std::cerr << "usage: gpu_figures bandwidth | overhead\n";
+    return 42;
+  }
   try {
-    bandwidth();
-    overhead();
+    what == "bandwidth" ? bandwidth() : overhead();
   } catch (const Error& error) {
     std::cerr << error.what() << '\n';
     return exit_code(error.kind());

@@ -1,11 +1,15 @@
-// One of several ranks that train gpt-ref where WEFT_DEVICE says; rank 0 prints a line of JSON: losses, a
-// hash of all parameters, the median step. usage: gpu_train TEXT STEPS [TRACE]
+// One of several ranks that train gpt-ref where WEFT_DEVICE says, under a strategy; rank 0 prints a line of JSON: losses, a
+// hash of all parameters, the median step.
+//   gpu_train TEXT STEPS STRATEGY [TRACE]    STRATEGY: ddp, zero1, zero2, zero3, each also with +offload and a code
+//                                            (ddp+powersgd:4), or pipeline:1f1b and the like
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <sstream>
 
-#include "gpt/trainer/trainer.hpp"
+#include "gpt/pipeline/pipeline_trainer.hpp"
+#include "weft/compression/hook_named.hpp"
 
 namespace {
 
@@ -19,43 +23,107 @@ std::uint64_t hash(const std::vector<float>& values) {  // FNV-1a
   return result;
 }
 
-void train(const std::string& path, std::int64_t steps, const char* trace_file) {
-  const auto& spec = examples::model_spec("gpt-ref");
-  const auto text = examples::Text::read(path, spec.sequence_bytes());
-  const auto world = World::from_environment();
-  const auto trace = trace_file == nullptr ? nullptr : std::make_shared<Trace>(world.rank());
-  Communicator comm = connect(world, {.trace = trace});
-  examples::Trainer<float> trainer(comm, spec, text,
-                                   {.share = {comm.rank(), comm.size()}, .steps = steps, .trace = trace});
-  std::vector<double> losses;
-  std::vector<double> seconds;
+struct Strategy {
+  std::string name;
+  std::string schedule{};  ///< of a pipeline
+  zero::ShardedOptions sharding{.stage = 0};
+  bool offload = false;
+};
+
+Strategy parsed(const std::string& name) {
+  Strategy result{.name = name};
+  if (name.starts_with("pipeline:")) {
+    result.schedule = name.substr(name.find(':') + 1);
+    return result;
+  }
+  std::istringstream words(name);
+  std::string word;
+  std::getline(words, word, '+');
+  if (word.starts_with("zero")) {
+    result.sharding.stage = std::stoi(word.substr(4));
+  } else if (word != "ddp") {
+    throw Error(ErrorKind::usage, "no strategy: " + name, "ddp, zero1, zero2, zero3 or pipeline:NAME");
+  }
+  while (std::getline(words, word, '+')) {
+    if (word == "offload") {
+      result.offload = true;
+    } else {
+      result.sharding.reducer.hook = hook_named(word, 0);
+    }
+  }
+  return result;
+}
+
+struct Trained {
+  std::vector<double> losses{};
+  std::vector<double> seconds{};
+  std::vector<float> parameters{};
+  double exposed = 0;
+};
+
+/// @param loss of the step that was just done
+template <class Trainer, class Loss>
+Trained train(Trainer& trainer, std::int64_t steps, Loss loss) {
+  Trained result;
   for (std::int64_t step = 0; step < steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
-    losses.push_back(trainer.step());
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    result.losses.push_back(loss(trainer));
+    result.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  const std::uint64_t bits = hash(trainer.parameters());
+  result.parameters = trainer.parameters();
+  result.exposed = trainer.exposed_seconds();
+  return result;
+}
+
+Trained train(const Communicator& comm, const std::string& path, std::int64_t steps, const Strategy& strategy,
+              const std::shared_ptr<Trace>& trace) {
+  const auto& spec = examples::model_spec("gpt-ref");
+  const auto text = examples::Text::read(path, spec.sequence_bytes());
+  if (!strategy.schedule.empty()) {
+    examples::PipelineTrainer<float> trainer(comm, spec, text,
+                                             {.schedule = strategy.schedule, .steps = steps, .trace = trace});
+    return train(trainer, steps, [](auto& one) {
+      one.step();
+      return one.training_loss();
+    });
+  }
+  examples::Trainer<float> trainer(comm, spec, text,
+                                   {.share = {comm.rank(), comm.size()},
+                                    .steps = steps,
+                                    .sharding = strategy.sharding,
+                                    .stepping = {.offload = strategy.offload},
+                                    .trace = trace});
+  return train(trainer, steps, [](auto& one) { return one.step(); });
+}
+
+void run(const std::string& path, std::int64_t steps, const Strategy& strategy, const char* trace_file) {
+  const auto trace = trace_file == nullptr ? nullptr : std::make_shared<Trace>();
+  Communicator comm = connect(World::from_environment(), {.trace = trace});
+  Trained trained = train(comm, path, steps, strategy, trace);
+  comm.all_reduce(View(std::span(trained.losses)), ReduceOp::avg, Stream()).wait();  // of all ranks' shares
   if (comm.rank() != 0) return;
   if (trace) trace->write(trace_file);
-  std::ranges::sort(seconds);
+  std::ranges::sort(trained.seconds);
   std::cout.precision(9);
-  std::cout << "{\"figure\": \"gpt-ref\", \"device\": \"" << comm.device() << "\", \"ranks\": " << comm.size()
-            << ", \"step_ms\": " << seconds[seconds.size() / 2] * 1e3
-            << ", \"exposed_ms\": " << trainer.reducer().exposed_seconds() * 1e3 / static_cast<double>(steps)
-            << ", \"hash\": \"" << std::hex << bits << std::dec << "\", \"losses\": [";
-  for (std::size_t i = 0; i < losses.size(); ++i) std::cout << (i == 0 ? "" : ", ") << losses[i];
+  std::cout << "{\"figure\": \"gpt-ref\", \"strategy\": \"" << strategy.name << "\", \"device\": \""
+            << comm.device() << "\", \"ranks\": " << comm.size()
+            << ", \"step_ms\": " << trained.seconds[trained.seconds.size() / 2] * 1e3
+            << ", \"exposed_ms\": " << trained.exposed * 1e3 / static_cast<double>(steps) << ", \"hash\": \""
+            << std::hex << hash(trained.parameters) << std::dec << "\", \"losses\": [";
+  for (std::size_t i = 0; i < trained.losses.size(); ++i)
+    std::cout << (i == 0 ? "" : ", ") << trained.losses[i];
   std::cout << "]}\n";
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::cerr << "usage: gpu_train TEXT STEPS [TRACE]\n";
+  if (argc < 4) {
+    std::cerr << "usage: gpu_train TEXT STEPS STRATEGY [TRACE]\n";
     return 42;
   }
   try {
-    train(argv[1], std::stoll(argv[2]), argc > 3 ? argv[3] : nullptr);
+    run(argv[1], std::stoll(argv[2]), parsed(argv[3]), argc > 4 ? argv[4] : nullptr);
   } catch (const weft::Error& error) {
     std::cerr << error.what() << '\n';
     return weft::exit_code(error.kind());
