@@ -63,6 +63,7 @@ class Twins {
   const RecycledVector<LowRankJob>& here() const { return here_; }
   const LowRankJobs& there() const { return there_; }
   Stream& stream() { return stream_; }
+  const std::vector<float>& host() const { return host_; }
 
   void upload() {
     copy(device_.view(), ConstView(std::span(host_)), stream_);
@@ -203,8 +204,16 @@ float element(const Matrix& matrix, std::int64_t i, std::int64_t j) {
 void expect_sums_over_rows(Twins& twins) {
   multiply(twins.there(), twins.stream());
   const std::vector<float> found = twins.fetched();
+  std::vector<float> expected = twins.host();  // but for what is written
+  const auto written = [&](const float* from, std::int64_t count) {
+    if (count > 0)
+      std::memcpy(&expected[twins.at(from)], &found[twins.at(from)],
+                  static_cast<std::size_t>(count) * sizeof(float));
+  };
   for (const LowRankJob& job : twins.here()) {
     const Matrix& matrix = job.matrix;
+    written(job.mine, job.rank * matrix.columns);
+    written(job.sums, scratch_elements(matrix.rows, matrix.columns, job.rank));
     for (int k = 0; k < job.rank; ++k) {
       for (std::int64_t j = 0; j < matrix.columns; ++j) {
         double sum = 0;
@@ -223,6 +232,8 @@ void expect_sums_over_rows(Twins& twins) {
       }
     }
   }
+  EXPECT_EQ(std::memcmp(expected.data(), found.data(), found.size() * sizeof(float)), 0)
+      << "something else was written";
   twins.upload();
   multiply(twins.there(), twins.stream());
   EXPECT_EQ(std::memcmp(twins.fetched().data(), found.data(), found.size() * sizeof(float)), 0)

@@ -169,8 +169,7 @@ __global__ void square_sums_kernel(double* sums, const T* data, std::int64_t cou
         partial[threadIdx.x] = __dadd_rn(partial[threadIdx.x], partial[threadIdx.x + half]);
       __syncthreads();
     }
-    if (threadIdx.x == 0) sums[b] = partial[0];
-    __syncthreads();
+    if (threadIdx.x == 0) sums[b] = partial[0];  // which it alone writes in the next round
   }
 }
 
