@@ -61,7 +61,10 @@ build() {
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
     cmake --build build/gpu --target conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_victim gpu_figures \
       gpu_low_rank_figures $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
-  } > "$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -n 20; echo "gpu.sh: not all of it builds: $out/build.log"; }
+  } > "$out/build.log" 2>&1 && return
+  grep -E 'error|FAILED' "$out/build.log" | head -n 20
+  echo "gpu.sh: not all of it builds: $out/build.log" >&2
+  return 1
 }
 
 # run_ranks N PROGRAM...: a process a rank. Each one's output, its status and when it ended: $work/R.*
@@ -184,7 +187,7 @@ suite() {
 while [ $# -gt 0 ]; do
   case $1 in
     --pack) pack; exit ;;
-    --build) build; echo "gpu.sh: built in $((SECONDS - begin)) s"; exit ;;
+    --build) build || exit 1; echo "gpu.sh: built in $((SECONDS - begin)) s"; exit ;;
     --list) printf '%s\n' "${suites[@]}"; exit ;;
     --suites)
       IFS=, read -ra chosen <<< "${2:?gpu.sh: --suites takes names, as --list prints them}"

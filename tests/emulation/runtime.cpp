@@ -62,10 +62,12 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+  explicit CUevent_st(int of) : device(of) {}
   struct Mark {
     std::atomic<bool> passed = false;
     Clock::time_point at;
   };
+  int device;
   bool timed = true;
   std::mutex mutex;
   std::shared_ptr<Mark> mark;
@@ -134,6 +136,8 @@ cudaError_t emulated_launch(dim3 blocks, dim3 threads, cudaStream_t stream, std:
       blocks.z > most_rows || all == 0 || all > most_threads)
     return said(cudaErrorInvalidConfiguration);
   if (broken != cudaSuccess) return said(broken);
+  // CUDA C++ Programming Guide, "Stream and Event Behavior".
+  if (streams().of(stream).device != current) return said(cudaErrorInvalidResourceHandle);
   streams().of(stream).push([=, thread = std::move(thread)] {
     const std::string fault = weft::emulation::run(blocks, threads, thread);
     if (fault.empty()) return;
@@ -162,6 +166,8 @@ const char* cudaGetErrorString(cudaError_t code) {
       return "invalid device ordinal";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorLaunchFailure:
@@ -220,7 +226,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  *event = new CUevent_st;
+  *event = new CUevent_st(current);
   (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return said(cudaSuccess);
 }
@@ -229,6 +235,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (streams().of(stream).device != event->device) return said(cudaErrorInvalidResourceHandle);
   auto mark = std::make_shared<CUevent_st::Mark>();
   {
     const std::lock_guard lock(event->mutex);

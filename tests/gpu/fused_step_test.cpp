@@ -65,7 +65,8 @@ TEST(FusedStepOnDevice, EveryStepIsItsTwin) {
       for (const zero::Optimizer& rule : all_rules()) {
         for (const std::int64_t count : {1, 3, 4, 255, 1027, 300000}) {
           for (const std::int64_t skipped : {0, 1, 4}) {
-            if (count < 10'000 || skipped == 0) expect_twins(form, type, rule, count, skipped);
+            if (WEFT_EMULATED && count > 10'000 && skipped != 0) continue;  // takes long there
+            expect_twins(form, type, rule, count, skipped);
           }
         }
       }

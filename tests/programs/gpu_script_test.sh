@@ -27,6 +27,7 @@ printf '#!/bin/sh\necho broken\nexit 3\n' > "$work/tree/build/gpu/bin/gpu_low_ra
 printf '#!/bin/sh\necho "rank $WEFT_RANK of $WEFT_SIZE"\n[ "$WEFT_RANK" = 0 ] && echo "{\\"figure\\": 1}"\nexit 0\n' > "$work/tree/build/gpu/bin/gpu_figures"
 chmod +x "$work/no_card/"* "$work/tree/build/gpu/bin/"*
 check "suites that pass, fail and are not built" 1 '2 of 4 not passed' "$work/tree/tests/gpu.sh" --suites kernels,low-rank,overhead,models
+check "what does not build" 1 'gpu.sh: not all of it builds' "$work/tree/tests/gpu.sh" --build
 for line in '{"card": "a script"' '{"suite": "kernels", "state": "passed"' '{"suite": "low-rank", "state": "failed"' '{"suite": "models", "state": "failed"' \
   '{"figure": 1}' '{"failed": 2'; do
   grep -qF "$line" "$OUT/gpu.jsonl" || fail "gpu.jsonl lacks $line: $(cat "$OUT/gpu.jsonl")"

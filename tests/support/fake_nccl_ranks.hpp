@@ -5,8 +5,8 @@
 // and its sums are weft's own.
 //
 // As NCCL 2.28.9 does,
-// - blocking communicators wait in the call: in CommInitRank and CommSplit for all ranks, in the first collective for all ranks, in a group's first
-//   message to or from a rank for that rank's part of it (group.cc:386, transport.cc:179); the abort flag, which CommRevoke and CommAbort set, ends
+// - blocking communicators wait in the call: in CommInitRank, CommSplit and CommWindowRegister (dev_runtime.cc:629) for all ranks, in the first
+//   collective for all ranks, in a group's first message to or from a rank for that rank's part of it (group.cc:441, transport.cc:179); the abort flag, which CommRevoke and CommAbort set, ends
 //   all but CommInitRank;
 // - non-blocking ones (NCCL_COMM_BLOCKING=0, init.cc:1647) answer CommSplit and CommWindowRegister with success, are in progress
 //   for up to three polls, and store their result then (init.cc:2665, dev_runtime.cc:890); a communicator in progress refuses every
@@ -106,7 +106,8 @@ class FakeNcclRanks {
     std::map<int, CollectiveCall> calls;
     std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters;  // from, to
     std::size_t connected = 0;                                                  // ranks that were made
-    std::size_t in_collectives = 0;                                             // that have begun their first
+    std::map<int, std::size_t> in_registration;    // ranks that have come to it, by number
+    std::size_t in_collectives = 0;                // that have begun their first
     std::map<std::pair<int, int>, unsigned> ends;  // of the connection from, to: bit 0 sends, bit 1 receives
     std::size_t size() const { return parts_of.size(); }
   };
@@ -115,6 +116,7 @@ class FakeNcclRanks {
     std::shared_ptr<Team> team;
     int rank = 0;
     int operations = 0;
+    int registrations = 0;
     bool does_collectives = false;
     std::atomic<bool> aborted{false};
     int polls = 0;                  // for which it is in progress
@@ -188,6 +190,14 @@ class FakeNcclRanks {
     std::unique_lock lock(team.mutex);
     if (!std::exchange(comm.does_collectives, true)) ++team.in_collectives;
     return wait_in_call(comm, lock, [&] { return team.in_collectives == team.size(); });
+  }
+
+  static bool meet_to_register(Comm& comm) {
+    Team& team = *comm.team;
+    std::unique_lock lock(team.mutex);
+    const int number = comm.registrations++;
+    ++team.in_registration[number];
+    return wait_in_call(comm, lock, [&] { return team.in_registration[number] == team.size(); });
   }
 
   template <class Work>
@@ -476,6 +486,7 @@ class FakeNcclRanks {
             if (const Result no = current->refusal("CommWindowRegister"); no != success) return no;
             if (of(comm)->store) return detail::nccl::invalid_argument;
             if (!current->reachable) return success;
+            if (!meet_to_register(*of(comm))) return detail::nccl::internal_error;
             const auto store = [window] { *window = reinterpret_cast<detail::nccl::Window*>(current); };
             if (current->non_blocking) {
               current->later(*of(comm), store);

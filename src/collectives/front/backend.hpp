@@ -99,8 +99,11 @@ class DeviceOrder {
  public:
   /// Lives as long as its operation has not been handed over.
   struct Turn : Recycled {
-    explicit Turn(std::weak_ptr<StreamState> of) : stream(std::move(of)) {}
+    Turn(std::weak_ptr<StreamState> of, std::string_view name, std::uint64_t count)
+        : stream(std::move(of)), label(name), number(count) {}
     std::weak_ptr<StreamState> stream;
+    std::string_view label;  ///< and the number, of its operation: for messages
+    std::uint64_t number;
   };
   /// The next operation's. @returns the turn before it
   std::weak_ptr<Turn> take(const std::shared_ptr<Turn>& next) {

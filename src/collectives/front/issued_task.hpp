@@ -16,7 +16,8 @@ class IssuedTask final : public Task {
       : state_(std::move(state)), task_(std::move(task)), issued_(issued) {}
   /// It waits until the operation before it was handed over.
   void take_turn(DeviceOrder& order, const Stream& stream) {
-    turn_ = make_recycled<DeviceOrder::Turn>(StreamAccess::state(stream));
+    turn_ = make_recycled<DeviceOrder::Turn>(StreamAccess::state(stream)->weak_from_this(), issued_.label,
+                                             issued_.number);
     before_ = order.take(turn_);
   }
 
@@ -61,7 +62,22 @@ class IssuedTask final : public Task {
     if (const auto before = before_.lock()) {
       if (const auto stream = before->stream.lock()) stream->progress();
     }
-    return before_.expired();
+    const auto before = before_.lock();
+    if (before) check_wait_for(*before);
+    return !before;
+  }
+  /// @throws Error (timeout): its stream waits for an event of the host, which has no deadline of its own
+  void check_wait_for(const DeviceOrder::Turn& before) {
+    const auto now = Trace::Clock::now();
+    if (!waits_since_) waits_since_ = now;
+    if (now - *waits_since_ < state_->timeout()) return;
+    const double waited = std::chrono::duration<double>(now - *waits_since_).count();
+    const Error error(ErrorKind::timeout,
+                      text("waited ", waited, " s for ", before.label, " #", before.number,
+                           ", which was issued before it and has not been handed to the device"),
+                      "its stream waits for an event of the host that does not happen");
+    state_->fail(state_->in_context(error, issued_.label, issued_.number));
+    state_->expect_intact();  // throws it
   }
 
   // A look at the clock costs as much as a look at the peers: most attempts go without.
@@ -83,6 +99,7 @@ class IssuedTask final : public Task {
   Issued issued_;
   std::shared_ptr<DeviceOrder::Turn> turn_;  // ends with this task
   std::weak_ptr<DeviceOrder::Turn> before_;
+  std::optional<Trace::Clock::time_point> waits_since_;  // for that
   std::optional<Trace::Clock::time_point> begin_;
   int polls_ = 0;
   bool has_told_ = false;

@@ -20,11 +20,11 @@ double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+}  // namespace
+
 Error lost_error(const std::string& missing) {
   return Error(ErrorKind::peer_lost, missing, "its own message says why");
 }
-
-}  // namespace
 
 Issuer::Issuer(std::unique_ptr<Communicator> comm, std::shared_ptr<Backend> host,
                std::chrono::nanoseconds timeout)

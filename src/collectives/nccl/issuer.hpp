@@ -26,6 +26,9 @@ struct Description {
   std::optional<Operation> collective{};  ///< what all ranks issue under that number
 };
 
+/// @param missing as PeerStatus::lost() says it
+Error lost_error(const std::string& missing);
+
 class Issuer {
  public:
   /// @param host where ranks hear of each other

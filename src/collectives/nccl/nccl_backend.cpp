@@ -122,7 +122,7 @@ std::shared_ptr<Backend> make_nccl_backend(std::shared_ptr<Backend> host,
       std::move(api), id_from(notes[0]), rendezvous->rank(), rendezvous->size(), options, deadline,
       [status = host->peer_status()] {
         const auto lost = status != nullptr ? status->lost(0) : std::nullopt;
-        if (lost) throw Error(ErrorKind::peer_lost, *lost, "its own message says why");
+        if (lost) throw nccl::lost_error(*lost);
       });
   return std::make_shared<NcclBackend>(std::move(host), std::move(comm), std::move(runtime), device,
                                        options.timeout, std::make_shared<DeviceOrder>());

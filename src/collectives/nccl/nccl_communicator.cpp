@@ -126,6 +126,11 @@ Communicator::Calling::Calling(const Communicator& comm, bool may_be_broken) : c
   ++comm.calls_;
 }
 
+Comm* Communicator::current() const {
+  const std::lock_guard lock(mutex_);
+  return comm_;
+}
+
 // Under the lock, for another thread may be about to free the communicator.
 Result Communicator::state() const {
   const std::lock_guard lock(mutex_);
@@ -155,7 +160,7 @@ Result Communicator::wait_apart(const char* operation, std::function<Result()> c
       look_up(operation, was_broken, deadline, meanwhile);
   } catch (const Error& error) {
     give_up(error);
-    if (comm_ != nullptr) apart.wait_for(time_to_return);
+    if (current() != nullptr) apart.wait_for(time_to_return);  // else nothing ends it
     throw;
   }
   return apart.result();
@@ -251,10 +256,7 @@ bool Communicator::end_now(End end, Comm* comm) const noexcept {
 
 // Revoked it is fit for shrink(). NCCL does not revoke what is being finalized (init.cc:2457).
 void Communicator::end_what_is_under_way() noexcept {
-  const auto comm = [this] {
-    const std::lock_guard lock(mutex_);
-    return comm_;
-  }();
+  Comm* const comm = current();
   if (comm == nullptr) return;
   if (api_->CommRevoke == nullptr || !end_now(revoke_it, comm)) abort();
 }

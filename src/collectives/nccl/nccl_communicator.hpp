@@ -122,9 +122,11 @@ class Communicator {
   std::optional<Error> reason() const;
   Result state() const;
   Result state_of(Comm* comm) const;
-  /// Waits on a thread of its own; a result that is still in progress is polled. @throws Error (timeout), which breaks it
+  Comm* current() const;
+  /// The call on a thread of its own. @throws Error (timeout), and what look_up() throws, which breaks the communicator
   Result wait_apart(const char* operation, std::function<Result()> call, Deadline deadline,
                     const Meanwhile& meanwhile);
+  /// What comes of a result that is still in progress.
   Result poll(Result result, const char* operation, Deadline deadline, const Meanwhile& meanwhile = {});
   /// @throws what ends a wait: another thread gave up, `meanwhile` throws, the deadline has passed
   void look_up(const char* operation, bool was_broken, Deadline deadline, const Meanwhile& meanwhile) const;

@@ -186,6 +186,42 @@ TEST_F(NcclBackend, AStreamThatTheHostHoldsUpIsNotOvertaken) {
   EXPECT_GE(nccl_.handed_over(0).size(), 5U);  // two to connect, and these
 }
 
+TEST_F(NcclBackend, AnOperationThatTheHostHoldsUpForGoodIsNamedByTheNext) {
+  run_with_fakes(
+      nccl_, 1,
+      [&](Communicator comm) {
+        auto other = comm.split(0);
+        Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
+        std::atomic<bool> open = false;
+        Stream host = Stream::queued();
+        host.run([&] {
+          while (!open) std::this_thread::sleep_for(1ms);
+        });
+        Stream held(comm.device());
+        Stream free(comm.device());
+        held.wait(host.record());
+        other->all_reduce(data.view(), ReduceOp::sum, held);
+        const Work work = comm.barrier(free);
+        expect_error(ErrorKind::timeout,
+                     {"rank 0: barrier #1: waited ", "s for all_reduce #1, which was issued before it"},
+                     [&] { work.wait(Deadline::in(30s)); });
+        open = true;
+        held.synchronize(Deadline::in(30s));
+      },
+      time_limit);
+}
+
+// Whose memory comes late, or not at all.
+TEST_F(NcclBackend, MemoryThatNotAllRanksRegisterNamesTheRankThatDied) {
+  EXPECT_THROW(run_with_fakes(nccl_, 2,
+                              [&](Communicator comm) {
+                                if (comm.rank() == 1) throw std::runtime_error("out of ideas");
+                                expect_error(ErrorKind::peer_lost, {"rank 1 "},
+                                             [&] { comm.allocate(DataType::f32, 10); });
+                              }),
+               std::runtime_error);
+}
+
 // What a stream drops is not waited for.
 TEST_F(NcclBackend, AnOperationThatIsDroppedGivesItsTurnUp) {
   run_with_fakes(nccl_, 1, [&](Communicator comm) {
