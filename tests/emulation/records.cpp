@@ -1,16 +1,14 @@
 #include "emulation/records.hpp"
 
+#include <link.h>
+
 #include <array>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 
 #include "emulation/grid.hpp"
 #include "weft/core/text.hpp"
-
-extern "C" {
-extern char __data_start;  // of the program's variables, by the linker
-extern char _end;
-}
 
 namespace weft::emulation {
 namespace records {
@@ -53,16 +51,35 @@ struct Records {
   std::string conflict;
 };
 /// Whether this thread runs a kernel: what launches kernels is compiled with them, and is not recorded.
-thread_local bool is_device = false;
+thread_local bool is_device __attribute__((tls_model("initial-exec"))) = false;
 
 Records& all() {
   static auto* const one = new Records;
   return *one;
 }
 
+/// The segment of the program, which is the first of its modules, that can be written.
+std::pair<std::uintptr_t, std::uintptr_t> variables_of_program() {
+  std::pair<std::uintptr_t, std::uintptr_t> result{};
+  dl_iterate_phdr(
+      [](dl_phdr_info* module, std::size_t, void* found) {
+        for (int i = 0; i < module->dlpi_phnum; ++i) {
+          const auto& segment = module->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) continue;
+          const std::uintptr_t begin = module->dlpi_addr + segment.p_vaddr;
+          *static_cast<decltype(result)*>(found) = {begin, begin + segment.p_memsz};
+        }
+        return 1;  // no other module
+      },
+      &result);
+  return result;
+}
+
 // Kernels have no variables but those that their blocks share: what is in a program's variables is in shared memory.
 bool is_shared(const void* address) {
-  return address >= &__data_start && address < &_end;
+  static const auto [begin, end] = variables_of_program();
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return at >= begin && at < end;
 }
 bool is_built_in(const void* address) {
   return address >= &built_in && address < &built_in + 1;
@@ -190,6 +207,12 @@ void __tsan_read_range(void* address, std::size_t bytes) {
 }
 void __tsan_write_range(void* address, std::size_t bytes) {
   add(address, bytes, Access::write);
+}
+// What the classes that launch kernels do, in the same files, is not recorded.
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+int __tsan_atomic32_fetch_add(volatile int* value, int change, int) {
+  return __atomic_fetch_add(value, change, __ATOMIC_SEQ_CST);
 }
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}

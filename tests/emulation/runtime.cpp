@@ -225,6 +225,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return said(cudaSuccess);
 }
 
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* data) {
+  streams().of(stream).push([=] { function(data); });
+  return said(cudaSuccess);
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = new CUevent_st(current);
   (*event)->timed = (flags & cudaEventDisableTiming) == 0;

@@ -19,9 +19,9 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/kernels/reduce_kernel.hpp"
 #include "collectives/nccl/api.hpp"
 #include "support/fake_cuda.hpp"
+#include "support/fake_nccl_sums.hpp"
 
 namespace weft::test {
 
@@ -79,7 +79,6 @@ class FakeNcclRanks {
 
   static inline FakeNcclRanks* current = nullptr;
   static constexpr std::size_t most_ranks = 16;
-  static constexpr int first_own_op = 1000;  // and the divisor, of an operation that multiplies first
 
   /// What one rank brings to an operation.
   struct Part {
@@ -126,37 +125,6 @@ class FakeNcclRanks {
   // The handle is a shared pointer, for work on streams may outlive the communicator.
   static const std::shared_ptr<Comm>& of(const RawComm* comm) {
     return *reinterpret_cast<const std::shared_ptr<Comm>*>(comm);
-  }
-
-  static DataType dtype(Type type) {
-    switch (type) {
-      case detail::nccl::f64:
-        return DataType::f64;
-      case detail::nccl::f16:
-        return DataType::f16;
-      case detail::nccl::bf16:
-        return DataType::bf16;
-      case detail::nccl::i32:
-        return DataType::i32;
-      case detail::nccl::i64:
-        return DataType::i64;
-      case detail::nccl::u8:
-        return DataType::u8;
-      default:
-        return DataType::f32;
-    }
-  }
-  static ReduceOp reduce_op(Op op) {
-    switch (op) {
-      case detail::nccl::prod:
-        return ReduceOp::prod;
-      case detail::nccl::max:
-        return ReduceOp::max;
-      case detail::nccl::min:
-        return ReduceOp::min;
-      default:
-        return ReduceOp::sum;
-    }
   }
 
   /// Waits on the stream for everybody; the last to come does the work of all.
@@ -221,20 +189,7 @@ class FakeNcclRanks {
     return result;
   }
   static std::vector<std::byte> sum(const Team::CollectiveCall& call, std::size_t count, Type type, Op op) {
-    std::vector<std::byte> result(count * size_of(dtype(type)));
-    std::vector<std::byte*> to{result.data()};
-    auto from = inputs(call);
-    std::vector<std::vector<std::byte>> scaled;
-    if (op >= first_own_op && count > 0) {
-      for (const std::byte*& one : from) {
-        scaled.emplace_back(one, one + result.size());
-        detail::on_host::scale(View(scaled.back().data(), static_cast<std::int64_t>(count), dtype(type)),
-                               1.0 / (op - first_own_op));
-        one = scaled.back().data();
-      }
-    }
-    if (count > 0) detail::reduce(from, {to}, static_cast<std::int64_t>(count), dtype(type), reduce_op(op));
-    return result;
+    return fake_nccl_sum(inputs(call), count, type, op);
   }
 
   static Part part(const void* in, void* out) {
@@ -262,7 +217,7 @@ class FakeNcclRanks {
                                Stream stream) {
     return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
       const auto result = sum(call, count * call.parts.size(), type, op);
-      const std::size_t share = count * size_of(dtype(type));
+      const std::size_t share = count * fake_nccl_size(type);
       for (std::size_t r = 0; r < call.parts.size(); ++r)
         put(call.parts[r].out, result.data() + r * share, share);
     });
@@ -270,7 +225,7 @@ class FakeNcclRanks {
   static Result all_gather(const void* in, void* out, std::size_t count, Type type, RawComm* comm,
                            Stream stream) {
     return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
-      const std::size_t share = count * size_of(dtype(type));
+      const std::size_t share = count * fake_nccl_size(type);
       for (const Part& one : call.parts) {
         for (std::size_t r = 0; r < call.parts.size(); ++r) put(one.out + r * share, call.parts[r].in, share);
       }
@@ -280,7 +235,7 @@ class FakeNcclRanks {
                           Stream stream) {
     return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
       for (const Part& one : call.parts)
-        put(one.out, call.parts[static_cast<std::size_t>(root)].in, count * size_of(dtype(type)));
+        put(one.out, call.parts[static_cast<std::size_t>(root)].in, count * fake_nccl_size(type));
     });
   }
 
@@ -510,21 +465,20 @@ class FakeNcclRanks {
                          Stream stream) -> Result {
             if (const Result no = current->refusal("Send"); no != success) return no;
             group.push_back({of(comm), stream, peer, true, static_cast<const std::byte*>(out), nullptr,
-                             count * size_of(dtype(type))});
+                             count * fake_nccl_size(type)});
             return success;
           })}},
         {"ncclRecv",
          {0, address(+[](void* in, std::size_t count, Type type, int peer, RawComm* comm,
                          Stream stream) -> Result {
             group.push_back({of(comm), stream, peer, false, nullptr, static_cast<std::byte*>(in),
-                             count * size_of(dtype(type))});
+                             count * fake_nccl_size(type)});
             return success;
           })}},
         {"ncclRedOpCreatePreMulSum",
          {0, address(+[](Op* op, void* scalar, Type, int, RawComm* comm) -> Result {
             if (of(comm)->store) return detail::nccl::invalid_argument;
-            const auto factor = static_cast<float>(*static_cast<Half*>(scalar));
-            *op = static_cast<Op>(first_own_op + static_cast<int>(1 / factor));
+            *op = fake_nccl_scaled_sum(scalar);
             return success;
           })}},
         {"ncclGroupStart", {0, address(+[]() -> Result { return current->refusal("GroupStart"); })}},

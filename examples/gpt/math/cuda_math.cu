@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/cuda/launch.cuh"
 #include "gpt/math/math.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
@@ -240,14 +241,12 @@ class CudaMath final : public Math<Real> {
 
   void norm(const Real* x, const Real* gain, const Real* bias, Real* normalized, Real* scale, Real* y,
             int rows, int width) override {
-    norm_kernel<<<blocks(rows), row_threads, 0, native()>>>(x, gain, bias, normalized, scale, y, width);
-    launched("norm");
+    run("norm", norm_kernel<Real>, blocks(rows), row_threads, x, gain, bias, normalized, scale, y, width);
   }
   void norm_input(const Real* dy, const Real* gain, const Real* normalized, const Real* scale,
                   const Real* through, Real* dx, int rows, int width) override {
-    norm_input_kernel<<<blocks(rows), row_threads, 0, native()>>>(dy, gain, normalized, scale, through, dx,
-                                                                  width);
-    launched("norm_input");
+    run("norm_input", norm_input_kernel<Real>, blocks(rows), row_threads, dy, gain, normalized, scale, through,
+        dx, width);
   }
   void norm_gain(const Real* dy, const Real* normalized, Real* dgain, int rows, int width) override {
     sum_columns([=] __device__(std::int64_t i) { return dy[i] * normalized[i]; }, dgain, rows, width);
@@ -271,8 +270,7 @@ class CudaMath final : public Math<Real> {
   }
   void embed_tokens(const std::uint8_t* tokens, const Real* dx, Real* dtable, int vocabulary, int rows,
                     int width) override {
-    embed_tokens_kernel<<<blocks(vocabulary), threads, 0, native()>>>(tokens, dx, dtable, rows, width);
-    launched("embed_tokens");
+    run("embed_tokens", embed_tokens_kernel<Real>, blocks(vocabulary), threads, tokens, dx, dtable, rows, width);
   }
   void standardize(const std::uint8_t* bytes, Real* x, std::int64_t count, double mean,
                    double deviation) override {
@@ -306,24 +304,21 @@ class CudaMath final : public Math<Real> {
   }
 
   void causal_softmax(Real* scores, int context, int matrices) override {
-    causal_softmax_kernel<<<blocks(matrices * context), row_threads, 0, native()>>>(scores, context);
-    launched("causal_softmax");
+    run("causal_softmax", causal_softmax_kernel<Real>, blocks(matrices * context), row_threads, scores, context);
   }
   void causal_softmax_backward(const Real* probabilities, Real* gradient, int context,
                                int matrices) override {
-    causal_softmax_backward_kernel<<<blocks(matrices * context), row_threads, 0, native()>>>(
+    run("causal_softmax_backward", causal_softmax_backward_kernel<Real>, blocks(matrices * context), row_threads,
         probabilities, gradient, context);
-    launched("causal_softmax_backward");
   }
 
   double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes, int stride,
                        std::int64_t of_rows) override {
     if (losses_.count() < rows) losses_ = Buffer::on(device(), DataType::f64, rows);
     auto* losses = static_cast<double*>(losses_.view().data());
-    cross_entropy_kernel<<<blocks(rows), row_threads, 0, native()>>>(
-        logits, targets, losses, Real{1} / static_cast<Real>(of_rows), classes, stride);
-    sum_losses_kernel<<<1, threads, 0, native()>>>(losses, rows);
-    launched("cross_entropy");
+    run("cross_entropy", cross_entropy_kernel<Real>, blocks(rows), row_threads, logits, targets, losses,
+        Real{1} / static_cast<Real>(of_rows), classes, stride);
+    run("sum_losses", sum_losses_kernel, 1, threads, losses, rows);
     double sum = 0;
     copy(&sum, losses, sizeof(sum));
     return sum / static_cast<double>(of_rows);
@@ -337,22 +332,24 @@ class CudaMath final : public Math<Real> {
     return native_handle(stream_);
   }
 
-  static unsigned blocks(int count) { return static_cast<unsigned>(count); }
-  static void launched(const char* kernel) { check(cudaGetLastError(), kernel); }
+  static unsigned blocks(std::int64_t count) { return static_cast<unsigned>(count); }
+  template <class... Parameters>
+  void run(const char* name, void (*kernel)(Parameters...), dim3 blocks, dim3 threads_of_block,
+           const std::type_identity_t<Parameters>&... arguments) {
+    check(detail::cuda::launch(kernel, blocks, threads_of_block, native(), arguments...), name);
+  }
 
   template <class Function>
   void for_each(std::int64_t count, Function function) {
     if (count == 0) return;
     const auto most = static_cast<std::int64_t>(4096);
-    for_each_kernel<<<static_cast<unsigned>(std::min(most, (count + threads - 1) / threads)), threads, 0,
-                      native()>>>(count, function);
-    launched("for_each");
+    run("for_each", for_each_kernel<Function>, blocks(std::min(most, (count + threads - 1) / threads)), threads,
+        count, function);
   }
   template <class Element>
   void sum_columns(Element element, Real* sum, int rows, int width) {
-    sum_columns_kernel<<<blocks((width + warp - 1) / warp), dim3(warp, column_parts), 0, native()>>>(
-        element, sum, rows, width);
-    launched("sum_columns");
+    run("sum_columns", sum_columns_kernel<Real, Element>, blocks((width + warp - 1) / warp),
+        dim3(warp, column_parts), element, sum, rows, width);
   }
   void copy(void* to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;

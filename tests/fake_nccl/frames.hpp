@@ -1,0 +1,82 @@
+#pragma once
+// What ranks and hubs say to each other over TCP: a header of fixed size, then bytes. A rank asks, the hub answers with the number of the
+// request, in any order.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::fake_nccl {
+
+enum class Kind : std::uint32_t {
+  join,  ///< text: the team; numbers: size, rank. Bytes: a Member
+  meet,  ///< text: about what; numbers: how many have to come. Bytes: anything; the answer is what all brought, by rank
+  all_reduce,  ///< collectives: text: what all have to agree in; numbers: of the operation, count, type, op, root
+  reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  send,     ///< numbers: to whom. Answered when the receiver has it
+  receive,  ///< numbers: from whom, bytes
+  leave,    ///< the communicator is over, in good order
+  answer,   ///< numbers: 0: it is granted, else NCCL's result
+  lost,     ///< from the hub: numbers: the rank that is gone
+};
+
+struct Header {
+  Kind kind{};
+  std::uint32_t request = 0;
+  std::int64_t numbers[5]{};
+  std::uint32_t text_bytes = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct Frame {
+  Header header{};
+  std::string text{};
+  std::vector<std::byte> bytes{};
+};
+
+struct Address {
+  std::uint32_t host = 0;  ///< IPv4, as a number
+  std::uint16_t port = 0;
+};
+
+/// What each rank tells all others when a communicator is made.
+struct Member {
+  Address hub;             ///< of its process
+  std::uint64_t host = 0;  ///< a hash of what NCCL takes for the host
+  int device = 0;
+  int version = 0;
+};
+
+boost::asio::io_context& io();
+
+/// One end of a connection. One thread reads, any thread writes.
+class Connection {
+ public:
+  explicit Connection(boost::asio::ip::tcp::socket socket);
+  /// @returns none if nobody takes the connection
+  static std::shared_ptr<Connection> to(Address address);
+
+  /// @returns none when the other end is gone
+  std::optional<Frame> read();
+  /// False: the other end is gone.
+  bool write(Header header, const std::string& text, std::span<const std::byte> bytes);
+  bool answer(std::uint32_t request, std::int64_t result, std::span<const std::byte> bytes) {
+    return write({.kind = Kind::answer, .request = request, .numbers = {result}}, {}, bytes);
+  }
+  void close();
+
+ private:
+  boost::asio::ip::tcp::socket socket_;
+  std::mutex writing_;
+};
+
+}  // namespace weft::fake_nccl

@@ -1,0 +1,418 @@
+// NCCL's functions.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "collectives/nccl/api.hpp"
+#include "fake_nccl/hub.hpp"
+#include "fake_nccl/rank.hpp"
+#include "fake_nccl/words.hpp"
+#include "support/fake_nccl_sums.hpp"
+
+namespace weft::fake_nccl {
+namespace {
+
+using namespace detail::nccl;  // NOLINT: whose functions these are
+
+std::atomic<const char*> said = "";
+
+/// A word of WEFT_FAKE_NCCL: the whole of it, or what stands behind its "=".
+std::string_view word(std::string_view name) {
+  const char* all = std::getenv("WEFT_FAKE_NCCL");
+  std::string_view rest = all != nullptr ? all : "";
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find(','), rest.size());
+    const std::string_view one = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (one == name) return one;
+    if (one.starts_with(name) && one.substr(name.size()).starts_with('=')) return one.substr(name.size() + 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+int version() {
+  return version_code(2, 28, 9);
+}
+bool deaths_are_silent() {
+  static const bool silent = !word("silent").empty();
+  return silent;
+}
+Result wanted_fault(const char* function) {
+  const std::string_view what = word(function);
+  if (what == "abort") std::abort();
+  if (what.empty()) return success;
+  say("a fault that was asked for");
+  return static_cast<Result>(std::atoi(std::string(what).c_str()));
+}
+void say(const char* what) {
+  said = what;
+  if (std::getenv("NCCL_DEBUG") != nullptr) std::fprintf(stderr, "fake NCCL WARN %s\n", what);
+}
+const char* last_said() {
+  return said;
+}
+
+namespace {
+
+/// What NCCL's handle points to; work on streams may outlive it.
+using Handle = std::shared_ptr<Rank>;
+const Handle& of(const Comm* comm) {
+  return *reinterpret_cast<const Handle*>(comm);
+}
+Comm* handle_of(Handle rank) {
+  return reinterpret_cast<Comm*>(new Handle(std::move(rank)));
+}
+
+struct Id {
+  static constexpr std::uint64_t right = 0x7765667466616b65;
+  std::uint64_t magic = right;
+  Address hub;
+  int number = 0;
+};
+
+// Operations of a group are noted until it ends.
+struct Noted {
+  Handle rank;
+  Stream stream;
+  int peer = -1;  // of a message
+  bool sends = false;
+  std::function<std::uint32_t(Rank&)> ask;
+  std::function<void(const Frame&)> take;
+};
+thread_local int depth = 0;
+thread_local std::vector<Noted> group;
+
+// In the call, and all at once: no rank waits for one connection before it has named the others.
+Result connect(const std::vector<Noted>& all) {
+  std::vector<std::pair<Rank*, std::uint32_t>> requests;
+  for (const Noted& one : all) {
+    Rank& rank = *one.rank;
+    const int mine = rank.rank();
+    const auto request = one.peer < 0 ? rank.connect_collectives()
+                         : one.sends  ? rank.connect_message(mine, one.peer)
+                                      : rank.connect_message(one.peer, mine);
+    if (request) requests.emplace_back(&rank, *request);
+  }
+  for (const auto& [rank, request] : requests) {
+    if (const Result result = rank->wait_in_call(request); result != success) return result;
+  }
+  return success;
+}
+
+/// Those of one communicator and stream: as one kernel does them, all at once.
+Result launch(std::vector<Noted> all) {
+  Rank& rank = *all.front().rank;
+  const Stream stream = all.front().stream;
+  return rank.enqueue(stream, [all = std::move(all)](Rank& of) {
+    std::vector<std::uint32_t> requests;
+    for (const Noted& one : all) requests.push_back(one.ask(of));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto answer = of.wait(requests[i]);
+      if (!answer) return;
+      all[i].take(*answer);
+    }
+  });
+}
+
+Result end_group() {
+  std::vector<Noted> all = std::exchange(group, {});
+  if (const Result result = connect(all); result != success) return result;
+  while (!all.empty()) {
+    const auto first = all.front();
+    const auto others = std::stable_partition(all.begin(), all.end(), [&](const Noted& one) {
+      return one.rank == first.rank && one.stream == first.stream;
+    });
+    std::vector<Noted> rest(others, all.end());
+    all.erase(others, all.end());
+    if (const Result result = launch(std::move(all)); result != success) return result;
+    all = std::move(rest);
+  }
+  return success;
+}
+
+Result add(Noted one) {
+  if (const Result result = one.rank->ready(); result != success) return result;
+  group.push_back(std::move(one));
+  return depth > 0 ? success : end_group();
+}
+
+void put(void* to, const std::vector<std::byte>& bytes) {
+  if (!bytes.empty() && to != nullptr) std::memcpy(to, bytes.data(), bytes.size());
+}
+
+struct Collective {
+  const char* name;
+  Kind kind;
+  const void* in;
+  void* out;
+  std::size_t count;
+  Type type;
+  Op op = sum;
+  int root = 0;
+};
+
+Result collective(const Collective& what, Comm* comm, Stream stream) {
+  if (const Result fault = wanted_fault(what.name); fault != success) return fault;
+  if (what.count == 0) return success;  // enqueue.cc: an empty one is left out
+  const Handle& rank = of(comm);
+  if (what.root < 0 || what.root >= rank->size()) return invalid_argument;
+  const int number = rank->next_operation();
+  std::size_t bytes = what.count * test::fake_nccl_size(what.type);
+  if (what.kind == Kind::reduce_scatter) bytes *= static_cast<std::size_t>(rank->size());
+  if (what.kind == Kind::broadcast && rank->rank() != what.root) bytes = 0;
+  return add({.rank = rank,
+              .stream = stream,
+              .ask =
+                  [=](Rank& one) {
+                    const Header header{.kind = what.kind,
+                                        .numbers = {number, static_cast<std::int64_t>(what.count), what.type,
+                                                    what.op, what.root}};
+                    std::ostringstream agreed;
+                    agreed << what.count << ' ' << what.type << ' ' << what.op << ' ' << what.root;
+                    return one.ask(header, agreed.str(), {static_cast<const std::byte*>(what.in), bytes});
+                  },
+              .take = [out = what.out](const Frame& answer) { put(out, answer.bytes); }});
+}
+
+Result message(bool sends, const void* out, void* in, std::size_t count, Type type, int peer, Comm* comm,
+               Stream stream) {
+  const Handle& rank = of(comm);
+  if (peer < 0 || peer >= rank->size()) return invalid_argument;
+  const std::size_t bytes = count * test::fake_nccl_size(type);
+  return add({.rank = rank,
+              .stream = stream,
+              .peer = peer,
+              .sends = sends,
+              .ask =
+                  [=](Rank& one) {
+                    const Header header{.kind = sends ? Kind::send : Kind::receive,
+                                        .numbers = {peer, static_cast<std::int64_t>(bytes)}};
+                    return one.ask(header, {}, {static_cast<const std::byte*>(out), sends ? bytes : 0});
+                  },
+              .take = [in](const Frame& answer) { put(in, answer.bytes); }});
+}
+
+Result make_child(const Rank& parent, const std::string& name, const std::vector<int>& ranks, Comm** child) {
+  const auto mine = static_cast<int>(std::ranges::find(ranks, parent.rank()) - ranks.begin());
+  const Team team{parent.members()[static_cast<std::size_t>(ranks.front())].hub, parent.name() + name};
+  Handle made;
+  const Result result = Rank::connect(team, static_cast<int>(ranks.size()), mine, &parent, made);
+  if (result == success) *child = handle_of(std::move(made));
+  return result;
+}
+
+// Memory of ncclMemAlloc. It holds anything at first.
+std::mutex of_memory;
+std::set<void*> memory_blocks;
+
+}  // namespace
+}  // namespace weft::fake_nccl
+
+using namespace weft::fake_nccl;     // NOLINT
+using namespace weft::detail::nccl;  // NOLINT
+
+extern "C" {
+
+Result ncclGetVersion(int* version) {
+  *version = weft::fake_nccl::version();
+  return success;
+}
+const char* ncclGetErrorString(Result code) {
+  constexpr const char* texts[]{"no error",
+                                "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+                                "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+                                "internal error - please report this issue to the NCCL developers",
+                                "invalid argument (run with NCCL_DEBUG=WARN for details)",
+                                "invalid usage (run with NCCL_DEBUG=WARN for details)",
+                                "remote process exited or there was a network error",
+                                "NCCL operation in progress"};
+  return code >= success && code <= in_progress ? texts[code] : "unknown result code";
+}
+const char* ncclGetLastError(const Comm*) {
+  return last_said();
+}
+
+Result ncclGetUniqueId(UniqueId* id) {
+  static std::atomic<int> ids = 0;
+  if (const Result fault = wanted_fault("GetUniqueId"); fault != success) return fault;
+  const Id mine{.hub = own_hub(), .number = ++ids};
+  std::memset(id->internal, 0, sizeof(id->internal));
+  std::memcpy(id->internal, &mine, sizeof(mine));
+  return success;
+}
+
+Result ncclCommInitRankConfig(Comm** comm, int size, UniqueId unique, int rank, Config* config) {
+  if (const Result fault = wanted_fault("CommInitRankConfig"); fault != success) return fault;
+  Id id;
+  std::memcpy(&id, unique.internal, sizeof(id));
+  const char* blocking = std::getenv("NCCL_COMM_BLOCKING");
+  if ((config != nullptr && config->blocking == 0) ||
+      (blocking != nullptr && std::string_view(blocking) == "0")) {
+    say("this fake is blocking");
+    return invalid_usage;
+  }
+  if (id.magic != Id::right || size < 1 || rank < 0 || rank >= size) return invalid_argument;
+  Handle made;
+  std::ostringstream name;
+  name << id.hub.host << ':' << id.hub.port << '/' << id.number;
+  const Result result = Rank::connect({id.hub, name.str()}, size, rank, nullptr, made);
+  if (result == success) *comm = handle_of(std::move(made));
+  return result;
+}
+
+Result ncclCommSplit(Comm* comm, int color, int key, Comm** child, Config*) {
+  if (const Result fault = wanted_fault("CommSplit"); fault != success) return fault;
+  Rank& parent = *of(comm);
+  *child = nullptr;
+  if (const Result result = parent.ready(); result != success) return result;
+  const int number = parent.next_child();
+  struct Wish {
+    int color, key;
+  };
+  const Wish mine{color, key};
+  std::vector<std::byte> bytes;
+  const Result result = parent.meet("split " + std::to_string(number), parent.size(),
+                                    std::as_bytes(std::span(&mine, 1)), &bytes);
+  if (result != success || color == no_color) return result;
+  std::vector<Wish> wishes(bytes.size() / sizeof(Wish));
+  std::memcpy(wishes.data(), bytes.data(), bytes.size());
+  std::vector<int> ranks;
+  for (int one = 0; one < parent.size(); ++one) {
+    if (wishes[static_cast<std::size_t>(one)].color == color) ranks.push_back(one);
+  }
+  std::ranges::stable_sort(ranks, {}, [&](int one) { return wishes[static_cast<std::size_t>(one)].key; });
+  return make_child(parent, "/split " + std::to_string(number) + " " + std::to_string(color), ranks, child);
+}
+
+Result ncclCommShrink(Comm* comm, int* excluded, int count, Comm** child, Config*, int flags) {
+  if (const Result fault = wanted_fault("CommShrink"); fault != success) return fault;
+  Rank& parent = *of(comm);
+  *child = nullptr;
+  if (count <= 0 || std::find(excluded, excluded + count, parent.rank()) != excluded + count)
+    return invalid_argument;
+  if ((flags & shrink_abort) != 0) {
+    parent.let_go_on();
+  } else if (const Result result = parent.ready(); result != success) {
+    return result;
+  }
+  const int number = parent.next_child();
+  std::vector<int> ranks;
+  for (int one = 0; one < parent.size(); ++one) {
+    if (std::find(excluded, excluded + count, one) == excluded + count) ranks.push_back(one);
+  }
+  return make_child(parent, "/shrink " + std::to_string(number), ranks, child);
+}
+
+Result ncclCommGetAsyncError(Comm* comm, Result* state) {
+  *state = of(comm)->state();
+  return success;
+}
+Result ncclCommFinalize(Comm*) {
+  return wanted_fault("CommFinalize");
+}
+Result ncclCommDestroy(Comm* comm) {
+  of(comm)->end(true);
+  delete &of(comm);
+  return success;
+}
+Result ncclCommAbort(Comm* comm) {
+  of(comm)->abort();
+  of(comm)->end(false);
+  delete &of(comm);
+  return success;
+}
+Result ncclCommRevoke(Comm* comm, int) {
+  of(comm)->revoke();
+  return success;
+}
+
+Result ncclMemAlloc(void** memory, std::size_t bytes) {
+  if (const Result fault = wanted_fault("MemAlloc"); fault != success) return fault;
+  constexpr std::size_t alignment = 4096;
+  constexpr int anything = 0xa5;
+  if (posix_memalign(memory, alignment, std::max(bytes, std::size_t{1})) != 0) return unhandled_cuda_error;
+  std::memset(*memory, anything, bytes);
+  const std::lock_guard lock(of_memory);
+  memory_blocks.insert(*memory);
+  return success;
+}
+Result ncclMemFree(void* memory) {
+  const std::lock_guard lock(of_memory);
+  if (memory_blocks.erase(memory) == 0) return invalid_argument;
+  std::free(memory);
+  return success;
+}
+Result ncclCommRegister(const Comm* comm, void*, std::size_t, void** handle) {
+  if (const Result fault = wanted_fault("CommRegister"); fault != success) return fault;
+  *handle = of(comm).get();
+  return success;
+}
+Result ncclCommDeregister(const Comm* comm, void* handle) {
+  return handle == of(comm).get() ? success : invalid_argument;
+}
+// Waits for all ranks where peers can be reached (dev_runtime.cc:629), else gives no window (dev_runtime.cc:593).
+Result ncclCommWindowRegister(Comm* comm, void* memory, std::size_t, Window** window, int) {
+  if (const Result fault = wanted_fault("CommWindowRegister"); fault != success) return fault;
+  Rank& rank = *of(comm);
+  *window = nullptr;
+  if (const Result result = rank.ready(); result != success) return result;
+  if (!rank.reaches_all()) return success;
+  const Result result = rank.meet("window " + std::to_string(rank.next_window()), rank.size(), {});
+  if (result == success) *window = static_cast<Window*>(memory);
+  return result;
+}
+Result ncclCommWindowDeregister(Comm*, Window*) {
+  return success;
+}
+
+Result ncclAllReduce(const void* in, void* out, std::size_t count, Type type, Op op, Comm* comm,
+                     Stream stream) {
+  return collective({"AllReduce", Kind::all_reduce, in, out, count, type, op}, comm, stream);
+}
+Result ncclReduceScatter(const void* in, void* out, std::size_t count, Type type, Op op, Comm* comm,
+                         Stream stream) {
+  return collective({"ReduceScatter", Kind::reduce_scatter, in, out, count, type, op}, comm, stream);
+}
+Result ncclAllGather(const void* in, void* out, std::size_t count, Type type, Comm* comm, Stream stream) {
+  return collective({"AllGather", Kind::all_gather, in, out, count, type}, comm, stream);
+}
+Result ncclBroadcast(const void* in, void* out, std::size_t count, Type type, int root, Comm* comm,
+                     Stream stream) {
+  return collective({"Broadcast", Kind::broadcast, in, out, count, type, sum, root}, comm, stream);
+}
+Result ncclReduce(const void* in, void* out, std::size_t count, Type type, Op op, int root, Comm* comm,
+                  Stream stream) {
+  return collective({"Reduce", Kind::reduce, in, out, count, type, op, root}, comm, stream);
+}
+Result ncclSend(const void* out, std::size_t count, Type type, int peer, Comm* comm, Stream stream) {
+  if (const Result fault = wanted_fault("Send"); fault != success) return fault;
+  return message(true, out, nullptr, count, type, peer, comm, stream);
+}
+Result ncclRecv(void* in, std::size_t count, Type type, int peer, Comm* comm, Stream stream) {
+  if (const Result fault = wanted_fault("Recv"); fault != success) return fault;
+  return message(false, nullptr, in, count, type, peer, comm, stream);
+}
+Result ncclRedOpCreatePreMulSum(Op* op, void* scalar, Type, int, Comm*) {
+  *op = weft::test::fake_nccl_scaled_sum(scalar);
+  return success;
+}
+Result ncclGroupStart() {
+  ++depth;
+  return success;
+}
+Result ncclGroupEnd() {
+  if (depth == 0) return invalid_usage;
+  return --depth > 0 ? success : end_group();
+}
+
+}  // extern "C"
