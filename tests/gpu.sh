@@ -6,16 +6,19 @@
 #   tests/gpu.sh --suites A,B       these alone
 #   tests/gpu.sh --minutes N        for all together, the build included (9): a suite that does not fit any more is "not run"
 #   tests/gpu.sh --build            builds only
+#   tests/gpu.sh --built            does not build
+#   tests/gpu.sh --dry              the same suites without a GPU: kernels are emulated, NCCL is a fake whose ranks are processes
+#                                   (tests/emulation, tests/fake_nccl), the model is small. It says whether suites run, and keeps no figure
 #   tests/gpu.sh --pack             gathers into gpu-pack/ what such a machine lacks: GoogleTest's sources, from Debian's package, and a text
-# In ${OUT:-build/gpu}: gpu.jsonl, a line for the machine, for each suite when it ends and for each figure; gpu.log, what suites and all of
+# In ${OUT:-build/gpu}, or build/gpu-dry: gpu.jsonl, a line for the machine, for each suite when it ends and for each figure; gpu.log, what suites and all of
 # their ranks said; build.log. It ends with 0 if every suite asked for has passed: one that was not run has not.
 # Without a GPU it says so, counts the suites as skipped and ends with 0.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-bin=build/gpu/bin
-out=${OUT:-build/gpu}
 begin=$SECONDS
 minutes=9
+dry=0
+only_build=0
 read -ra suites <<< "kernels low-rank fused-step conformance-2 overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
 train-powersgd train-pipeline powersgd-figures killed-rank conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
 chosen=("${suites[@]}")
@@ -43,7 +46,11 @@ from_pip() {  # FILE...: the first that is there
 build() {
   local capability=${1:-90} sources=$PWD/gpu-pack/googletest options=() cublas header
   [ -d "$sources" ] || sources=  # then GoogleTest is installed, or configuring says that it is not
-  mkdir -p build/gpu "$out"
+  if [ $dry = 1 ]; then
+    cmake --preset recorded > "$out/build.log" 2>&1 && cmake --build --preset recorded -j "$(nproc)" >> "$out/build.log" 2>&1 && return
+    tail -n 20 "$out/build.log"
+    return 1
+  fi
   if ! ldconfig -p 2>/dev/null | grep -q libnccl.so.2 && [ -z "${WEFT_NCCL_LIBRARY:-}" ]; then
     WEFT_NCCL_LIBRARY=$(from_pip lib/libnccl.so.2)
     [ -n "$WEFT_NCCL_LIBRARY" ] && export WEFT_NCCL_LIBRARY
@@ -109,19 +116,19 @@ killed_rank() {
 
 losses() { grep -oE '"losses": \[[^]]*' | grep -oE '[0-9]+\.[0-9e+-]+'; }
 
-# Ten steps of ddp on the host, beside the first suites: without a BLAS they are slow. Every strategy but a code has these losses.
+# The first steps of ddp on the host, beside the first suites: without a BLAS they are slow. Every strategy but a code has these losses.
 train_on_host() {
   local own=$work.host
   mkdir -p "$own"
-  (work=$own device=host limit=400 run_ranks 2 $bin/gpu_train "$text" 10 ddp > "$own.log" 2>&1; cp "$own/0.out" "$own.json.part"; mv "$own.json.part" "$own.json")
+  (work=$own device=host limit=400 run_ranks 2 $bin/gpu_train "$model" "$text" "$compared/$steps" ddp > "$own.log" 2>&1; cp "$own/0.out" "$own.json.part"; mv "$own.json.part" "$own.json")
 }
 
 # train STRATEGY: 2 ranks learn on the GPU as on the host, within 1e-3, and twice the same bits. Under a code, the loss falls.
 train() {
   local gpu again
-  run_ranks 2 $bin/gpu_train "$text" 20 "$1" && all_ended_well 2 || return 1
+  run_ranks 2 $bin/gpu_train "$model" "$text" "$steps" "$1" && all_ended_well 2 || return 1
   gpu=$(grep '"losses"' "$work/0.out")
-  run_ranks 2 $bin/gpu_train "$text" 20 "$1" "$out/trace.json" && all_ended_well 2 || return 1
+  run_ranks 2 $bin/gpu_train "$model" "$text" "$steps" "$1" "$out/trace.json" && all_ended_well 2 || return 1
   again=$(grep '"losses"' "$work/0.out")
   echo "$gpu" >> "$figures"
   [ "$(echo "$gpu" | grep -o '"hash.*')" = "$(echo "$again" | grep -o '"hash.*')" ] || { echo "two runs differ: $gpu $again"; return 1; }
@@ -130,20 +137,25 @@ train() {
     return
   fi
   while [ ! -e "$work.host.json" ]; do sleep 0.5; done  # the suite's limit ends this
-  paste <(echo "$gpu" | losses | head -n 10) <(losses < "$work.host.json") |
-    awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d } END { print "losses differ from the host'"'"'s by at most " worst; exit !(NR == 10 && worst < 1e-3) }'
+  paste <(echo "$gpu" | losses | head -n "$compared") <(losses < "$work.host.json") |
+    awk -v all="$compared" '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d } END { print "losses differ from the host'"'"'s by at most " worst; exit !(NR == all && worst < 1e-3) }'
 }
 
 sanitized() {
   local tool
+  if [ $dry = 1 ]; then
+    echo "emulated: accesses are recorded instead"
+    $bin/gpu_kernels_test --gtest_filter='*Twin:*Wait*' && $bin/gpu_low_rank_test --gtest_filter='-*Large*'
+    return
+  fi
   tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null) || { echo "no compute-sanitizer here"; return 1; }
   "$tool" --error-exitcode 1 $bin/gpu_kernels_test --gtest_filter='*Twin:*Wait*' && "$tool" --error-exitcode 1 $bin/gpu_low_rank_test --gtest_filter='-*Large*'
 }
 
-overhead() { run_ranks 2 $bin/gpu_figures overhead && all_ended_well 2 && tee -a "$figures" < "$work/0.out"; }
+overhead() { run_ranks 2 $bin/gpu_figures overhead && all_ended_well 2 && grep '^{"figure"' "$work/0.out" | tee -a "$figures"; }
 bandwidth() { $bin/gpu_figures bandwidth | tee -a "$figures" && $bin/gpu_low_rank_figures | tee -a "$figures"; }
 # The hook's step alone: bench/peers/torch_powersgd.py runs it beside PyTorch's, where there is a PyTorch.
-powersgd_figures() { $bin/gpu_low_rank_figures powersgd 4 48 | tee -a "$figures"; }
+powersgd_figures() { WEFT_DEVICE=cuda $bin/gpu_low_rank_figures powersgd 4 $((dry == 1 ? 1 : 48)) | tee -a "$figures" && grep -q '"device": "cuda' "$figures"; }
 
 run_suite() {
   case $1 in
@@ -164,6 +176,9 @@ run_suite() {
   esac
 }
 
+# The figures of a suite are JSON, a line each; those of emulated kernels are thrown away.
+figures_are_json() { python3 -c 'import json, sys; [json.loads(line)["figure"] for line in open(sys.argv[1])]' "$figures"; }
+
 # suite NAME: a line, an entry of gpu.jsonl, and its words in gpu.log. It may take two minutes, or what is left.
 suite() {
   local name=$1 start=$SECONDS left=$((minutes * 60 - SECONDS + begin)) state=passed
@@ -173,21 +188,23 @@ suite() {
   else
     limit=$((left < 120 ? left : 120))
     export limit
-    timeout -k 5 "$limit" bash -c "$functions"'; run_suite "$1"' gpu.sh "$name" > "$work.log" 2>&1 || state=failed
+    timeout -k 5 "$limit" bash -c "$functions"'; run_suite "$1" && figures_are_json' gpu.sh "$name" > "$work.log" 2>&1 || state=failed
   fi
   [ "$state" = passed ] || failed=$((failed + 1))
-  printf '%-18s %-8s %4d s  %s\n' "$name" "$state" $((SECONDS - start)) "$(tail -n 1 "$work.log" | cut -c1-150)"
+  printf '%-18s %-8s %4d s  %s\n' "$name" "$state" $((SECONDS - start)) "$(tail -n 1 "$work.log" | sed "s/^{\"figure\".*/$words_of_figures/" | cut -c1-150)"
   [ "$state" = failed ] && sed 's/^/    | /' "$work.log" | tail -n 30
   { echo "== $name: $state"; cat "$work.log"; } >> "$out/gpu.log"
   printf '{"suite": "%s", "state": "%s", "seconds": %d}\n' "$name" "$state" $((SECONDS - start)) >> "$out/gpu.jsonl"
-  cat "$figures" >> "$out/gpu.jsonl" 2>/dev/null
+  if [ $dry = 0 ]; then cat "$figures" >> "$out/gpu.jsonl"; fi
   : > "$figures"
 }
 
 while [ $# -gt 0 ]; do
   case $1 in
     --pack) pack; exit ;;
-    --build) build || exit 1; echo "gpu.sh: built in $((SECONDS - begin)) s"; exit ;;
+    --build) only_build=1 ;;
+    --built) only_build=-1 ;;
+    --dry) dry=1 ;;
     --list) printf '%s\n' "${suites[@]}"; exit ;;
     --suites)
       IFS=, read -ra chosen <<< "${2:?gpu.sh: --suites takes names, as --list prints them}"
@@ -199,14 +216,35 @@ while [ $# -gt 0 ]; do
       [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || usage "--minutes ${2:-}: a whole number of minutes, from 1"
       minutes=$2
       shift ;;
-    *) usage "$1 is none of --suites, --minutes, --list, --build, --pack" ;;
+    *) usage "$1 is none of --suites, --minutes, --list, --build, --built, --dry, --pack" ;;
   esac
   shift
 done
 
-card=
-if command -v nvidia-smi >/dev/null; then card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1); fi
+bin=build/gpu/bin
+out=${OUT:-build/gpu}
+model=gpt-ref
+steps=20
+compared=10
+if [ $dry = 1 ]; then
+  bin=build/recorded/bin
+  out=${OUT:-build/gpu-dry}
+  model=gpt-tiny
+  steps=6
+  compared=4
+  [ $only_build = -1 ] || { launchers/setup.sh test && . launchers/toolchain.sh; }
+fi
 mkdir -p "$out"
+if [ $only_build = 1 ]; then
+  build || exit 1
+  echo "gpu.sh: built in $((SECONDS - begin)) s"
+  exit
+fi
+
+card=
+if [ $dry = 1 ]; then
+  card="none: kernels are emulated"
+elif command -v nvidia-smi >/dev/null; then card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1); fi
 if [ -z "$card" ]; then
   echo "gpu.sh: no GPU here: ${#chosen[@]} suites skipped"
   echo "{\"card\": null, \"skipped\": ${#chosen[@]}}" > "$out/gpu.jsonl"
@@ -221,16 +259,25 @@ figures=$work.figures
 trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$work" "$work".*' EXIT
 text=gpu-pack/text
 [ -d $text ] || text=/usr/share/common-licenses
-export bin out work figures text
+words_of_figures='&'
+if [ $dry = 1 ]; then
+  words_of_figures="(prints its figures, which mean nothing here)"
+  export WEFT_EMULATED_DEVICES=1 WEFT_NCCL_LIBRARY=$PWD/build/recorded/lib/libweft_fake_nccl.so
+fi
+export bin out work figures text model steps compared dry
 functions=$(declare -f)
 failed=0
 : > "$out/gpu.log"
 printf '{"card": "%s", "date": "%s", "commit": "%s"}\n' "$card" "$(date +%F)" "$(git rev-parse --short HEAD 2>/dev/null)" > "$out/gpu.jsonl"
-echo "gpu.sh: building for $card"
-build "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)"
-echo "gpu.sh: built in $((SECONDS - begin)) s"
+echo "gpu.sh: the GPU: $card"
+if [ $only_build = 0 ]; then
+  capability=
+  if [ $dry = 0 ]; then capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .); fi
+  build "$capability"
+  echo "gpu.sh: built in $((SECONDS - begin)) s"
+fi
 if [[ " ${chosen[*]} " = *" train-"* ]]; then train_on_host & fi
 for name in "${chosen[@]}"; do suite "$name"; done
 printf '{"failed": %d, "seconds": %d}\n' $failed $((SECONDS - begin)) >> "$out/gpu.jsonl"
-echo "gpu.sh: $failed of ${#chosen[@]} not passed, in $((SECONDS - begin)) s; $out/gpu.jsonl has the figures, $out/gpu.log what suites said"
+echo "gpu.sh: $failed of ${#chosen[@]} not passed, in $((SECONDS - begin)) s; $out/gpu.jsonl has what came of it, $out/gpu.log what suites said"
 [ $failed -eq 0 ]
