@@ -1,25 +1,43 @@
-// One of several ranks that sum for ever; the last kills itself. What the others say, and how soon, is the
-// test.
+// One of several ranks that sum on their devices; one of them fails on the way. What the others say, and how soon, is the test.
+//   gpu_victim [HOW [RANK [STEP]]]    HOW: kill (itself, with SIGKILL), stop (SIGSTOP), disagree (it sums less), leave, wait (for a signal from
+//                                     outside), none; RANK: the last; STEP: 20
 
 #include <csignal>
 #include <iostream>
+#include <string>
 
 #include "weft/weft.hpp"
 
-int main() {
-  try {
-    const auto world = weft::World::from_environment();
-    auto comm = weft::connect(world);
-    weft::Stream stream(comm.device());
-    weft::Buffer data = comm.allocate(weft::DataType::f32, 1 << 20);
-    for (int step = 0; step < 10'000; ++step) {
-      if (step == 20 && comm.rank() == comm.size() - 1) std::raise(SIGKILL);
-      comm.all_reduce(data.view(), weft::ReduceOp::sum, stream).wait();
+namespace {
+
+using namespace weft;
+
+void sum(const std::string& how, int victim, int at_step) {
+  auto comm = connect(World::from_environment());
+  if (victim < 0) victim = comm.size() - 1;
+  Stream stream(comm.device());
+  Buffer data = comm.allocate(DataType::f32, 1 << 20);
+  for (int step = 0; step < (how == "none" ? 2 * at_step : 10'000); ++step) {
+    View view = data.view();
+    if (step == at_step && comm.rank() == victim) {
+      std::cerr << "now" << std::endl;  // NOLINT(performance-avoid-endl): before the signal
+      if (how == "kill") std::raise(SIGKILL);
+      if (how == "stop") std::raise(SIGSTOP);
+      if (how == "leave") return;
+      if (how == "disagree") view = view.slice(0, 1 << 10);
     }
-    std::cerr << "nobody heard\n";
-    return 1;
-  } catch (const weft::Error& error) {
+    comm.all_reduce(view, ReduceOp::sum, stream).wait();
+  }
+  if (how != "none") throw Error(ErrorKind::internal, "nobody heard");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    sum(argc > 1 ? argv[1] : "kill", argc > 2 ? std::stoi(argv[2]) : -1, argc > 3 ? std::stoi(argv[3]) : 20);
+  } catch (const Error& error) {
     std::cerr << error.what() << '\n';
-    return weft::exit_code(error.kind());
+    return exit_code(error.kind());
   }
 }

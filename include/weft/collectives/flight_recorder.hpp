@@ -71,6 +71,7 @@ class FlightRecorder {
   const std::string folder_;
   mutable std::mutex mutex_;
   std::mutex writing_;
+  bool has_told_of_error_ = false;
   std::optional<Raised> raised_;
   std::vector<std::weak_ptr<const FlightNote>> notes_;
   std::vector<std::weak_ptr<const FlightNote>> communicators_;

@@ -116,6 +116,9 @@ void FlightRecorder::dump(std::string_view reason) noexcept {
     const std::string path = text(folder_, "/", file);
     const bool own = folder_.starts_with("/tmp/weft-flight-");  // others can foresee its name
     detail::write_record(folder_, file, json(reason), own);
+    // The watchdog hears of an error before those who wait do.
+    const bool is_told = reason == "error" && std::exchange(has_told_of_error_, true);
+    if (is_told) return;
     log::warn(text("rank ", rank_, ": flight record in ", path, "; weft-report flight ", folder_,
                    " says which rank held the others up"));
   } catch (const Error& error) {

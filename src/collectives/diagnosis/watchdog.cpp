@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "collectives/diagnosis/operation_words.hpp"
+
 namespace weft::detail {
 namespace {
 
@@ -14,28 +16,6 @@ constexpr auto say_after = 250ms;
 
 constexpr std::string_view waits = "waits";
 constexpr std::string_view gave_up = "gave up";
-
-std::string said(const Operation& operation) {
-  return text(waits, '\n', operation.number, ' ', static_cast<int>(operation.kind), ' ', operation.count, ' ',
-              static_cast<int>(operation.dtype), ' ', static_cast<int>(operation.op), ' ', operation.root);
-}
-
-/// An enumerator up to `last`, by its number.
-template <class T>
-bool take(std::istringstream& in, T& value, T last) {
-  int number = 0;
-  if (!(in >> number) || number < 0 || number > static_cast<int>(last)) return false;
-  value = static_cast<T>(number);
-  return true;
-}
-
-std::optional<Operation> heard(std::istringstream& in) {
-  Operation operation;
-  const bool is_whole = in >> operation.number && take(in, operation.kind, Collective::barrier) &&
-                        in >> operation.count && take(in, operation.dtype, DataType::u8) &&
-                        take(in, operation.op, ReduceOp::avg) && in >> operation.root;
-  return is_whole ? std::optional(operation) : std::nullopt;
-}
 
 [[noreturn]] void refuse(SideChannel::Message message) {
   std::ranges::replace(message.body, '\n', ' ');
@@ -56,7 +36,7 @@ void Watchdog::look(const std::optional<Operation>& mine, Clock::time_point sinc
   for (const auto& [rank, theirs] : waiting_) compare(rank, theirs);
   if (!mine || now - since < say_after || mine->number <= posted_) return;
   posted_ = mine->number;
-  side_channel_.post(said(*mine));
+  side_channel_.post(text(waits, '\n', words_of(*mine)));
 }
 
 void Watchdog::hear() {
@@ -69,7 +49,7 @@ void Watchdog::read(const SideChannel::Message& message) {
   std::string what;
   std::getline(in, what);
   if (what == waits) {
-    const auto operation = heard(in);
+    const auto operation = operation_from(in);
     if (!operation) refuse(message);
     waiting_[message.rank] = *operation;
     return;
@@ -79,24 +59,13 @@ void Watchdog::read(const SideChannel::Message& message) {
   std::string problem;
   in.ignore();
   std::getline(in, problem);
-  // A mismatch has two sides, and says so itself; with anything else, that rank began.
-  const bool is_mutual = kind == ErrorKind::mismatch;
-  throw Error(is_mutual ? ErrorKind::mismatch : ErrorKind::peer_lost,
-              is_mutual ? problem : text("rank ", message.rank, " failed: ", problem),
-              "its own message says more");
+  throw failure_of(message.rank, kind, problem);
 }
 
 void Watchdog::compare(int rank, const Operation& theirs) const {
   const auto mine = log_.find(theirs.number);
   if (!mine || mine->agrees_with(theirs)) return;
-  const bool they_first = rank < rank_;
-  const auto described = [](int one, const Operation& operation) {
-    return text("rank ", one, " issued ", operation.text());
-  };
-  const std::string first = they_first ? described(rank, theirs) : described(rank_, *mine);
-  const std::string second = they_first ? described(rank_, *mine) : described(rank, theirs);
-  throw Error(ErrorKind::mismatch, text("ranks disagree: ", first, ", ", second),
-              "issue the same operations in the same order on every rank");
+  throw disagreement(rank_, *mine, rank, theirs);
 }
 
 std::string Watchdog::late(std::uint64_t number, int ranks, Clock::time_point since) {

@@ -15,6 +15,7 @@
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/rendezvous.hpp"
 #include "weft/core/buffer.hpp"
+#include "weft/core/error.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
@@ -74,8 +75,14 @@ class PeerStatus {
   virtual void compare(const Operation& operation) const = 0;
   /// "rank 1 (its last device operation is #3), rank 2 (...)": who has not come to this number; may be empty
   virtual std::string behind(std::uint64_t number) const = 0;
-  /// "rank 1 (process 77) has died": a rank that will not come to `number`, with what became of it.
-  virtual std::optional<std::string> lost(std::uint64_t number) const = 0;
+  /// "rank 1 (process 77) has died": a rank that will not come to `number`, with what became of it; what it failed of, where ranks
+  /// disagree.
+  virtual std::optional<Error> lost(std::uint64_t number) const = 0;
+  /// Whether ranks do not see each other's memory and have to tell each other, also while their devices are idle.
+  virtual bool needs_telling() const { return false; }
+  /// Tells the others how far this rank is, and hears of them. From a thread that issues nothing, every few milliseconds while
+  /// operations are under way and now and then else. @param is_active whether some are. Does not throw
+  virtual void tell(bool /*is_active*/) {}
 };
 
 /// Short messages between the ranks of several nodes, beside the data's path. Any thread may call.
@@ -169,7 +176,7 @@ class Backend {
   /// operation.
   virtual void on_error(std::function<void(const Error&)> /*hear*/) {}
   /// Tells the other ranks, where it can, that this one will take part no longer.
-  virtual void give_up(const std::string& reason) noexcept = 0;
+  virtual void give_up(const Error& error) noexcept = 0;
 };
 
 }  // namespace weft::detail

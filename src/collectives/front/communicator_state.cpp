@@ -188,7 +188,7 @@ void CommunicatorState::fail(const Error& error) noexcept {
     broken_ = error;
     is_broken_.store(true, std::memory_order_release);
   }
-  backend_->give_up(error.problem());
+  backend_->give_up(error);
   if (watchdog_) watchdog_->give_up(error);
   if (!recorder()) return;
   recorder()->raised(error);

@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr auto look_every = 20ms;
 constexpr int looks_before_sleep = 50;
+constexpr auto tell_when_idle = 200ms;  // where ranks have to tell each other
 // A rank that has done its part may leave while others still finish theirs, and NCCL may hear that a peer is
 // gone before the node does: only what stays so is an error, and one that can name the rank.
 constexpr auto grace = 1s;
@@ -22,14 +23,25 @@ double seconds(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-Error lost_error(const std::string& missing) {
-  return Error(ErrorKind::peer_lost, missing, "its own message says why");
+Error who_is_gone(PeerStatus* status, const Error& error) {
+  if (error.kind() != ErrorKind::peer_lost || status == nullptr) return error;
+  for (const Deadline deadline = Deadline::in(grace); !deadline.passed();
+       std::this_thread::sleep_for(look_every)) {
+    status->tell(true);
+    if (const auto missing = status->lost(0)) return *missing;
+  }
+  return error;
 }
 
 Issuer::Issuer(std::unique_ptr<Communicator> comm, std::shared_ptr<Backend> host,
                std::chrono::nanoseconds timeout)
-    : comm_(std::move(comm)), host_(std::move(host)), peer_status_(host_->peer_status()), timeout_(timeout) {
+    : comm_(std::move(comm)),
+      host_(std::move(host)),
+      peer_status_(host_->peer_status()),
+      tells_(peer_status_ != nullptr && peer_status_->needs_telling()),
+      timeout_(timeout) {
   comm_->on_break([this](const Error& reason) { make_void(reason); });
+  comm_->on_failure([this](const Error& error) { return who_is_gone(peer_status_, error); });
   watchdog_ = std::thread([this] { watch(); });
 }
 
@@ -44,6 +56,7 @@ Issuer::~Issuer() {
   wake_.notify_all();
   watchdog_.join();
   comm_->on_break({});  // its end may fail, when this is no longer there to hear of it
+  comm_->on_failure({});
 }
 
 void Issuer::announce(const Description& what) {
@@ -101,10 +114,16 @@ void Issuer::watch() {
   while (!stopping_) {
     if (flights_.empty() && ++looks_at_nothing > looks_before_sleep) {
       idle_ = true;
-      wake_.wait(lock, [this] { return stopping_ || !idle_; });
+      const auto is_woken = [this] { return stopping_ || !idle_; };
+      if (tells_) {
+        wake_.wait_for(lock, tell_when_idle, is_woken);
+      } else {
+        wake_.wait(lock, is_woken);
+      }
     } else {
       wake_.wait_for(lock, look_every, [this] { return stopping_; });
     }
+    tell(lock);
     const auto error = look();
     if (!flights_.empty()) looks_at_nothing = 0;
     if (!error && !flights_.empty()) continue;
@@ -113,6 +132,15 @@ void Issuer::watch() {
     wake_.notify_all();
     lock.lock();
   }
+}
+
+// It may take the time of a message to each rank, for which no operation waits.
+void Issuer::tell(std::unique_lock<std::mutex>& lock) {
+  if (!tells_ || stopping_) return;
+  const bool is_active = !flights_.empty();
+  lock.unlock();
+  peer_status_->tell(is_active);
+  lock.lock();
 }
 
 // A thread begins on device 0, and its first call there opens a context, which takes memory of that device.
@@ -142,7 +170,7 @@ std::optional<Error> Issuer::look() {
     } else if (!trouble_since_) {
       trouble_since_ = Clock::now();
     } else if (Clock::now() - *trouble_since_ > grace) {
-      return missing ? lost_error(*missing) : *trouble;
+      return missing ? *missing : *trouble;
     }
     return std::nullopt;
   } catch (const Error& error) {
@@ -153,7 +181,7 @@ std::optional<Error> Issuer::look() {
 void Issuer::check_deadline(Flight& flight) const {
   if (!flight.began && (!flight.end || flight.begin->reached())) flight.began = Clock::now();
   if (!flight.began || Clock::now() - *flight.began < timeout_) return;
-  if (const auto missing = lost(flight.what)) throw lost_error(*missing);
+  if (const auto missing = lost(flight.what)) throw Error(*missing);
   const std::string behind =
       flight.what.collective && peer_status_ != nullptr ? peer_status_->behind(flight.what.number) : "";
   throw Error(ErrorKind::timeout,
@@ -165,13 +193,13 @@ void Issuer::check_deadline(Flight& flight) const {
               {rank(), flight.what.label, flight.what.number});
 }
 
-std::optional<std::string> Issuer::lost(const Description& what) const {
+std::optional<Error> Issuer::lost(const Description& what) const {
   if (peer_status_ == nullptr) return std::nullopt;
   return peer_status_->lost(what.collective ? what.number : 0);
 }
 
 void Issuer::look_for_the_lost() const {
-  if (const auto missing = lost({})) throw lost_error(*missing);
+  if (const auto missing = lost({})) throw Error(*missing);
 }
 
 // Before NCCL ends: its kernels then return as if all were well.
@@ -192,7 +220,7 @@ void Issuer::make_void(const Error& reason) noexcept {
   } catch (
       ...) {  // NOLINT(bugprone-empty-catch): no memory for a message; the communicator ends all the same
   }
-  host_->give_up(reason.problem());
+  host_->give_up(reason);
   wake_.notify_all();
 }
 

@@ -26,8 +26,9 @@ struct Description {
   std::optional<Operation> collective{};  ///< what all ranks issue under that number
 };
 
-/// @param missing as PeerStatus::lost() says it
-Error lost_error(const std::string& missing);
+/// NCCL hears of a closed connection before it is known here whose it was, and does not say it.
+/// @returns who is gone, if that becomes known within a second; else `error`. @param status may be null
+Error who_is_gone(PeerStatus* status, const Error& error);
 
 class Issuer {
  public:
@@ -103,16 +104,18 @@ class Issuer {
 
   void announce(const Description& what);
   void watch();
+  void tell(std::unique_lock<std::mutex>& lock);
   std::optional<Error> look();
   void use_device();
   void look_for_the_lost() const;
   void check_deadline(Flight& flight) const;
-  std::optional<std::string> lost(const Description& what) const;
+  std::optional<Error> lost(const Description& what) const;
   void make_void(const Error& reason) noexcept;
 
   std::unique_ptr<Communicator> comm_;
   std::shared_ptr<Backend> host_;
   PeerStatus* peer_status_;
+  const bool tells_;
   std::chrono::nanoseconds timeout_;
   std::mutex calls_;          // held while NCCL is called; taken before mutex_
   mutable std::mutex mutex_;  // of what follows; never held while NCCL is called

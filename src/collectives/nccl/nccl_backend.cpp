@@ -66,9 +66,9 @@ class NcclBackend final : public Backend {
                                          order_);
   }
   void on_error(std::function<void(const Error&)> hear) override { issuer_->on_error(std::move(hear)); }
-  void give_up(const std::string& reason) noexcept override {
-    issuer_->give_up(Error(ErrorKind::peer_lost, reason));
-    host_->give_up(reason);
+  void give_up(const Error& error) noexcept override {
+    issuer_->give_up(error);
+    host_->give_up(error);
   }
 
  private:
@@ -118,12 +118,19 @@ std::shared_ptr<Backend> make_nccl_backend(std::shared_ptr<Backend> host,
   options.enter = [runtime, device] { runtime->make_current(device.index()); };
   const std::string mine = rendezvous->rank() == 0 ? as_note(nccl::Communicator::make_id(*api)) : "";
   const auto notes = rendezvous->all_gather(mine, "connect NCCL", deadline);
-  auto comm = std::make_unique<nccl::Communicator>(
-      std::move(api), id_from(notes[0]), rendezvous->rank(), rendezvous->size(), options, deadline,
-      [status = host->peer_status()] {
-        const auto lost = status != nullptr ? status->lost(0) : std::nullopt;
-        if (lost) throw nccl::lost_error(*lost);
-      });
+  PeerStatus* const status = host->peer_status();
+  const auto look = [status] {
+    if (status != nullptr) status->tell(true);
+    const auto lost = status != nullptr ? status->lost(0) : std::nullopt;
+    if (lost) throw Error(*lost);
+  };
+  std::unique_ptr<nccl::Communicator> comm;
+  try {
+    comm = std::make_unique<nccl::Communicator>(std::move(api), id_from(notes[0]), rendezvous->rank(),
+                                                rendezvous->size(), options, deadline, look);
+  } catch (const Error& error) {
+    throw Error(nccl::who_is_gone(status, error));
+  }
   return std::make_shared<NcclBackend>(std::move(host), std::move(comm), std::move(runtime), device,
                                        options.timeout, std::make_shared<DeviceOrder>());
 }

@@ -206,8 +206,8 @@ void Communicator::conclude(Result result, const char* operation) {
   if (const auto why = reason()) throw Error(*why);
   if (result == success) return;
   const Error error = error_of(result, operation);
-  give_up(error);
-  throw error;
+  give_up(explain_ ? explain_(error) : error);
+  throw Error(reason().value_or(error));
 }
 
 void Communicator::call_apart(const char* operation, OwningCall call, const Meanwhile& meanwhile) {

@@ -102,6 +102,8 @@ class Communicator {
   bool broken() const;
   /// Called once with the error that breaks it, before NCCL ends what is under way. Must not throw. Before the first call.
   void on_break(std::function<void(const Error&)> tell) { tell_ = std::move(tell); }
+  /// Called with what NCCL answers a call that failed; knows better who is gone. Before the first call.
+  void on_failure(std::function<Error(const Error&)> explain) { explain_ = std::move(explain); }
 
  private:
   Communicator(std::shared_ptr<const Api> api, Comm* comm, int rank, int size, Options options);
@@ -148,6 +150,7 @@ class Communicator {
   int size_;
   Options options_;
   std::function<void(const Error&)> tell_;
+  std::function<Error(const Error&)> explain_;
   mutable std::mutex mutex_;  // of what follows
   Comm* comm_ = nullptr;
   std::optional<Error> broken_;

@@ -14,6 +14,37 @@
 namespace weft::detail {
 namespace {
 
+/// This node's ranks are seen in their memory, those of other nodes say where they are.
+class NodesPeerStatus final : public PeerStatus {
+ public:
+  /// Both name ranks as the communicator of all does, and live longer.
+  NodesPeerStatus(PeerStatus& near, PeerStatus& far) : near_(near), far_(far) {}
+
+  void issued(const Operation& operation) override {
+    near_.issued(operation);
+    far_.issued(operation);
+  }
+  void compare(const Operation& operation) const override {
+    near_.compare(operation);
+    far_.compare(operation);
+  }
+  std::string behind(std::uint64_t number) const override {
+    const std::string here = near_.behind(number);
+    const std::string there = far_.behind(number);
+    return here.empty() || there.empty() ? here + there : text(here, ", ", there);
+  }
+  std::optional<Error> lost(std::uint64_t number) const override {
+    auto here = near_.lost(number);
+    return here ? here : far_.lost(number);
+  }
+  bool needs_telling() const override { return far_.needs_telling(); }
+  void tell(bool is_active) override { far_.tell(is_active); }
+
+ private:
+  PeerStatus& near_;
+  PeerStatus& far_;
+};
+
 class NodesBackend final : public Backend {
  public:
   NodesBackend(std::shared_ptr<Wire> all, std::shared_ptr<Wire> rail, std::shared_ptr<Backend> local,
@@ -46,6 +77,12 @@ class NodesBackend final : public Backend {
   }
   std::string explain(const Operation& operation) const override;
   SideChannel* side_channel() override { return flat_->side_channel(); }
+  PeerStatus* peer_status() override {
+    PeerStatus* const far = flat_->peer_status();
+    if (far == nullptr) return local_->peer_status();
+    if (!status_) status_.emplace(*local_->peer_status(), *far);
+    return &*status_;
+  }
   void show(std::uint64_t number) override { local_->show(number); }
   std::optional<std::uint64_t> shown(int rank) const override {
     const auto& near = place_.neighbours;
@@ -54,9 +91,10 @@ class NodesBackend final : public Backend {
     return local_->shown(static_cast<int>(found - near.begin()));
   }
   std::uint64_t network_bytes() const override { return rail_->network_bytes() + flat_->network_bytes(); }
-  void give_up(const std::string& reason) noexcept override {
-    local_->give_up(reason);
-    rail_->give_up(reason);
+  void give_up(const Error& error) noexcept override {
+    local_->give_up(error);
+    rail_->give_up(error);
+    flat_->give_up(error);
   }
 
  private:
@@ -86,6 +124,7 @@ class NodesBackend final : public Backend {
   std::shared_ptr<Backend> flat_;
   std::chrono::nanoseconds timeout_;
   NodesSteps steps_;
+  std::optional<NodesPeerStatus> status_;
 };
 
 std::string NodesBackend::explain(const Operation& operation) const {

@@ -1,5 +1,6 @@
 #include "collectives/shm/shm_backend.hpp"
 
+#include "collectives/diagnosis/operation_words.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -40,15 +41,7 @@ void ShmPeerStatus::compare(const Operation& operation) const {
   for (int other = 0; other < segment_.size(); ++other) {
     const auto theirs = read(segment_.block(other).posted[operation.number % RankBlock::slots]);
     if (!theirs || theirs->number != operation.number || theirs->agrees_with(operation)) continue;
-    const auto described = [](int rank, const Operation& one) {
-      return text("rank ", rank, " issued ", one.text());
-    };
-    const bool they_first = other < segment_.rank();
-    const std::string own = described(segment_.rank(), operation);
-    const std::string other_one = described(other, *theirs);
-    throw Error(ErrorKind::mismatch,
-                text("ranks disagree: ", they_first ? other_one : own, ", ", they_first ? own : other_one),
-                "issue the same operations in the same order with the same arguments on every rank");
+    throw disagreement(segment_.name_of(segment_.rank()), operation, segment_.name_of(other), *theirs);
   }
 }
 
@@ -57,25 +50,27 @@ std::string ShmPeerStatus::behind(std::uint64_t number) const {
   const char* separator = "";
   for (int other = 0; other < segment_.size(); ++other) {
     const std::uint64_t at = segment_.block(other).device_operation.load(std::memory_order_acquire);
-    if (at >= number) continue;
-    out << separator << "rank " << other;
+    const std::string held = segment_.stopped(other);
+    if (at >= number && held.empty())
+      continue;  // a device waits also for a rank that was stopped after its call
+    out << separator << "rank " << segment_.name_of(other) << " (" << held << (held.empty() ? "" : "; ");
     separator = ", ";
     if (at == 0) {
-      out << " (has issued no device operation)";
+      out << "has issued no device operation)";
     } else {
-      out << " (its last device operation is #" << at << ")";
+      out << "its last device operation is #" << at << ')';
     }
   }
   return std::move(out).str();
 }
 
-std::optional<std::string> ShmPeerStatus::lost(std::uint64_t number) const {
+std::optional<Error> ShmPeerStatus::lost(std::uint64_t number) const {
   for (int other = 0; other < segment_.size(); ++other) {
-    const auto reason = segment_.lost(other);
+    const auto loss = segment_.lost(other);
     const RankBlock& line = segment_.block(other);
     const bool left_in_peace = line.presence.load(std::memory_order_acquire) == Presence::left &&
                                line.device_operation.load(std::memory_order_acquire) >= number;
-    if (reason && !left_in_peace) return reason;
+    if (loss && !left_in_peace) return loss;
   }
   return std::nullopt;
 }

@@ -20,7 +20,8 @@ class ShmTask final : public Task {
     // Also when it is over: another thread may be just leaving it.
     if (is_pending_) segment_->remove_pending(*work_);
     // An exception is unwinding, and frees next what the others read: first they hear that.
-    if (!work_->over()) segment_->give_up("left an operation while an exception was unwinding");
+    if (!work_->over())
+      segment_->give_up(Error(ErrorKind::peer_lost, "left an operation while an exception was unwinding"));
   }
 
   bool advance() override {
@@ -49,7 +50,7 @@ class ShmPeerStatus final : public PeerStatus {
   void issued(const Operation& operation) override;
   void compare(const Operation& operation) const override;
   std::string behind(std::uint64_t number) const override;
-  std::optional<std::string> lost(std::uint64_t number) const override;
+  std::optional<Error> lost(std::uint64_t number) const override;
 
  private:
   ShmSegment& segment_;
@@ -90,7 +91,7 @@ class ShmBackend : public Backend {
     return segment_->block(rank).shown.load(std::memory_order_relaxed);
   }
   PeerStatus* peer_status() override { return &peer_status_; }
-  void give_up(const std::string& reason) noexcept override { segment_->give_up(reason); }
+  void give_up(const Error& error) noexcept override { segment_->give_up(error); }
 
  protected:
   const std::shared_ptr<ShmSegment>& segment() const { return segment_; }

@@ -157,7 +157,7 @@ void ShmCollective::look_for_slot() const {
                 "look at what those ranks do, or raise the timeout");
   }
   // This rank dropped that operation itself, and told the others.
-  if (const auto reason = segment_.lost(segment_.rank())) throw Error(ErrorKind::peer_lost, *reason);
+  if (const auto loss = segment_.lost(segment_.rank())) throw Error(*loss);
   if (poll_deadline_.exhausted()) {
     throw Error(ErrorKind::timeout,
                 text("waited ", poll_deadline_.waited_seconds(), " s for this rank's operation #",

@@ -93,7 +93,9 @@ struct alignas(128) RankBlock {
   std::atomic<std::uint64_t> operation{0};  ///< number of the latest collective it has come to
   std::atomic<std::uint64_t> completed{0};  ///< it is through with every collective up to this one
   std::atomic<Presence> presence{Presence::expected};
-  char reason[480] = {};  ///< why it failed; written before `presence` says so
+  ErrorKind failure =
+      ErrorKind::internal;  ///< of which kind it failed, and why; written before `presence` says so
+  char reason[476] = {};
   OpSlot op_slots[slots];
   std::atomic<std::uint64_t> device_operation{0};  ///< number of the latest that it has issued
   Posted posted[slots];

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "collectives/diagnosis/operation_words.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -168,25 +169,27 @@ void ShmSegment::wake(int rank) const {
   syscall(SYS_futex, &doorbell.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-std::optional<std::string> ShmSegment::lost(int rank) const {
+std::optional<Error> ShmSegment::lost(int rank) const {
   const RankBlock& other = block(rank);
+  const auto is_gone = [](std::string how) { return lost_error(std::move(how)); };
   switch (other.presence.load(std::memory_order_acquire)) {
     case Presence::failed:
-      return text("rank ", name_of(rank), " failed: ", other.reason);
+      return failure_of(name_of(rank), other.failure, other.reason);
     case Presence::left:
-      return text("rank ", name_of(rank), " has left the communicator");
+      return is_gone(text("rank ", name_of(rank), " has left the communicator"));
     case Presence::expected:
     case Presence::here:
       break;
   }
-  return died(rank);
+  auto how = died(rank);
+  return how ? std::optional(is_gone(std::move(*how))) : std::nullopt;
 }
 
 void ShmSegment::expect_present(const std::function<bool(int rank)>& here) const {
   for (int other = 0; other < size_; ++other) {
     // In this order: a rank may arrive, finish and leave between the two looks, and that is no loss.
-    const auto reason = lost(other);
-    if (reason && !here(other)) throw Error(ErrorKind::peer_lost, *reason);
+    const auto loss = lost(other);
+    if (loss && !here(other)) throw Error(*loss);
   }
 }
 
@@ -194,7 +197,7 @@ void ShmSegment::expect_present_or_through(std::uint64_t number, Ranks ranks) co
   for (int rank = ranks.first; rank < ranks.end; ++rank) {
     const Presence presence = block(rank).presence.load(std::memory_order_acquire);
     if (presence == Presence::here || presence == Presence::expected || is_through(rank, number)) continue;
-    throw Error(ErrorKind::peer_lost, lost(rank).value_or(text("rank ", name_of(rank), " has left")));
+    throw lost(rank).value_or(lost_error(text("rank ", name_of(rank), " has left")));
   }
 }
 
@@ -217,9 +220,11 @@ std::string ShmSegment::missing(const std::function<bool(int rank)>& here) const
   return std::move(out).str();
 }
 
-void ShmSegment::give_up(const std::string& reason) noexcept {
+void ShmSegment::give_up(const Error& error) noexcept {
   RankBlock& own = block(rank_);
   if (own.presence.load(std::memory_order_relaxed) != Presence::here) return;
+  own.failure = error.kind();
+  const std::string& reason = error.problem();
   const std::size_t length = std::min(reason.size(), sizeof(own.reason) - 1);
   std::memcpy(own.reason, reason.data(), length);
   own.reason[length] = '\0';

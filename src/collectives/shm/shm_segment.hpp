@@ -149,7 +149,7 @@ class ShmSegment {
   std::unique_lock<SpinLock> try_lock() { return {lock_, std::try_to_lock}; }
 
   /// "rank 1 (process 77) died", when a rank that is still needed can never come.
-  std::optional<std::string> lost(int rank) const;
+  std::optional<Error> lost(int rank) const;
   /// @throws Error (peer_lost) when a rank that is not `here` is lost
   void expect_present(const std::function<bool(int rank)>& here) const;
   /// After memory of other ranks was read, or before it is written, in the operation with this number: who gave up before
@@ -162,17 +162,13 @@ class ShmSegment {
   }
   /// The ranks that are not `here`, with where they are and whether they are stopped; for messages.
   std::string missing(const std::function<bool(int rank)>& here) const;
-  void give_up(const std::string& reason) noexcept;
+  void give_up(const Error& error) noexcept;
+  /// "process 77 is stopped": it lives and does nothing, where a slow one goes on. Empty where that is not so, or not known.
+  virtual std::string stopped(int /*rank*/) const { return {}; }
 
  protected:
   /// Why the process of a rank cannot answer any more, where that can be known.
-  virtual std::optional<std::string> died(int /*rank*/) const {
-    return std::nullopt;
-  }
-  /// "process 77 is stopped": it lives and does nothing, where a slow one goes on. Empty where that is not so, or not known.
-  virtual std::string stopped(int /*rank*/) const {
-    return {};
-  }
+  virtual std::optional<std::string> died(int /*rank*/) const { return std::nullopt; }
 
  private:
   void wake(int rank) const;

@@ -125,10 +125,10 @@ void ShmTransfers::check(const Pending& one, const Parcel& parcel) const {
 void ShmTransfers::look_for_missing() {
   for (Pending& one : pending_) {
     if (one.done) continue;
-    if (auto reason = segment_.lost(one.transfer.peer)) {
+    if (const auto loss = segment_.lost(one.transfer.peer)) {
       // The peer may have done its part and left since the last try.
       one.done = move(one);
-      if (!one.done) throw Error(ErrorKind::peer_lost, *reason);
+      if (!one.done) throw Error(*loss);
     }
     if (poll_deadline_.exhausted()) {
       throw Error(ErrorKind::timeout,

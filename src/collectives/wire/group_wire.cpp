@@ -104,6 +104,16 @@ class GroupWire final : public Wire {
   std::unique_lock<std::mutex> enter() override { return group_->all->enter(); }
   std::unique_ptr<Messages> messages() override { return std::make_unique<GroupMessages>(group_); }
   SideChannel& side_channel() override { return side_channel_; }
+  std::vector<std::pair<int, std::string>> losses() override {
+    std::vector<std::pair<int, std::string>> all;
+    const auto entered = group_->all->enter();
+    if (group_->all->losses() == 0) return all;
+    for (int rank = 0; rank < size(); ++rank) {
+      const std::string& lost = group_->all->lost(group_->in_world(rank));
+      if (!lost.empty()) all.emplace_back(rank, lost);
+    }
+    return all;
+  }
   // Four ranks on two cores, 8 bytes: 64 looks in a row, which is how a wait begins, kept the others from their cores for twice as long
   // as the exchange takes.
   void give_way() override {

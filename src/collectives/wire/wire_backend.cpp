@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "collectives/wire/side_lanes.hpp"
+#include "collectives/wire/wire_status.hpp"
 #include "collectives/wire/wire_tags.hpp"
 
 namespace weft::detail {
@@ -13,7 +15,12 @@ class WireBackend final : public Backend {
       : peers_(std::move(peers)), wire_(peers_->wire), choices_(std::move(choices)), timeout_(timeout) {}
 
   std::string name() const override { return text("host (", wire_->name(), ")"); }
-  SideChannel* side_channel() override { return &wire_->side_channel(); }
+  SideChannel* side_channel() override { return &lanes().host(); }
+  /// None where a watchdog's thread may not call the transport.
+  PeerStatus* peer_status() override {
+    if (!status_ && wire_->any_thread()) status_.emplace(lanes().device(), *wire_, peers_->are_near);
+    return status_ ? &*status_ : nullptr;
+  }
   bool any_thread() const override { return wire_->any_thread(); }
 
   std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
@@ -41,15 +48,26 @@ class WireBackend final : public Backend {
   std::optional<std::uint64_t> shown(int rank) const override {
     return rank == wire_->rank() ? std::optional(shown_.load()) : std::nullopt;
   }
-  // The side channel tells the others.
-  void give_up(const std::string&) noexcept override { wire_->give_up(); }
+  // Those who wait in an operation on the host hear it on the side channel.
+  void give_up(const Error& error) noexcept override {
+    if (status_) status_->give_up(error);
+    wire_->give_up();
+  }
 
  private:
+  // Made by the first who asks, on the thread that makes the communicator: of three wires between nodes one is listened to.
+  SideLanes& lanes() {
+    if (!lanes_) lanes_.emplace(wire_->side_channel());
+    return *lanes_;
+  }
+
   std::shared_ptr<WirePeers> peers_;
   std::shared_ptr<Wire> wire_;
   Choices choices_;
   std::chrono::nanoseconds timeout_;
   std::atomic<std::uint64_t> shown_{0};
+  std::optional<SideLanes> lanes_;
+  std::optional<WirePeerStatus> status_;
 };
 
 }  // namespace

@@ -7,51 +7,15 @@
 #include <thread>
 
 #include "support/expect_error.hpp"
+#include "support/fake_side_channel.hpp"
 
 namespace weft::detail {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// What all ranks have posted, and how much of it each has collected.
-struct Mailbox {
-  std::mutex mutex;
-  std::vector<SideChannel::Message> messages;
-};
-
-class FakeSideChannel final : public SideChannel {
- public:
-  FakeSideChannel(std::shared_ptr<Mailbox> mailbox, int rank) : mailbox_(std::move(mailbox)), rank_(rank) {}
-
-  void post(const std::string& word) override {
-    const std::lock_guard lock(mailbox_->mutex);
-    if (refuses) throw Error(ErrorKind::system, "the side_channel is gone");
-    mailbox_->messages.push_back({rank_, word});
-  }
-  std::vector<Message> collect() override {
-    const std::lock_guard lock(mailbox_->mutex);
-    std::vector<Message> fresh;
-    for (; collected_ < mailbox_->messages.size(); ++collected_) {
-      if (mailbox_->messages[collected_].rank != rank_) fresh.push_back(mailbox_->messages[collected_]);
-    }
-    return fresh;
-  }
-  std::vector<std::string> posted() const {
-    const std::lock_guard lock(mailbox_->mutex);
-    std::vector<std::string> mine;
-    for (const Message& message : mailbox_->messages) {
-      if (message.rank == rank_) mine.push_back(message.body);
-    }
-    return mine;
-  }
-
-  bool refuses = false;
-
- private:
-  std::shared_ptr<Mailbox> mailbox_;
-  int rank_;
-  std::size_t collected_ = 0;
-};
+using test::FakeSideChannel;
+using test::Mailbox;
 
 struct Rank {
   Rank(std::shared_ptr<Mailbox> mailbox, int rank)
@@ -205,7 +169,7 @@ TEST_F(Watchdogs, LookNoOftenerThanEvery5Milliseconds) {
 
 TEST_F(Watchdogs, TellThatARankGaveUpAndWhy) {
   rank(1).watchdog.give_up(Error(ErrorKind::system, "no memory left", "buy some", {1, "all_reduce", 3}));
-  test::expect_error(ErrorKind::peer_lost, {"rank 1 failed: no memory left", "its own message says more"},
+  test::expect_error(ErrorKind::peer_lost, {"rank 1 failed: no memory left", "its own message says why"},
                      [&] { rank(0).wait_in(all_reduce(3)); });
   EXPECT_TRUE(rank(0).side_channel.posted().empty());
   test::expect_error(ErrorKind::peer_lost, {"rank 1 failed: no memory left"}, [&] { rank(2).listen(); });

@@ -1,0 +1,59 @@
+#pragma once
+// An operation as ranks tell each other of it, and what is said where two differ.
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "collectives/front/backend.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+
+/// An enumerator up to `last`, by its number. False: there is none.
+template <class T>
+bool take(std::istringstream& in, T& value, T last) {
+  int number = 0;
+  if (!(in >> number) || number < 0 || number > static_cast<int>(last)) return false;
+  value = static_cast<T>(number);
+  return true;
+}
+
+/// "3 0 10 2 0 0": number, kind, count, dtype, op, root
+inline std::string words_of(const Operation& operation) {
+  return text(operation.number, ' ', static_cast<int>(operation.kind), ' ', operation.count, ' ',
+              static_cast<int>(operation.dtype), ' ', static_cast<int>(operation.op), ' ', operation.root);
+}
+
+inline std::optional<Operation> operation_from(std::istringstream& in) {
+  Operation operation;
+  const bool is_whole = in >> operation.number && take(in, operation.kind, Collective::barrier) &&
+                        in >> operation.count && take(in, operation.dtype, DataType::u8) &&
+                        take(in, operation.op, ReduceOp::avg) && in >> operation.root;
+  return is_whole ? std::optional(operation) : std::nullopt;
+}
+
+inline Error lost_error(std::string how) {
+  return Error(ErrorKind::peer_lost, std::move(how), "its own message says why");
+}
+/// What a rank hears of another that has failed. A disagreement has two sides, and says so itself; with anything else, that rank began.
+inline Error failure_of(int rank, ErrorKind kind, std::string_view problem) {
+  return kind == ErrorKind::mismatch ? Error(kind, std::string(problem), "its own message says more")
+                                     : lost_error(text("rank ", rank, " failed: ", problem));
+}
+
+/// Both ranks say the same.
+inline Error disagreement(int rank, const Operation& operation, int other_rank, const Operation& other) {
+  const auto described = [](int one, const Operation& what) {
+    return text("rank ", one, " issued ", what.text());
+  };
+  const std::string mine = described(rank, operation);
+  const std::string theirs = described(other_rank, other);
+  const bool i_am_first = rank < other_rank;
+  return Error(ErrorKind::mismatch,
+               text("ranks disagree: ", i_am_first ? mine : theirs, ", ", i_am_first ? theirs : mine),
+               "issue the same operations in the same order with the same arguments on every rank");
+}
+
+}  // namespace weft::detail
