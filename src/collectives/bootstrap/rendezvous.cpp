@@ -22,8 +22,10 @@ constexpr std::chrono::seconds grace{2};
 constexpr std::chrono::seconds for_the_late{2};
 /// How long rank 0 looks for one rank before it looks whether another has refused or has left.
 constexpr std::chrono::milliseconds turn{200};
-/// The same of the others, who look for rank 0 alone.
+/// The same of the others, who look for rank 0 alone; longer where they are many, for rank 0 answers all of them. (A connection to rank 0
+/// that breaks is heard of at once.)
 constexpr std::chrono::milliseconds turn_of_others{500};
+constexpr std::chrono::milliseconds turn_of_each{10};
 
 /// On a store, a rank is the process that writes under its number. A rank that finds another process there, or ranks that count
 /// differently, leaves a refusal, which rank 0 makes everybody's verdict.
@@ -188,7 +190,8 @@ class StoreRendezvous final : public Rendezvous {
                                                Deadline deadline) {
     while (true) {
       const bool last = deadline.passed();
-      auto verdict = store_->get(round + "verdict", detail::at_most(turn_of_others, deadline));
+      auto verdict = store_->get(
+          round + "verdict", detail::at_most(std::max(turn_of_others, turn_of_each * mine_.size), deadline));
       if (verdict || last) return verdict;
       if (first_gone() != 0) continue;
       // It may have left right after its verdict.

@@ -24,14 +24,14 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// A machine that is gone closes no connection: the kernel asks it after a second of silence, so many times, a second apart.
-inline void watch_for_lost_hosts(tcp::socket& socket, int times = 3) {
+/// A machine that is gone closes no connection: the kernel asks it after so many seconds of silence, so many times, a second apart.
+inline void watch_for_lost_hosts(tcp::socket& socket, int times = 3, int silence = 1) {
   error_code ignored;
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const auto set = [&](int option, int value) {  // without it the system's own times hold, which are hours
     (void)::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
   };
-  set(TCP_KEEPIDLE, 1);
+  set(TCP_KEEPIDLE, silence);
   set(TCP_KEEPINTVL, 1);
   set(TCP_KEEPCNT, times);
 }

@@ -234,7 +234,8 @@ class Caller {
     tcp::socket& socket = sockets_.emplace(rank, std::move(attempt->socket)).first->second;
     socket.non_blocking(true);
     socket.set_option(tcp::no_delay(true));
-    watch_for_lost_hosts(socket, 5);  // a link may be down for two seconds
+    // A link may be down for two seconds. Of a thousand connections a second's silence would be a thousand packets a second.
+    watch_for_lost_hosts(socket, 5, std::clamp(static_cast<int>(ranks_.size()) / 64, 1, 15));
   }
 
   [[noreturn]] void complain(Deadline deadline) const {

@@ -25,12 +25,12 @@ TcpPeers::TcpPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
     : Peers(rendezvous.rank(), rendezvous.size()),
       connections_(connect_by_tcp(rendezvous, environment, deadline)),
       events_(epoll_create1(EPOLL_CLOEXEC)),
-      links_(static_cast<std::size_t>(rendezvous.size())) {
+      links_(static_cast<std::size_t>(rendezvous.size())),
+      ahead_(ahead_bytes) {
   if (events_.get() < 0) throw system_error("cannot wait for connections");
   for (int rank = 0; rank < rendezvous.size(); ++rank) link(rank).rank = rank;
   for (auto& [rank, socket] : connections_.sockets) {
     link(rank).socket = &socket;
-    link(rank).ahead.resize(ahead_bytes);
     epoll_event event{EPOLLIN, {.u32 = static_cast<std::uint32_t>(rank)}};
     if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, socket.native_handle(), &event) != 0)
       throw system_error("cannot wait for a connection");
@@ -146,34 +146,36 @@ void TcpPeers::cancel(const MessageSlot& /*slot*/) {}
 
 void TcpPeers::read(Link& link) {
   for (int i = 0; i < most_reads && link.lost.empty(); ++i) {
-    const std::size_t begun =
-        link.ahead_end - link.ahead_begin;  // of a head, the rest of which comes behind it
-    if (begun > 0) std::memmove(link.ahead.data(), link.ahead.data() + link.ahead_begin, begun);
+    const std::size_t begun = link.begun_bytes;  // the rest of that head comes behind it
+    std::memcpy(ahead_.data(), link.begun.data(), begun);
     const std::array<asio::mutable_buffer, 2> rooms{
         asio::buffer(link.into.data(), link.into.size()),
-        asio::buffer(link.ahead.data() + begun, link.ahead.size() - begun)};
+        asio::buffer(ahead_.data() + begun, ahead_.size() - begun)};
     error_code failed;
     const std::size_t bytes = link.socket->read_some(rooms, failed);
     const std::size_t direct = std::min(bytes, link.into.size());
     link.into = link.into.subspan(direct);
-    link.ahead_begin = 0;
-    link.ahead_end = begun + bytes - direct;
+    ahead_begin_ = 0;
+    ahead_end_ = begun + bytes - direct;
     if (failed == asio::error::would_block || failed == asio::error::try_again) return;
     if (failed)
       return lose(link, failed == asio::error::eof ? "its connection has closed" : failed.message());
     while (take_ahead(link)) {
     }
+    if (!link.lost.empty()) return;  // what it says makes no sense
+    link.begun_bytes = ahead_end_ - ahead_begin_;
+    std::memcpy(link.begun.data(), ahead_.data() + ahead_begin_, link.begun_bytes);
   }
 }
 
-/// Moves on by what has been read. @returns false when more has to be read first
+/// Moves on by what has been read. @returns false when more has to be read first: then less than a head is left of it
 bool TcpPeers::take_ahead(Link& link) {
-  const std::size_t there = link.ahead_end - link.ahead_begin;
-  const std::byte* const from = link.ahead.data() + link.ahead_begin;
+  const std::size_t there = ahead_end_ - ahead_begin_;
+  const std::byte* const from = ahead_.data() + ahead_begin_;
   if (!link.in_data) {
     if (there < sizeof(Head)) return false;
     std::memcpy(&link.head, from, sizeof(Head));
-    link.ahead_begin += sizeof(Head);
+    ahead_begin_ += sizeof(Head);
     begin(link);
     return link.lost.empty();
   }
@@ -182,7 +184,7 @@ bool TcpPeers::take_ahead(Link& link) {
   link.into = link.into.subspan(copied);
   const std::size_t dropped = link.into.empty() ? std::min(there - copied, link.dropped) : 0;
   link.dropped -= dropped;
-  link.ahead_begin += copied + dropped;
+  ahead_begin_ += copied + dropped;
   if (!link.into.empty() || link.dropped > 0) return false;
   end(link);
   return true;

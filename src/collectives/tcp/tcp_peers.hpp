@@ -7,6 +7,7 @@
 //
 // A connection that breaks is a lost rank. A link that is down for a moment breaks none: TCP sends again what was lost.
 
+#include <array>
 #include <deque>
 #include <list>
 #include <map>
@@ -81,9 +82,8 @@ class TcpPeers final : public Peers {
     bool waits_to_send = false;
     bool takes_nothing = false;  ///< its connection is broken, which read() is to find
     // What is coming: its head, then its data into memory that knows it.
-    std::vector<std::byte> ahead{};  ///< bytes that were read before it was known where they belong
-    std::size_t ahead_begin = 0;
-    std::size_t ahead_end = 0;
+    std::array<std::byte, sizeof(Head)> begun{};  ///< of a head, the rest of which has not come
+    std::size_t begun_bytes = 0;
     bool in_data = false;
     Head head{};
     std::span<std::byte> into{};  ///< what is missing of its data; bytes beyond it are dropped
@@ -111,6 +111,10 @@ class TcpPeers final : public Peers {
   TcpLinks connections_;
   Descriptor events_;  // epoll's
   std::vector<Link> links_;
+  /// Bytes of the connection that is being read, before it is known where they belong: one for all, or each rank would cost as much memory.
+  std::vector<std::byte> ahead_;
+  std::size_t ahead_begin_ = 0;
+  std::size_t ahead_end_ = 0;
   int losses_ = 0;
 };
 
