@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from trials import free_port, kill_all, processes, wait_until
+from trials import kill_all, processes, wait_until
 
 TREE = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = str(TREE / "launchers/cluster.sh")
@@ -46,6 +46,7 @@ class Trial:
         self.is_silent = chance.random() < 0.5
         # A kill may also come from outside, at any moment of the steps.
         self.delay = chance.random() * 0.5 if self.kind == "kill" and chance.random() < 0.5 else None
+        self.port = chance.randrange(20_000, 32_000)  # below those that the system gives to connections
         self.on_hosts, self.bin = on_hosts, bin_folder
         self.mark = f"WEFT_TRIAL={os.getpid()}.{number}"
 
@@ -79,7 +80,7 @@ class Trial:
         with tempfile.TemporaryDirectory() as folder:
             self.folder = pathlib.Path(folder)
             self.token = secrets.token_hex(32)
-            self.meeting = f"tcp://{FIRST_HOST if self.on_hosts else '127.0.0.1'}:{free_port()}"
+            self.meeting = f"tcp://{FIRST_HOST if self.on_hosts else '127.0.0.1'}:{self.port}"
             self.started = [self.start(rank) for rank in range(self.ranks)]
             try:
                 wrong = self.judge()

@@ -16,7 +16,7 @@ void sum(const std::string& how, int victim, int at_step) {
   auto comm = connect(World::from_environment());
   if (victim < 0) victim = comm.size() - 1;
   Stream stream(comm.device());
-  Buffer data = comm.allocate(DataType::f32, 1 << 20);
+  Buffer data = comm.allocate(DataType::f32, 1 << 14);
   for (int step = 0; step < (how == "none" ? 2 * at_step : 10'000); ++step) {
     View view = data.view();
     if (step == at_step && comm.rank() == victim) {

@@ -92,12 +92,20 @@ Issuer::Ascent::~Ascent() {
 
 void Issuer::call_apart(const char* operation, Communicator::OwningCall call) {
   const std::lock_guard turn(calls_);
-  comm_->call_apart(operation, std::move(call), [this] { look_for_the_lost(); });
+  try {
+    comm_->call_apart(operation, std::move(call), [this] { look_for_the_lost(); });
+  } catch (const Error& error) {
+    throw error.in({rank(), operation, 0});
+  }
 }
 
 std::unique_ptr<Communicator> Issuer::split(int color, int key, int rank, int size) {
   const std::lock_guard turn(calls_);
-  return comm_->split(color, key, rank, size, [this] { look_for_the_lost(); });
+  try {
+    return comm_->split(color, key, rank, size, [this] { look_for_the_lost(); });
+  } catch (const Error& error) {
+    throw error.in({this->rank(), "split", 0});
+  }
 }
 
 bool Issuer::broken() const {

@@ -16,7 +16,7 @@ class Registered {
       throw Error(
           ErrorKind::system,
           text("NCCL cannot allocate ", bytes, " bytes on ", device_, ": ", api_->GetLastError(nullptr)),
-          "free memory of the device, or use smaller buffers");
+          "free memory of the device, or use smaller buffers", {issuer->rank(), "allocate", 0});
     }
     try {
       enroll(*issuer, bytes);

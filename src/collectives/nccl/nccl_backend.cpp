@@ -129,7 +129,9 @@ std::shared_ptr<Backend> make_nccl_backend(std::shared_ptr<Backend> host,
     comm = std::make_unique<nccl::Communicator>(std::move(api), id_from(notes[0]), rendezvous->rank(),
                                                 rendezvous->size(), options, deadline, look);
   } catch (const Error& error) {
-    throw Error(nccl::who_is_gone(status, error));
+    const Error reason = nccl::who_is_gone(status, error).in({rendezvous->rank(), "connect", 0});
+    host->give_up(reason);  // the others wait in NCCL
+    throw Error(reason);
   }
   return std::make_shared<NcclBackend>(std::move(host), std::move(comm), std::move(runtime), device,
                                        options.timeout, std::make_shared<DeviceOrder>());

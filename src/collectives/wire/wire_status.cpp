@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t remembered = 1024;
 constexpr auto say_when_stuck = 250ms;
 constexpr std::chrono::nanoseconds say_every = 1s;
-constexpr std::chrono::nanoseconds for_each_rank = 2ms;
+constexpr std::chrono::nanoseconds for_each_rank = 10ms;
 constexpr int silent_after = 3;  // words that did not come
 
 constexpr std::string_view is_at = "at";

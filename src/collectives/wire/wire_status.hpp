@@ -2,10 +2,10 @@
 // How far the ranks of other nodes are with their devices' operations: each says so, on the side channel, now and then. Nothing is sent when
 // an operation is issued; a watchdog's thread calls tell().
 //
-// A rank says where it is: at once when nothing moves for a quarter of a second, else every second (every two milliseconds for each rank,
-// where they are more than 500: 0.3 % of a core at the price of a system call each), and when its device falls idle. With it goes a hash of
-// all operations up to there, so that ranks whose operations differ hear of it even where NCCL did not hang. So the cost is linear in the
-// number of ranks: a message to each, and 64 bytes of memory of each.
+// A rank says where it is: at once when nothing moves for a quarter of a second, else every second (every ten milliseconds for each rank, where
+// they are more than a hundred: then it sends and gets a hundred messages a second, however many they are), and when its device falls
+// idle. With it goes a hash of all operations up to there, so that ranks whose operations differ hear of it even where NCCL did not hang. Of each
+// rank 150 bytes are kept.
 //
 // Who is gone is heard from the transport (a connection that is closed), from the rank itself (it has left, or failed and why), or from
 // others that failed because of it; what came first is told.
