@@ -138,11 +138,30 @@ TEST(LargeGrids, ReachWhatLiesBeyondThirtyTwoBits) {
   stream.synchronize();
   EXPECT_EQ(bytes[at], 4);
   View other = two.view(DataType::u8);
-  static_cast<unsigned char*>(other.data())[last_of(count, 1)] = 7;
-  bytes[last_of(count, 1)] = 1;
-  detail::add(data, other, stream);
+  for (const std::int64_t begin : {0, 1}) {  // by vectors, and not aligned one by one
+    const std::int64_t last = begin + last_of(count - begin, begin == 0 ? 16 : 1);
+    static_cast<unsigned char*>(other.data())[last] = 7;
+    bytes[last] = 1;
+    detail::add(data.slice(begin, count - begin), other.slice(begin, count - begin), stream);
+    stream.synchronize();
+    EXPECT_EQ(bytes[last], 8);
+  }
+}
+
+TEST(LargeGrids, SumSmallBlocksBeyondThirtyTwoBits) {
+  constexpr std::int64_t block = 32;
+  constexpr std::int64_t round = most_blocks * 8 * 4;  // blocks: 8 warps of a thread block sum 4 each
+  constexpr std::int64_t lines = ((std::int64_t{1} << 32) / block / round + 2) * round;
+  const Sparse one(static_cast<std::size_t>(block * lines) * 2);
+  const Sparse sums(static_cast<std::size_t>(lines) * sizeof(double));
+  ASSERT_TRUE(one.is_there() && sums.is_there());
+  const View data = one.view(DataType::f16);
+  static_cast<Half*>(one.view(DataType::f16).data())[lines * block - 1] = Half(3.0F);
+  const LastBlocks only(most_blocks - 1);
+  Stream stream(Device::cuda(0));
+  detail::square_sums(sums.view(DataType::f64), data, block, stream);
   stream.synchronize();
-  EXPECT_EQ(bytes[last_of(count, 1)], 8);
+  EXPECT_EQ(static_cast<const double*>(sums.view(DataType::f64).data())[lines - 1], 9.0);
 }
 
 TEST(LargeGrids, SumAndCountBeyondThirtyTwoBits) {

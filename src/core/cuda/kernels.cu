@@ -1,57 +1,12 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <type_traits>
 
+#include "core/cuda/elements.cuh"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/launch.cuh"
 
 namespace weft::detail::cuda::kernels {
 namespace {
-
-constexpr int threads_per_block = 256;
-constexpr std::int64_t most_blocks = 2112;  // 16 on each of 132 multiprocessors; threads then stride on
-constexpr std::size_t vector_bytes = 16;    // the widest load there is
-
-// CUDA's types for ours, and the types that arithmetic is done in.
-template <class T>
-struct On {
-  using Type = T;
-  using Sum = Accumulate<T>;
-};
-template <>
-struct On<Half> {
-  using Type = __half;
-  using Sum = float;
-};
-template <>
-struct On<BFloat16> {
-  using Type = __nv_bfloat16;
-  using Sum = float;
-};
-
-template <class Sum, class T>
-__device__ Sum widen(T value) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __half2float(value);
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __bfloat162float(value);
-  } else {
-    return static_cast<Sum>(value);
-  }
-}
-
-template <class T, class Sum>
-__device__ T narrow(Sum value) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(static_cast<float>(value));
-  } else {
-    return static_cast<T>(value);
-  }
-}
 
 // IEEE arithmetic even under -use_fast_math, and never fused: the host functions must give the same bits.
 __device__ float quotient(float value, float by) {
@@ -82,11 +37,6 @@ struct Keep {
   }
 };
 
-template <class T, std::size_t width>
-struct alignas(sizeof(T) * width) Vector {
-  T at[width];
-};
-
 /// to[i] = function(from[i]). A thread takes a vector of at most 16 bytes at a time; elements after the last
 /// vector are taken one by one.
 template <class Sum, std::size_t width, class To, class From, class Function>
@@ -104,15 +54,6 @@ __global__ void transform_kernel(To* to, const From* from, std::int64_t vectors,
   for (std::int64_t i = vectors * static_cast<std::int64_t>(width) + thread; i < count; i += stride) {
     to[i] = narrow<To>(function(widen<Sum>(from[i])));
   }
-}
-
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>(
-      std::clamp<std::int64_t>((threads + threads_per_block - 1) / threads_per_block, 1, most_blocks));
-}
-
-bool aligned(const void* address, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
 template <class Sum, class To, class From, class Function>
@@ -140,52 +81,19 @@ __global__ void fill_kernel(T* data, std::int64_t vectors, std::int64_t count, T
     data[i] = value;
 }
 
-template <class Sum, class T>
-__global__ void add_kernel(T* to, const T* from, std::int64_t count) {
+template <class Sum, std::size_t width, class T>
+__global__ void add_kernel(T* to, const T* from, std::int64_t vectors, std::int64_t count) {
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (std::int64_t v = thread; v < vectors; v += stride) {
+    auto sum = reinterpret_cast<Vector<T, width>*>(to)[v];
+    const auto in = reinterpret_cast<const Vector<T, width>*>(from)[v];
+#pragma unroll
+    for (std::size_t k = 0; k < width; ++k) sum.at[k] = narrow<T>(widen<Sum>(sum.at[k]) + widen<Sum>(in.at[k]));
+    reinterpret_cast<Vector<T, width>*>(to)[v] = sum;
+  }
+  for (std::int64_t i = vectors * static_cast<std::int64_t>(width) + thread; i < count; i += stride)
     to[i] = narrow<T>(widen<Sum>(to[i]) + widen<Sum>(from[i]));
-}
-
-/// One thread block sums one block of elements, in the order of the host function, so no multiplication is
-/// fused.
-template <class T>
-__global__ void square_sums_kernel(double* sums, const T* data, std::int64_t count, std::int64_t block) {
-  __shared__ double partial[threads_per_block];
-  const std::int64_t blocks = (count + block - 1) / block;
-  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x) {
-    const std::int64_t begin = b * block;
-    const std::int64_t end = begin + block < count ? begin + block : count;
-    double sum = 0;
-    for (std::int64_t i = begin + threadIdx.x; i < end; i += threads_per_block) {
-      const auto value =
-          static_cast<double>(widen<std::conditional_t<std::is_same_v<T, double>, double, float>>(data[i]));
-      sum = __dadd_rn(sum, __dmul_rn(value, value));
-    }
-    partial[threadIdx.x] = sum;
-    __syncthreads();
-    for (unsigned half = threads_per_block / 2; half > 0; half /= 2) {
-      if (threadIdx.x < half)
-        partial[threadIdx.x] = __dadd_rn(partial[threadIdx.x], partial[threadIdx.x + half]);
-      __syncthreads();
-    }
-    if (threadIdx.x == 0) sums[b] = partial[0];  // which it alone writes in the next round
-  }
-}
-
-template <class T>
-__global__ void count_bad_kernel(unsigned long long* counts, const T* data, std::int64_t count) {
-  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
-  unsigned long long nans = 0;
-  unsigned long long infinities = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const Sum value = widen<Sum>(data[i]);
-    nans += isnan(value) ? 1 : 0;
-    infinities += isinf(value) ? 1 : 0;
-  }
-  if (nans > 0) atomicAdd(counts, nans);
-  if (infinities > 0) atomicAdd(counts + 1, infinities);
 }
 
 // One launch takes as many pieces as fit into the 4 KiB of a kernel's arguments.
@@ -237,37 +145,12 @@ cudaError_t add(View to, ConstView from, cudaStream_t stream) {
   if (to.empty()) return cudaSuccess;
   return dispatch(to.dtype(), [&]<class T>(std::type_identity<T>) {
     using Type = typename On<T>::Type;
-    return launch(add_kernel<typename On<T>::Sum, Type>, blocks_for(to.count()), threads_per_block, stream,
-                  static_cast<Type*>(to.data()), static_cast<const Type*>(from.data()), to.count());
-  });
-}
-
-cudaError_t square_sums(View sums, ConstView data, std::int64_t block, cudaStream_t stream) {
-  if (data.empty()) return cudaSuccess;
-  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
-    if constexpr (std::is_integral_v<T>) {
-      return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
-    } else {
-      using Type = typename On<T>::Type;
-      const auto grid = static_cast<unsigned>(std::min(sums.count(), most_blocks));
-      return launch(square_sums_kernel<Type>, grid, threads_per_block, stream,
-                    static_cast<double*>(sums.data()), static_cast<const Type*>(data.data()), data.count(),
-                    block);
-    }
-  });
-}
-
-cudaError_t count_bad(View counts, ConstView data, cudaStream_t stream) {
-  if (data.empty()) return cudaSuccess;
-  return dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
-    if constexpr (std::is_integral_v<T>) {
-      return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
-    } else {
-      using Type = typename On<T>::Type;
-      return launch(count_bad_kernel<Type>, blocks_for(data.count()), threads_per_block, stream,
-                    static_cast<unsigned long long*>(counts.data()), static_cast<const Type*>(data.data()),
-                    data.count());
-    }
+    constexpr std::size_t width = vector_bytes / sizeof(Type);
+    const bool whole = aligned(to.data(), vector_bytes) && aligned(from.data(), vector_bytes);
+    const std::int64_t vectors = whole ? to.count() / static_cast<std::int64_t>(width) : 0;
+    return launch(add_kernel<typename On<T>::Sum, width, Type>, blocks_for(whole ? vectors : to.count()),
+                  threads_per_block, stream, static_cast<Type*>(to.data()),
+                  static_cast<const Type*>(from.data()), vectors, to.count());
   });
 }
 
