@@ -119,6 +119,7 @@ expect_nothing_left "hosts that fail"
 started() {
   local name=$1
   shift
+  : > "$work/out"  # the job itself may be late to empty it
   "$@" > "$work/out" 2> "$work/err" & job=$!
   until_true 20 sleeping 2 && return 0
   fail "$name: the ranks did not start"

@@ -104,6 +104,7 @@ check "what a rank started ends with it" 0 "started" "$launch" -n 2 sh -c 'sleep
 nothing_left "ranks that fail"
 
 # --- signals
+: > "$work/out"  # the job itself may be late to empty it
 "$launch" -n 2 "$probe" signal > "$work/out" 2> "$work/err" & job=$!
 if until_true 20 waiting 2; then
   kill -USR1 $job
@@ -115,6 +116,7 @@ else
   kill $job
 fi
 
+: > "$work/out"  # the job itself may be late to empty it
 "$launch" -n 2 sh -c 'echo sleeps; sleep 50' > "$work/out" 2> "$work/err" & job=$!
 if until_true 20 sleeping 2; then
   kill -TERM $job
@@ -127,6 +129,7 @@ else
 fi
 nothing_left "signals"
 
+: > "$work/out"  # the job itself may be late to empty it
 "$launch" -n 2 sh -c 'trap "" TERM; echo sleeps; while :; do sleep 0.1; done' > "$work/out" 2> "$work/err" & job=$!
 if until_true 20 sleeping 2; then
   kill -TERM $job
@@ -160,16 +163,19 @@ kill_the_launcher() {
     nothing_left "$1"
   fi
 }
+: > "$work/out"  # the job itself may be late to empty it
 "$launch" -n 2 sh -c 'echo sleeps; exec sleep 50' > "$work/out" 2> "$work/err" & job=$!
 gone() { ! grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ > /dev/null 2>&1; }
 kill_the_launcher "ranks die with weft-launch" gone
 # What ranks started, and the folder, go too: a guardian sees the launcher's end. It goes with them.
+: > "$work/out"  # the job itself may be late to empty it
 "$launch" -n 2 sh -c 'sleep 57 & echo sleeps; exec sleep 57' > "$work/out" 2> "$work/err" & job=$!
 cleared() { gone && [ -z "$(ls -A "$TMPDIR")" ] && [ -z "$(guardians)" ]; }
 kill_the_launcher "nothing outlives weft-launch" cleared
 
 # Without its guardian, weft-launch does as well. On a busy machine ranks may run before the guardian has its name.
 guardian_named() { guardian=$(pgrep -P $job -x weft-guardian); }
+: > "$work/out"  # the job itself may be late to empty it
 "$launch" -n 2 sh -c 'echo sleeps; while [ ! -e "'"$work"'/go" ]; do sleep 0.05; done' > "$work/out" 2> "$work/err" & job=$!
 if until_true 20 sleeping 2 && until_true 20 guardian_named && kill -KILL "$guardian"; then
   touch "$work/go"
