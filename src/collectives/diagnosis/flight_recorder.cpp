@@ -9,6 +9,7 @@
 #include <csignal>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "collectives/diagnosis/record_file.hpp"
 #include "core/base/strings.hpp"

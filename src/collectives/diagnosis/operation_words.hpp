@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "collectives/front/backend.hpp"
 #include "weft/core/error.hpp"

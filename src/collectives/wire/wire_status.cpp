@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "collectives/diagnosis/operation_words.hpp"
 #include "collectives/wire/wire.hpp"
