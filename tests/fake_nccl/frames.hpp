@@ -25,7 +25,7 @@ enum class Kind : std::uint32_t {
   send,     ///< numbers: to whom. Answered when the receiver has it
   receive,  ///< numbers: from whom, bytes
   leave,    ///< the communicator is over, in good order
-  answer,   ///< numbers: 0: it is granted, else NCCL's result
+  answer,   ///< from the hub: what was asked for has come about
   lost,     ///< from the hub: numbers: the rank that is gone
 };
 
@@ -69,8 +69,8 @@ class Connection {
   std::optional<Frame> read();
   /// False: the other end is gone.
   bool write(Header header, const std::string& text, std::span<const std::byte> bytes);
-  bool answer(std::uint32_t request, std::int64_t result, std::span<const std::byte> bytes) {
-    return write({.kind = Kind::answer, .request = request, .numbers = {result}}, {}, bytes);
+  bool answer(std::uint32_t request, std::span<const std::byte> bytes) {
+    return write({.kind = Kind::answer, .request = request}, {}, bytes);
   }
   void close();
 

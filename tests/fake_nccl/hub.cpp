@@ -29,7 +29,6 @@ std::atomic<int> answering = 0;  // threads that write to ranks: the process wai
 struct Answer {
   std::shared_ptr<Connection> to;
   std::uint32_t request = 0;
-  std::int64_t result = 0;
   std::vector<std::byte> bytes{};
 };
 
@@ -38,7 +37,7 @@ class Answers {
  public:
   Answers() { ++answering; }
   ~Answers() {
-    for (const Answer& one : all_) one.to->answer(one.request, one.result, one.bytes);
+    for (const Answer& one : all_) one.to->answer(one.request, one.bytes);
     --answering;
   }
   Answers(const Answers&) = delete;
@@ -111,7 +110,7 @@ class Team {
       std::vector<std::byte> joined;
       for (const auto& [of, one] : all)
         joined.insert(joined.end(), one.frame.bytes.begin(), one.frame.bytes.end());
-      for (const auto& [of, one] : all) answers.add({one.by, one.frame.header.request, 0, joined});
+      for (const auto& [of, one] : all) answers.add({one.by, one.frame.header.request, joined});
     } else {
       compute(all, answers);
     }
@@ -162,7 +161,7 @@ class Team {
       const Brought& receiver = receivers.front();
       if (static_cast<std::int64_t>(letter.frame.bytes.size()) != receiver.frame.header.numbers[1]) return;
       answers.add({letter.by, letter.frame.header.request});
-      answers.add({receiver.by, receiver.frame.header.request, 0, std::move(letter.frame.bytes)});
+      answers.add({receiver.by, receiver.frame.header.request, std::move(letter.frame.bytes)});
       letters.pop_front();
       receivers.pop_front();
     }

@@ -20,13 +20,19 @@ using namespace std::chrono_literals;
 namespace nccl = detail::nccl;
 
 // misc/utils.cc:79
-std::uint64_t host_hash() {
+std::uint64_t find_host_hash() {
   if (const char* id = std::getenv("NCCL_HOSTID")) return std::hash<std::string>{}(id);
   char name[256]{};
   gethostname(name, sizeof(name) - 1);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return std::hash<std::string>{}(name + boot);
+}
+
+// Once a process (misc/utils.cc:112): what is set later is not seen.
+std::uint64_t host_hash() {
+  static const std::uint64_t hash = find_host_hash();
+  return hash;
 }
 
 // misc/socket.cc:580: a refused connection is tried again, 34 times.

@@ -5,7 +5,7 @@
 // A rank says where it is: at once when nothing moves for a quarter of a second, else every second (every ten milliseconds for each rank, where
 // they are more than a hundred: then it sends and gets a hundred messages a second, however many they are), and when its device falls
 // idle. With it goes a hash of all operations up to there, so that ranks whose operations differ hear of it even where NCCL did not hang. Of each
-// rank 150 bytes are kept.
+// rank less than 200 bytes are kept.
 //
 // Who is gone is heard from the transport (a connection that is closed), from the rank itself (it has left, or failed and why), or from
 // others that failed because of it; what came first is told.
@@ -54,6 +54,7 @@ class WirePeerStatus final : public PeerStatus {
     std::optional<Issued> said{};  ///< until it is compared
     Clock::time_point heard{};
   };
+  static_assert(sizeof(Peer) < 200);
   struct Loss {
     int rank;
     std::uint64_t number;  ///< to which it came
