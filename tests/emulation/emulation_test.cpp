@@ -13,6 +13,9 @@
 #include "emulation/grid.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/stream.hpp"
+#include "weft/interop/cuda.hpp"
+#include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/update_cuda.hpp"
 
 namespace weft::emulation {
 namespace {
@@ -148,20 +151,22 @@ TEST(LargeGrids, ReachWhatLiesBeyondThirtyTwoBits) {
   }
 }
 
-TEST(LargeGrids, SumSmallBlocksBeyondThirtyTwoBits) {
-  constexpr std::int64_t block = 32;
-  constexpr std::int64_t round = most_blocks * 8 * 4;  // blocks: 8 warps of a thread block sum 4 each
-  constexpr std::int64_t lines = ((std::int64_t{1} << 32) / block / round + 2) * round;
-  const Sparse one(static_cast<std::size_t>(block * lines) * 2);
-  const Sparse sums(static_cast<std::size_t>(lines) * sizeof(double));
-  ASSERT_TRUE(one.is_there() && sums.is_there());
+TEST(LargeGrids, SquareBeyondThirtyTwoBits) {
+  constexpr std::int64_t grid = 132 * 4;                 // as the emulation has it
+  constexpr std::int64_t round = grid * 8 * 32 * 8 * 8;  // elements: 8 warps of 32 lanes, 8 loads of 8 each
+  constexpr std::int64_t count = ((std::int64_t{1} << 32) / round + 2) * round;
+  const Sparse one(static_cast<std::size_t>(count) * 2);
+  ASSERT_TRUE(one.is_there());
   const View data = one.view(DataType::f16);
-  static_cast<Half*>(one.view(DataType::f16).data())[lines * block - 1] = Half(3.0F);
-  const LastBlocks only(most_blocks - 1);
+  static_cast<Half*>(one.view(DataType::f16).data())[count - 1] = Half(3.0F);
+  Buffer sum = Buffer::on(Device::cuda(0), DataType::i64, detail::ExactSum::places_count + 1);
+  const LastBlocks only(grid - 1);
   Stream stream(Device::cuda(0));
-  detail::square_sums(sums.view(DataType::f64), data, block, stream);
+  stream.run([&] { detail::cuda::update_kernels()->add_squares(sum.view(), data, native_handle(stream)); });
   stream.synchronize();
-  EXPECT_EQ(static_cast<const double*>(sums.view(DataType::f64).data())[lines - 1], 9.0);
+  const std::span<const std::int64_t, detail::ExactSum::places_count + 1> places(
+      static_cast<const std::int64_t*>(sum.view().data()), detail::ExactSum::places_count + 1);
+  EXPECT_EQ(detail::ExactSum::from(places).value(), 9.0);
 }
 
 TEST(LargeGrids, SumAndCountBeyondThirtyTwoBits) {

@@ -160,6 +160,8 @@ const char* cudaGetErrorString(cudaError_t code) {
       return "invalid argument";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorMisalignedAddress:
+      return "misaligned address";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
     case cudaErrorInvalidDevice:
@@ -193,6 +195,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= devices()) return said(cudaErrorInvalidDevice);
   std::snprintf(properties->name, sizeof(properties->name), "emulated");
   properties->uuid.bytes[0] = static_cast<char>(device);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (attribute != cudaDevAttrMultiProcessorCount || device < 0 || device >= devices())
+    return said(cudaErrorInvalidValue);
+  *value = 132;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {

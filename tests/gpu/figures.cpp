@@ -12,6 +12,8 @@
 #include "core/memory/elementwise.hpp"
 #include "weft/interop/cuda.hpp"
 #include "weft/weft.hpp"
+#include "zero/optimizer/gradient_norm.hpp"
+#include "zero/update/update_cuda.hpp"
 
 namespace {
 
@@ -41,14 +43,40 @@ double device_seconds(Stream& stream, const std::function<void()>& work) {
   return seconds;
 }
 
+/// The norm of all gradients of a model of GPT-2 XL's size, on the host's clock, beside the time of its read at a copy's bandwidth.
+void norm(double copied) {
+  constexpr std::int64_t n = measures ? 1'500'000'000 : 1 << 14;
+  Stream stream(Device::cuda(0));
+  constexpr std::int64_t bucket = 25 << 18;  // of 25 MiB
+  const Buffer gradients = Buffer::on(Device::cuda(0), DataType::f32, n);
+  detail::GradientNorm norm(self(), true);
+  std::vector<double> seconds;
+  for (int round = 0; round < (measures ? 12 : 1); ++round) {
+    stream.synchronize();
+    const auto begin = Clock::now();
+    for (std::int64_t at = 0; at < n; at += bucket)
+      norm.add(gradients.view().slice(at, std::min(bucket, n - at)), stream);
+    norm.finish(stream);
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  const double read = static_cast<double>(n) * 4 / copied;
+  std::cout << "{\"figure\": \"norm\", \"elements\": " << n << ", \"seconds\": " << median(seconds)
+            << ", \"read_seconds\": " << read << ", \"of_read\": " << median(seconds) / read << "}\n";
+}
+
 void bandwidth() {
   constexpr std::int64_t n = measures ? 1 << 28 : 1 << 14;  // elements: far more than the caches
   Stream stream(Device::cuda(0));
   Buffer a = Buffer::on(Device::cuda(0), DataType::f32, n);
   Buffer b = Buffer::on(Device::cuda(0), DataType::f32, n);
   const View halves(b.view().data(), n, DataType::bf16, Device::cuda(0));
-  constexpr std::int64_t line = 32;  // elements: a cache line, as the norm asks for
-  Buffer sums = Buffer::on(Device::cuda(0), DataType::f64, n / line);
+  constexpr std::int64_t block = 1024;
+  Buffer sums = Buffer::on(Device::cuda(0), DataType::f64, n / block);
+  Buffer sum = Buffer::on(Device::cuda(0), DataType::i64, detail::ExactSum::places_count + 1);
+  const auto of_steps = detail::cuda::update_kernels();
+  const auto norm_of = [&](ConstView gradients) {
+    stream.run([&] { of_steps->add_squares(sum.view(), gradients, native_handle(stream)); });
+  };
   Buffer counts = Buffer::on(Device::cuda(0), DataType::i64, 2);
   RecycledVector<ConstView> pieces;
   for (std::int64_t i = 0; i < 64; ++i) pieces.push_back(a.view().slice(i * (n / 64), n / 64));
@@ -70,7 +98,9 @@ void bandwidth() {
       {"fill f32", 4, [&] { detail::fill(a.view(), 1, stream); }},
       {"add f32", 12, [&] { detail::add(a.view(), b.view(), stream); }},
       {"count bad values f32", 4, [&] { detail::count_bad(counts.view(), a.view(), stream); }},
-      {"squares by 32 f32", 4, [&] { detail::square_sums(sums.view(), a.view(), line, stream); }},
+      {"squares by 1024 f32", 4, [&] { detail::square_sums(sums.view(), a.view(), block, stream); }},
+      {"exact squares f32", 4, [&] { norm_of(a.view()); }},
+      {"exact squares bf16", 2, [&] { norm_of(halves); }},
   };
   for (int round = 0; round < (measures ? 11 : 1); ++round) {
     for (Kernel& kernel : kernels)
@@ -83,6 +113,7 @@ void bandwidth() {
     std::cout << "{\"figure\": \"bandwidth\", \"kernel\": \"" << kernel.name
               << "\", \"GB_per_s\": " << rate * 1e-9 << ", \"of_copy\": " << rate / copied << "}\n";
   }
+  norm(copied);
 }
 
 // On one rank NCCL returns before it joins a group (2.28.9: enqueue.cc:2570), which shows nothing of what others pay.

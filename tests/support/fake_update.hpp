@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "support/fake_cuda.hpp"
+#include "zero/optimizer/gradient_norm.hpp"
 #include "zero/update/update_cuda.hpp"
 
 namespace weft::test {
@@ -16,6 +17,16 @@ class FakeUpdate final : public detail::cuda::UpdateKernels {
               detail::cuda::NativeStream stream) override {
     ++launches;
     FakeCuda::enqueue(stream, [arrays, factors] { detail::update(arrays, factors); });
+  }
+  void add_squares(View sum, ConstView gradients, detail::cuda::NativeStream stream) override {
+    ++launches;
+    FakeCuda::enqueue(stream, [sum, gradients] {
+      const std::span<std::int64_t, detail::ExactSum::places_count + 1> places(
+          static_cast<std::int64_t*>(sum.data()), detail::ExactSum::places_count + 1);
+      auto all = detail::ExactSum::from(places);
+      detail::add_squares(ConstView(gradients.data(), gradients.count(), gradients.dtype()), all);
+      all.put(places);
+    });
   }
 };
 

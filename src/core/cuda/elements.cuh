@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -59,6 +60,18 @@ template <class T, std::size_t width>
 struct alignas(sizeof(T) * width) Vector {
   T at[width];
 };
+
+/// Calls function(std::type_identity<T>) with CUDA's type for `dtype`. Integers were refused before (core/memory/elementwise.cpp).
+template <class Function>
+cudaError_t of_floating(DataType dtype, Function function) {
+  return dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_integral_v<T>) {
+      return cudaErrorInvalidValue;
+    } else {
+      return function(std::type_identity<typename On<T>::Type>());
+    }
+  });
+}
 
 inline unsigned blocks_for(std::int64_t threads) {
   return static_cast<unsigned>(

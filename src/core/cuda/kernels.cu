@@ -155,16 +155,11 @@ cudaError_t add(View to, ConstView from, cudaStream_t stream) {
 }
 
 cudaError_t cast(View to, ConstView from, cudaStream_t stream) {
-  return dispatch(to.dtype(), [&]<class To>(std::type_identity<To>) {
-    return dispatch(from.dtype(), [&]<class From>(std::type_identity<From>) {
-      if constexpr (std::is_integral_v<To> || std::is_integral_v<From>) {
-        return cudaErrorInvalidValue;  // core/memory/elementwise.cpp refused it before
-      } else {
-        constexpr bool both_wide = std::is_same_v<To, double> && std::is_same_v<From, double>;
-        using Sum = std::conditional_t<both_wide, double, float>;
-        return transform<Sum, typename On<To>::Type, typename On<From>::Type>(to.data(), from.data(),
-                                                                              to.count(), Keep{}, stream);
-      }
+  return of_floating(to.dtype(), [&]<class To>(std::type_identity<To>) {
+    return of_floating(from.dtype(), [&]<class From>(std::type_identity<From>) {
+      constexpr bool both_wide = std::is_same_v<To, double> && std::is_same_v<From, double>;
+      using Sum = std::conditional_t<both_wide, double, float>;
+      return transform<Sum, To, From>(to.data(), from.data(), to.count(), Keep{}, stream);
     });
   });
 }

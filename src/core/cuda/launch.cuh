@@ -24,4 +24,18 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cud
 #endif
 }
 
+/// How many thread blocks of a kernel that strides over its work run at a time on the current device: of more, the last ones would begin when the
+/// others end.
+template <class... Parameters>
+cudaError_t blocks_at_a_time(void (*kernel)(Parameters...), int threads, int& blocks) {
+  int device = 0;
+  int processors = 0;
+  int on_each = 0;
+  cudaError_t code = cudaGetDevice(&device);
+  if (code == cudaSuccess) code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (code == cudaSuccess) code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel, threads, 0);
+  blocks = processors * on_each;
+  return code;
+}
+
 }  // namespace weft::detail::cuda

@@ -13,27 +13,10 @@ constexpr int additions_without_carry = 1 << 29;
 }  // namespace
 
 void ExactSum::add(double value) {
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  const auto exponent = static_cast<int>(bits >> 52U) & 0x7ff;
-  if (exponent == 0) return;  // below 2^-1022: zero, for sums of squares of floats
-  if (exponent == 0x7ff) {
-    ++bad_;
-    return;
-  }
-  const std::uint64_t mantissa = (bits & 0xfffffffffffffULL) | (1ULL << 52U);
-  const int above = exponent - 1075 - lowest;  // of the mantissa's lowest bit
-  if (above < 0) return;                       // smaller than any square of a float
-  const auto place = static_cast<std::size_t>(above / 32);
-  if (place + 2 >= places_.size()) {
-    ++bad_;
-    return;
-  }
-  const auto shift = static_cast<unsigned>(above % 32);
-  const std::uint64_t low = (mantissa & 0xffffffffU) << shift;  // 64 bits at most
-  const std::uint64_t high = (mantissa >> 32U) << shift;        // 53 bits at most
-  places_[place] += static_cast<std::int64_t>(low & 0xffffffffU);
-  places_[place + 1] += static_cast<std::int64_t>((low >> 32U) + (high & 0xffffffffU));
-  places_[place + 2] += static_cast<std::int64_t>(high >> 32U);
+  const Cut cut = ExactSum::cut(value);
+  if (cut.first == Cut::bad) ++bad_;
+  if (cut.first < 0) return;
+  for (std::size_t i = 0; i < 3; ++i) places_[static_cast<std::size_t>(cut.first) + i] += cut.pieces[i];
   if (++added_ == additions_without_carry) carry();
 }
 

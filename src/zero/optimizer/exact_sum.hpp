@@ -7,6 +7,7 @@
 // Ranks add up their sums by an all-reduce of the integers: 184 bytes.
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -15,6 +16,16 @@ namespace weft::detail {
 class ExactSum {
  public:
   static constexpr int places_count = 22;
+
+  /// A value in pieces of 32 bits for the places `first`, `first` + 1 and `first` + 2. The second piece is below 2^33.
+  struct Cut {
+    int first = nothing;
+    std::int64_t pieces[3] = {};
+    static constexpr int nothing = -1;  ///< the value is 0, or smaller than any square of a float
+    static constexpr int bad = -2;      ///< not finite, or too large
+  };
+  /// Also what the device's kernel does with a line (zero/update/squares.cu).
+  static constexpr Cut cut(double value);
 
   /// @param value 0 or more. A value that is not finite, or too large, is counted as bad and not added.
   void add(double value);
@@ -38,5 +49,23 @@ class ExactSum {
   std::int64_t bad_ = 0;
   int added_ = 0;  // since the last carry
 };
+
+constexpr ExactSum::Cut ExactSum::cut(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const auto exponent = static_cast<int>(bits >> 52U) & 0x7ff;
+  if (exponent == 0x7ff) return {.first = Cut::bad};
+  const int above = exponent - 1075 - lowest;  // of the mantissa's lowest bit
+  if (exponent == 0 || above < 0) return {};
+  const int place = above / 32;
+  if (place + 2 >= places_count) return {.first = Cut::bad};
+  const std::uint64_t mantissa = (bits & 0xfffffffffffffULL) | (1ULL << 52U);
+  const auto shift = static_cast<unsigned>(above % 32);
+  const std::uint64_t low = (mantissa & 0xffffffffU) << shift;  // 64 bits at most
+  const std::uint64_t high = (mantissa >> 32U) << shift;        // 53 bits at most
+  return {.first = place,
+          .pieces = {static_cast<std::int64_t>(low & 0xffffffffU),
+                     static_cast<std::int64_t>((low >> 32U) + (high & 0xffffffffU)),
+                     static_cast<std::int64_t>(high >> 32U)}};
+}
 
 }  // namespace weft::detail

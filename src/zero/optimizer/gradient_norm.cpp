@@ -4,8 +4,9 @@
 #include <array>
 
 #include "core/memory/elementwise.hpp"
-#include "core/base/round_up.hpp"
 #include "weft/core/copy.hpp"
+#include "weft/interop/cuda.hpp"
+#include "zero/update/update_cuda.hpp"
 
 namespace weft::detail {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 template <class T>
 constexpr std::int64_t line = static_cast<std::int64_t>(Buffer::alignment / sizeof(T));
 
-/// Sums in the same order as square_sums() with blocks of a line, so that hosts and devices agree.
+/// Halves are added, as the device's kernel does (zero/update/squares.cu).
 template <class T, std::size_t Count>
 double square_sum(const T* values) {
   std::array<double, Count> squares;
@@ -38,16 +39,19 @@ void add_squares(const T* values, std::int64_t count, ExactSum& sum) {
   sum.add(square_sum<T, whole>(rest.data()));
 }
 
+void check_dtype(DataType dtype) {
+  if (is_floating(dtype) && dtype != DataType::f64) return;
+  throw Error(ErrorKind::usage, text("the norm of gradients of ", dtype),
+              "clipping and loss scaling are of f32, f16 and bf16");
+}
+
 }  // namespace
 
 void add_squares(ConstView data, ExactSum& sum) {
+  check_dtype(data.dtype());
   dispatch(data.dtype(), [&]<class T>(std::type_identity<T>) {
-    if constexpr (sizeof(T) <= 4 && !std::is_integral_v<T>) {
+    if constexpr (sizeof(T) <= 4 && !std::is_integral_v<T>)
       add_squares(static_cast<const T*>(data.data()), data.count(), sum);
-    } else {
-      throw Error(ErrorKind::usage, text("the norm of gradients of ", data.dtype()),
-                  "clipping and loss scaling are of f32, f16 and bf16");
-    }
   });
 }
 
@@ -61,24 +65,24 @@ void GradientNorm::add(ConstView gradients, const Stream& compute) {
   Stream stream = compute;
   if (gradients.device().is_host())
     return stream.run([gradients, sum = sum_] { add_squares(gradients, *sum); });
-  const auto block = static_cast<std::int64_t>(Buffer::alignment / size_of(gradients.dtype()));
-  const std::int64_t lines = ceil_div(gradients.count(), block);
-  if (lines > line_squares_.count()) {
-    stream.synchronize();
-    line_squares_ = Buffer::on(gradients.device(), DataType::f64, lines);
-    on_host_ = Buffer::on_host(DataType::f64, lines);
-  }
-  const View sums = line_squares_.view().slice(0, lines);
-  square_sums(sums, gradients, block, stream);
-  copy(on_host_.view().slice(0, lines), sums, stream);
-  stream.synchronize();
-  for (const double squares : on_host_.as<double>().first(static_cast<std::size_t>(lines)))
-    sum_->add(squares);
+  check_dtype(gradients.dtype());
+  if (on_device_.count() == 0)
+    on_device_ = Buffer::on(gradients.device(), DataType::i64, ExactSum::places_count + 1);
+  stream.run([sum = on_device_.view(), gradients, native = native_handle(stream),
+              kernels = cuda::update_kernels()] { kernels->add_squares(sum, gradients, native); });
+}
+
+void GradientNorm::take_from_device(Stream compute) {
+  if (on_device_.count() == 0) return;
+  copy(View(std::span(places_)), on_device_.view(), compute);
+  fill(on_device_.view(), 0, compute);
 }
 
 GradientNorm::Result GradientNorm::finish(Stream compute) {
-  compute.synchronize();
   const auto places = std::span(places_).first<ExactSum::places_count + 1>();
+  take_from_device(compute);
+  compute.synchronize();
+  if (on_device_.count() > 0) sum_->add(ExactSum::from(places));
   sum_->put(places);
   *sum_ = {};
   Stream stream;

@@ -4,7 +4,7 @@
 // Squares are summed in f64 within each cache line, in one fixed order; lines are summed exactly
 // (exact_sum.hpp). Shards, buckets, gaps between parameters and the parts of a model therefore do not change
 // a bit. Cost: one read of the gradients, and an all-reduce of 184 bytes over the ranks that share and one
-// over the parts.
+// over the parts. On a device the sum lies there, and is fetched once a step.
 
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace weft::detail {
 
-/// Adds data[i]^2 by lines of 128 bytes, from the begin of `data`, which is host memory.
+/// Adds data[i]^2 by lines of 128 bytes, from the begin of `data`, which is host memory. zero/update/squares.cu is its twin on devices.
 void add_squares(ConstView data, ExactSum& sum);
 
 class GradientNorm {
@@ -33,13 +33,14 @@ class GradientNorm {
   Result finish(Stream compute);
 
  private:
+  void take_from_device(Stream compute);
+
   Communicator comm_;
   bool everywhere_;
   std::optional<Communicator> whole_model_;
   std::shared_ptr<ExactSum> sum_ = std::make_shared<ExactSum>();
   std::vector<std::int64_t> places_;
-  Buffer line_squares_;  // on a device, grown as needed
-  Buffer on_host_;
+  Buffer on_device_;  // a sum there, as ExactSum::put() writes it
 };
 
 }  // namespace weft::detail

@@ -16,12 +16,24 @@ class UpdateDriver final : public UpdateKernels {
               NativeStream stream) override {
     const std::shared_ptr<Runtime> cuda = runtime();
     const Current current(*cuda, device);
-    const cudaError_t code = kernels::update(arrays, factors, stream);
+    launched(kernels::update(arrays, factors, stream), "update", device);
+  }
+  void add_squares(View sum, ConstView gradients, NativeStream stream) override {
+    const int device = gradients.device().index();
+    const std::shared_ptr<Runtime> cuda = runtime();
+    const Current current(*cuda, device);
+    launched(kernels::add_squares(static_cast<std::int64_t*>(sum.data()), gradients, stream), "squares",
+             device);
+  }
+
+ private:
+  static void launched(cudaError_t code, const char* kernel, int device) {
     if (code == cudaSuccess) return;
     cudaGetLastError();  // clears it, so that no later call reports it again
-    throw Error(ErrorKind::system,
-                text("cannot launch update on ", Device::cuda(device), ": CUDA: ", cudaGetErrorString(code)),
-                "the driver's log (dmesg, Xid) may say more");
+    throw Error(
+        ErrorKind::system,
+        text("cannot launch ", kernel, " on ", Device::cuda(device), ": CUDA: ", cudaGetErrorString(code)),
+        "the driver's log (dmesg, Xid) may say more");
   }
 };
 #endif

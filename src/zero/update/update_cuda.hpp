@@ -1,13 +1,14 @@
 #pragma once
 // The CUDA kernels of an optimizer's step behind one interface, so that the code around them compiles and is
-// tested without CUDA: tests replace them by a fake that calls update() of update_kernel.hpp. Kernels give
-// the same bits as update(), but for the bits of NaN.
+// tested without CUDA: tests replace them by a fake that calls update() of update_kernel.hpp and add_squares() of
+// zero/optimizer/gradient_norm.hpp. Kernels give the same bits as those, but for the bits of NaN.
 //
 // A call enqueues work on a stream and returns. Any thread may call.
 
 #include <memory>
 
 #include "core/cuda/runtime.hpp"
+#include "weft/core/view.hpp"
 #include "zero/update/update_kernel.hpp"
 
 namespace weft::detail::cuda {
@@ -23,6 +24,10 @@ class UpdateKernels {
   /// @throws Error (system) when the driver refuses the launch
   virtual void update(const StepArrays& arrays, const StepFactors& factors, int device,
                       NativeStream stream) = 0;
+  /// Adds gradients^2, of f32, f16 or bf16.
+  /// @param sum what ExactSum::put() writes, on the device
+  /// @param gradients begin on a cache line
+  virtual void add_squares(View sum, ConstView gradients, NativeStream stream) = 0;
 };
 
 /// The kernels in use. @throws Error (usage) in a build without CUDA

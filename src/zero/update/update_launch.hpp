@@ -1,13 +1,17 @@
 #pragma once
-// Launches the CUDA kernel of an optimizer's step, with the same bits as update() of update_kernel.hpp. It
-// runs in the order of `stream`, whose device must be current; the result is that of the launch.
+// Launches the CUDA kernels of an optimizer's step, with the same bits as update() of update_kernel.hpp and
+// add_squares() of zero/optimizer/gradient_norm.hpp. They run in the order of `stream`, whose device must be current; the
+// result is that of the launch.
 
 #include <cuda_runtime_api.h>
 
+#include "weft/core/view.hpp"
 #include "zero/update/update_kernel.hpp"
 
 namespace weft::detail::cuda::kernels {
 
 cudaError_t update(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream);
+/// @param sum of ExactSum::put(), on the device
+cudaError_t add_squares(std::int64_t* sum, ConstView gradients, cudaStream_t stream);
 
 }  // namespace weft::detail::cuda::kernels

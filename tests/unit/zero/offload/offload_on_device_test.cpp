@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/fake_cuda.hpp"
+#include "support/fake_update.hpp"
 #include "support/ranks_with_fakes.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/uring.hpp"
@@ -21,6 +22,7 @@ Result on_fakes(ZeroTraining job) {
     Stream(stream).run([native = native_handle(stream), work] { FakeCuda::enqueue(native, work); });
   };
   const test::WithFakeCuda fake;
+  const test::WithFakeUpdate update;
   test::FakeNcclRanks nccl;
   Result result;
   std::mutex mutex;
@@ -32,7 +34,6 @@ Result on_fakes(ZeroTraining job) {
   return result;
 }
 
-// All state is offloaded, because the fake has no update kernel here.
 TEST(OffloadOnDevice, HasTheBitsOfTheHost) {
   for (const int ranks : {1, 2}) {
     for (const int stage : {0, 1, 2, 3}) {
@@ -42,9 +43,9 @@ TEST(OffloadOnDevice, HasTheBitsOfTheHost) {
         job.sharding.stage = stage;
         job.sharding.reducer.bucket_bytes = 4000;
         const Result reference = job.run();
-        job.stepping.offload = {.share = 1, .tile_bytes = 1000};
         job.says_rate = !clips;
         for (const bool all : {false, true}) {
+          job.stepping.offload = {.share = all ? 1 : 0.4, .tile_bytes = 1000};
           job.sharding.offload_gradients = all && stage >= 2;
           job.sharding.offload_parameters = all && stage == 3;
           EXPECT_EQ(on_fakes(job) == reference, true) << ranks << " ranks, stage " << stage << ", " << all;
