@@ -17,7 +17,11 @@ else()
     set(WEFT_CUDA_FOUND TRUE)
   endif()
 endif()
-set(WEFT_CUDA_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities to compile for; the last one also as PTX")
+set(architectures 80 90)
+if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+  list(APPEND architectures 100)
+endif()
+set(WEFT_CUDA_ARCHITECTURES ${architectures} CACHE STRING "Compute capabilities to compile for; the last one also as PTX")
 
 # weft_emulated_sources(sources...): .cu files as C++, whose warnings are nvcc's to give. Without a sanitizer, accesses to memory are
 # recorded (tests/emulation/records.hpp).
