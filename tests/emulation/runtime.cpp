@@ -1,7 +1,8 @@
 // Stands in for CUDA's runtime library: device memory is the host's, a stream is a thread that does what it is given in order, kernels
 // run in grid.cpp. Asynchronous is what is so on a device. An error of a kernel stays, as it does there: every later call fails with it.
 //
-// WEFT_EMULATED_DEVICES says how many devices there are; 2 where it is not set.
+// WEFT_EMULATED_DEVICES says how many devices there are; 2 where it is not set. With WEFT_EMULATED_LOST=N the device is lost when the N-th event
+// is recorded.
 
 #include <atomic>
 #include <chrono>
@@ -54,6 +55,7 @@ struct CUstream_st {
   }
 
   int device;
+  std::atomic<bool> captured = false;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
@@ -83,6 +85,16 @@ namespace {
 thread_local int current = 0;
 thread_local cudaError_t last = cudaSuccess;
 std::atomic<cudaError_t> broken = cudaSuccess;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+std::atomic<int> captures = 0;  // that forbid calls on all threads
+std::atomic<bool> capture_invalid = false;
+
+/// Where this thread's call is one that a capture forbids, the capture is over.
+cudaError_t beside_captures() {
+  if (captures == 0 || capture_mode != cudaStreamCaptureModeGlobal) return cudaSuccess;
+  capture_invalid = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
 
 int devices() {
   const char* text = std::getenv("WEFT_EMULATED_DEVICES");
@@ -160,6 +172,8 @@ const char* cudaGetErrorString(cudaError_t code) {
       return "invalid argument";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorECCUncorrectable:
+      return "uncorrectable ECC error encountered";
     case cudaErrorMisalignedAddress:
       return "misaligned address";
     case cudaErrorInvalidConfiguration:
@@ -226,6 +240,32 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   streams().of(stream).drain();
   return said(cudaSuccess);
 }
+// A graph is never run here. What matters is what a capture forbids (CUDA C++ Programming Guide, "Prohibited and Unhandled Operations").
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (stream == nullptr || mode != cudaStreamCaptureModeGlobal)
+    return said(cudaErrorStreamCaptureUnsupported);
+  stream->captured = true;
+  ++captures;
+  return said(cudaSuccess);
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  stream->captured = false;
+  *graph = nullptr;
+  if (--captures == 0 && capture_invalid.exchange(false)) return said(cudaErrorStreamCaptureInvalidated);
+  return said(cudaSuccess);
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status =
+      stream != nullptr && stream->captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return said(cudaSuccess);
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return said(cudaSuccess);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   streams().of(stream).push([mark = event->get()] {
     while (mark && !mark->passed) std::this_thread::yield();
@@ -248,6 +288,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  static const char* const lost = std::getenv("WEFT_EMULATED_LOST");
+  static std::atomic<int> recorded = 0;
+  if (lost != nullptr && ++recorded == std::atoi(lost)) broken = cudaErrorECCUncorrectable;
   if (streams().of(stream).device != event->device) return said(cudaErrorInvalidResourceHandle);
   auto mark = std::make_shared<CUevent_st::Mark>();
   {
@@ -261,6 +304,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return said(cudaSuccess);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t code = beside_captures(); code != cudaSuccess) return said(code);
   const auto mark = event->get();
   return said(!mark || mark->passed ? cudaSuccess : cudaErrorNotReady);
 }
@@ -273,6 +317,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 
 cudaError_t cudaFree(void* memory) {
+  if (const cudaError_t code = beside_captures(); code != cudaSuccess) return said(code);
   for (int device = 0; device < devices(); ++device) streams().drain(device);
   std::free(memory);
   return said(cudaSuccess);

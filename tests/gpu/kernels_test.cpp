@@ -1,6 +1,7 @@
 // On a card: kernels beside their host twins, bit by bit; streams, events and copies beside what the fake
 // promises.
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "support/expect_error.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"
+#include "weft/interop/cuda.hpp"
 
 namespace weft::test {
 namespace {
@@ -263,6 +265,47 @@ TEST_F(OnDevice, StreamsWaitForEachOther) {
   }
   EXPECT_EQ(get<float>(data.view().slice(n - 1, 1))[0], 38.0F);
   stream_.synchronize(Deadline::in(std::chrono::seconds(30)));
+}
+
+// Nobody who captures the graph of a model may lose it to weft's threads, and weft's work is not captured by mistake.
+TEST_F(OnDevice, WorkOnACapturedStreamIsRefusedAndLeavesTheCaptureWhole) {
+  Buffer data = Buffer::on(device_, DataType::f32, 1000);
+  detail::fill(data.view(), 1, stream_);
+  const Event before = stream_.record();
+  const auto cuda = detail::cuda::runtime();
+  cudaStream_t native = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking), cudaSuccess);
+  {
+    Stream theirs = adopt_stream(native, device_);
+    detail::fill(data.view(), 2, theirs);
+    theirs.synchronize();
+    ASSERT_EQ(cudaStreamBeginCapture(native, cudaStreamCaptureModeGlobal), cudaSuccess);
+    expect_error(ErrorKind::usage,
+                 {"a stream of cuda:0 that is being captured into a CUDA graph", "end the capture before it"},
+                 [&] { detail::fill(data.view(), 3, theirs); });
+    expect_error(ErrorKind::usage, {"is being captured"}, [&] { theirs.record(); });
+    before.wait(Deadline::in(std::chrono::seconds(30)));
+    detail::fill(data.view(), 4, stream_);  // on another stream, beside it
+    stream_.synchronize();
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(native, &graph), cudaSuccess);
+    cudaGraphDestroy(graph);
+    EXPECT_EQ(get<float>(data.view())[0], 4.0F);
+    detail::scale(data.view(), 2, theirs);  // and it is as good as before
+    theirs.synchronize();
+  }
+  EXPECT_EQ(cudaStreamDestroy(native), cudaSuccess);
+  EXPECT_EQ(get<float>(data.view())[0], 8.0F);
+}
+
+TEST_F(OnDevice, AStreamOfAnotherDeviceIsRefused) {
+  if (detail::cuda::runtime()->devices() < 2) GTEST_SKIP() << "one device";
+  cudaStream_t native = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking), cudaSuccess);
+  expect_error(ErrorKind::usage, {"a CUDA stream of another device adopted as one of cuda:1"},
+               [&] { adopt_stream(native, Device::cuda(1)); });
+  EXPECT_EQ(adopt_stream(native, device_).device(), device_);
+  EXPECT_EQ(cudaStreamDestroy(native), cudaSuccess);
 }
 
 TEST_F(OnDevice, FreshMemoryIsZeroAndTooMuchIsRefused) {

@@ -60,6 +60,7 @@ class FakeCuda final : public detail::cuda::Runtime {
     may("make_stream");
     ++streams;
     auto* queue = new Queue;
+    queue->device = device;
     const std::lock_guard lock(mutex_);
     pending_.emplace_back(device, queue->pending());
     return reinterpret_cast<NativeStream>(queue);
@@ -68,6 +69,10 @@ class FakeCuda final : public detail::cuda::Runtime {
     --streams;
     delete &of(stream);
   }
+  bool is_on(NativeStream stream, int device) override { return of(stream).device == device; }
+  bool capturing(NativeStream stream, int) override { return stream != nullptr && of(stream).captured; }
+  /// From now on what the stream is given goes into a graph, or no more.
+  static void capture(NativeStream stream, bool captured) { of(stream).captured = captured; }
 
   NativeEvent make_event(int device, bool) override {
     may("make_event");
@@ -176,6 +181,8 @@ class FakeCuda final : public detail::cuda::Runtime {
  private:
   class Queue {
    public:
+    int device = 0;
+    std::atomic<bool> captured{false};
     ~Queue() {
       push(nullptr);
       worker_.join();

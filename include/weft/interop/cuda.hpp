@@ -14,6 +14,12 @@
 // Outside run(), launch on native_handle() only after poll() has returned true: then the host's queue is
 // empty.
 //
+// CUDA graphs: work of weft on a stream that is being captured is refused, for weft numbers, compares and watches its
+// operations on the host, which a replayed graph does not pass. A graph may hold what is computed between weft's calls:
+//
+//   cudaGraphLaunch(forward_and_backward, native_handle(compute));
+//   for (ParamId p : last_to_first) reducer.mark_ready(p, compute);
+//
 // WRONG: launching there while work that waits for a host event is still queued: the launch overtakes it.
 
 #include "weft/core/stream.hpp"
@@ -26,7 +32,7 @@ namespace weft {
 CUstream_st* native_handle(const Stream& stream);
 
 /// @param native of `device`; null is CUDA's default stream, which PyTorch's current stream is at first
-/// @throws Error (usage) for the host, and for cudaStreamPerThread, which is another stream on every thread
+/// @throws Error (usage) for the host, for a stream of another device, and for cudaStreamPerThread, which is another stream on every thread
 Stream adopt_stream(CUstream_st* native, Device device);
 
 }  // namespace weft

@@ -137,8 +137,17 @@ Work CommunicatorState::in_turn(std::unique_ptr<Task> task, const Issued& issued
 }
 
 void CommunicatorState::check_stream(std::string_view operation, Device memory, const Stream& stream) const {
-  if (memory == stream.device() && (memory.is_host() || memory == backend_->device())) return;
+  const bool fits = memory == stream.device() && (memory.is_host() || memory == backend_->device());
+  if (fits && memory.is_host()) return;
   const ErrorContext here{rank(), std::string(operation), 0};
+  if (fits) {
+    try {
+      StreamAccess::state(stream)->admit();  // before the operation has a number
+    } catch (const Error& error) {
+      throw error.in(here);
+    }
+    return;
+  }
   if (!memory.is_host() && memory != backend_->device()) {
     throw Error(ErrorKind::usage,
                 text("a buffer on ", memory, " given to a communicator of ", backend_->device()),

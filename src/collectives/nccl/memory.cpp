@@ -40,8 +40,9 @@ class Registered {
       runtime_->drain(
           device_.index());  // ncclMemFree unmaps it at once (2.28.9, alloc.h:243), also under a kernel
       api_->MemFree(memory_);
-    } catch (const std::exception& error) {
-      log::warn(text("giving back device memory: ", error.what()));
+    } catch (const std::exception&
+                 error) {  // a lost device, perhaps, of which the exception tells that is under way
+      if (std::uncaught_exceptions() == 0) log::warn(text("giving back device memory: ", error.what()));
     }
   }
   Registered(const Registered&) = delete;

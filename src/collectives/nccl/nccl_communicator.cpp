@@ -248,8 +248,9 @@ bool Communicator::end_now(End end, Comm* comm) const noexcept {
   try {
     SeparateCall apart(options_.enter, [api = api_, end, comm] { return end(*api, comm); });
     return apart.wait_for(time_to_end) && apart.result() == success;
-  } catch (const std::exception& error) {
-    log::warn(text("rank ", rank_, ": the end of an NCCL communicator: ", error.what()));
+  } catch (const std::exception& error) {  // a lost device, of which whoever found it has told
+    if (!broken() && std::uncaught_exceptions() == 0)
+      log::warn(text("rank ", rank_, ": the end of an NCCL communicator: ", error.what()));
     return false;
   }
 }

@@ -1,6 +1,8 @@
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "core/base/strings.hpp"
 #include "core/cuda/kernels.hpp"
@@ -31,9 +33,13 @@ const char* advice_for(cudaError_t code) {
               text(what, ": CUDA: ", cudaGetErrorString(code)), advice_for(code));
 }
 
+/// What was thrown last: a device that is lost answers every later call with it, and once is enough.
+std::atomic<cudaError_t> thrown = cudaSuccess;
+
 void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // clears it: it is reported here, once
+  thrown = code;
   refuse(code, what);
 }
 
@@ -41,11 +47,36 @@ void check(cudaError_t code, const char* what) {
 void check_quietly(cudaError_t code, const char* what) noexcept {
   if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
   cudaGetLastError();
+  if (code == thrown) return;
   try {
     log::warn(text(what, ": CUDA: ", cudaGetErrorString(code)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory even for the message
   }
 }
+
+/// For destructors: calls with `device` as the current one.
+template <class Call>
+void quietly(int device, const char* what, Call call) noexcept {
+  int before = device;
+  cudaError_t code = cudaGetDevice(&before);
+  if (code == cudaSuccess && before != device) code = cudaSetDevice(device);
+  if (code == cudaSuccess) code = call();
+  if (before != device) cudaSetDevice(before);
+  check_quietly(code, what);
+}
+
+/// While a thread captures a graph, CUDA forbids all threads to ask events or to free memory, and ends the capture where one does
+/// (cudaStreamCaptureModeGlobal, the default). What weft does there has no part in the graph, and says so with this.
+class Uncaptured {
+ public:
+  Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Uncaptured(const Uncaptured&) = delete;
+  Uncaptured& operator=(const Uncaptured&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
 
 class Driver final : public Runtime {
  public:
@@ -77,6 +108,28 @@ class Driver final : public Runtime {
   void destroy(NativeStream stream) noexcept override {
     check_quietly(cudaStreamDestroy(stream), "destroying a stream");
   }
+  // An event is recorded in streams of its own device alone; cudaStreamGetDevice() came with CUDA 12.8.
+  bool is_on(NativeStream stream, int device) override {
+    const NativeEvent event = make_event(device, false);
+    const cudaError_t code = cudaEventRecord(event, stream);
+    if (code != cudaSuccess) cudaGetLastError();
+    destroy(event);
+    if (code != cudaErrorInvalidResourceHandle) check(code, "cannot use the stream");
+    return code == cudaSuccess;
+  }
+  bool capturing(NativeStream stream, int device) override {
+    std::optional<Current> current;
+    if (stream == nullptr) current.emplace(*this, device);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    const cudaError_t code = cudaStreamIsCapturing(stream, &status);
+    if (code ==
+        cudaErrorStreamCaptureImplicit) {  // the default stream, while one that waits for it is captured
+      cudaGetLastError();
+      return true;
+    }
+    check(code, "cannot use a stream");
+    return status != cudaStreamCaptureStatusNone;
+  }
 
   NativeEvent make_event(int device, bool timed) override {
     const Current current(*this, device);
@@ -92,6 +145,7 @@ class Driver final : public Runtime {
     check(cudaEventRecord(event, stream), "cannot record an event");
   }
   bool passed(NativeEvent event) override {
+    const Uncaptured uncaptured;
     const cudaError_t code = cudaEventQuery(event);
     if (code == cudaErrorNotReady) return false;
     check(code, "work on a stream failed");
@@ -119,12 +173,8 @@ class Driver final : public Runtime {
     return memory;
   }
   void release(int device, void* memory) noexcept override {
-    try {
-      const Current current(*this, device);
-      check_quietly(cudaFree(memory), "giving back device memory");
-    } catch (const Error& error) {
-      log::warn(error.what());
-    }
+    const Uncaptured uncaptured;
+    quietly(device, "giving back device memory", [=] { return cudaFree(memory); });
   }
 
   void* allocate_on_host(int device, std::size_t bytes) override {
@@ -136,21 +186,12 @@ class Driver final : public Runtime {
     return memory;
   }
   void release_on_host(int device, void* memory) noexcept override {
-    try {
-      const Current current(*this, device);
-      check_quietly(cudaFreeHost(memory), "giving back host memory that kernels reach");
-    } catch (const Error& error) {
-      log::warn(error.what());
-    }
+    const Uncaptured uncaptured;
+    quietly(device, "giving back host memory that kernels reach", [=] { return cudaFreeHost(memory); });
   }
 
   void drain(int device) noexcept override {
-    try {
-      const Current current(*this, device);
-      check_quietly(cudaDeviceSynchronize(), "waiting for a device");
-    } catch (const Error& error) {
-      log::warn(error.what());
-    }
+    quietly(device, "waiting for a device", [] { return cudaDeviceSynchronize(); });
   }
 
   void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {

@@ -38,6 +38,10 @@ class Runtime {
 
   virtual NativeStream make_stream(int device) = 0;
   virtual void destroy(NativeStream stream) noexcept = 0;
+  /// Whether a stream that others made is of this device.
+  virtual bool is_on(NativeStream stream, int device) = 0;
+  /// Whether what it is given goes into a CUDA graph. @param stream of `device`; null is its default one
+  virtual bool capturing(NativeStream stream, int device) = 0;
 
   /// @param timed seconds_between() will be asked of it; such an event costs more to record
   virtual NativeEvent make_event(int device, bool timed) = 0;

@@ -146,9 +146,22 @@ class Wait final : public Task {
 
 }  // namespace
 
+// A replayed graph does not come by here: nothing would count its operations, compare them among ranks or see that one hangs. And the host, which
+// asks events whether the device has passed them, cannot ask those of a capture.
+void CudaStream::admit() {
+  if (!timeline_->runtime().capturing(timeline_->native(), timeline_->device())) return;
+  throw Error(ErrorKind::usage,
+              text("work of weft on a stream of ", device(), " that is being captured into a CUDA graph"),
+              "weft numbers, compares and watches its operations on the host, which a replayed graph does "
+              "not pass: end the capture "
+              "before it; graphs may hold what is computed between weft's calls");
+}
+
 void CudaStream::close() noexcept {
   if (!finish()) return;
   try {
+    if (timeline_->runtime().capturing(timeline_->native(), timeline_->device()))
+      return;  // weft gave it nothing since
     const auto last = timeline_->mark();
     for (Backoff backoff; !last->reached(); backoff.pause()) {
     }
@@ -165,6 +178,7 @@ void CudaStream::conclude(Completion& completion) {
 }
 
 std::shared_ptr<Completion> CudaStream::record() {
+  admit();
   auto last = StreamState::record();
   // The last task is still in the host's queue, or failed there.
   if (last && ((last->pending() && !last->point()) || last->error())) return last;
@@ -234,7 +248,12 @@ Stream adopt_stream(CUstream_st* native, Device device) {
                 "CUDA's per-thread default stream adopted: it is another stream on every thread",
                 "make a stream, and adopt that");
   }
-  return detail::StreamAccess::stream(detail::cuda::adopt_stream(device.index(), native));
+  auto stream = detail::StreamAccess::stream(detail::cuda::adopt_stream(device.index(), native));
+  if (native != nullptr && !detail::cuda::runtime()->is_on(native, device.index())) {
+    throw Error(ErrorKind::usage, text("a CUDA stream of another device adopted as one of ", device),
+                "name the device that was current when it was made");
+  }
+  return stream;
 }
 
 }  // namespace weft

@@ -95,6 +95,7 @@ class CudaStream final : public InlineStream {
   void close() noexcept override;
   Device device() const override { return Device::cuda(timeline_->device()); }
   bool is_inline() const override { return false; }  // the device works without a host thread
+  void admit() override;
   std::shared_ptr<Completion> record() override;
   std::unique_ptr<Task> wait_for(Event event) override;
   Timeline& timeline() const { return *timeline_; }

@@ -47,6 +47,7 @@ std::shared_ptr<StreamState> StreamState::handle(std::shared_ptr<StreamState> st
 }
 
 std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
+  admit();
   auto completion = make_recycled<Completion>(weak_from_this());
   {
     const std::lock_guard lock(mutex_);
@@ -167,8 +168,7 @@ void Event::wait(Deadline deadline) const {
 
 Stream::Stream() : Stream(detail::make_inline_stream()) {}
 Stream::Stream(Device device)
-    : Stream(device.is_host() ? detail::make_inline_stream()
-                              : detail::cuda::make_stream(device.index())) {}
+    : Stream(device.is_host() ? detail::make_inline_stream() : detail::cuda::make_stream(device.index())) {}
 Stream::Stream(std::shared_ptr<detail::StreamState> state) : state_(std::move(state)) {}
 Stream Stream::queued() {
   return Stream(detail::make_queued_stream());

@@ -81,6 +81,8 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   /// afterwards.
   virtual void close() noexcept = 0;
 
+  /// Throws what forbids to give work to this stream now.
+  virtual void admit() {}
   std::shared_ptr<Completion> submit(std::unique_ptr<Task> task);
   /// The completion of everything submitted so far; null when nothing was submitted.
   virtual std::shared_ptr<Completion> record();

@@ -245,6 +245,20 @@ TEST_F(NcclBackend, AnOperationThatIsDroppedGivesItsTurnUp) {
   });
 }
 
+TEST_F(NcclBackend, AnOperationOnACapturedStreamIsRefusedAndHasNoNumber) {
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::f32, 10);
+    if (comm.rank() == 1) {
+      FakeCuda::capture(native_handle(stream), true);
+      expect_error(ErrorKind::usage, {"rank 1: all_reduce", "is being captured into a CUDA graph"},
+                   [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream); });
+      FakeCuda::capture(native_handle(stream), false);
+    }
+    for (int step = 0; step < 3; ++step) comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+  });
+}
+
 TEST_F(NcclBackend, AMeanIsNotScaledByARoundedFraction) {
   run_with_fakes(nccl_, 3, [&](Communicator comm) {
     Stream stream(comm.device());

@@ -224,6 +224,29 @@ TEST_F(CudaStreams, TheDefaultStreamIsAdoptedAndNotAnotherOne) {
                [&] { adopt_stream(reinterpret_cast<CUstream_st*>(2), Device::cuda(0)); });  // NOLINT
 }
 
+TEST_F(CudaStreams, OnesOfAnotherDeviceAreNotAdopted) {
+  const auto native = cuda_->make_stream(2);
+  expect_error(ErrorKind::usage, {"a CUDA stream of another device adopted as one of cuda:1"},
+               [&] { adopt_stream(native, Device::cuda(1)); });
+  EXPECT_EQ(adopt_stream(native, Device::cuda(2)).device(), Device::cuda(2));
+  cuda_->destroy(native);
+}
+
+TEST_F(CudaStreams, WorkIsRefusedWhileTheyAreCaptured) {
+  Stream stream(Device::cuda(0));
+  Stream other(Device::cuda(0));
+  Buffer data = Buffer::on(Device::cuda(0), DataType::f32, 3);
+  FakeCuda::capture(native_handle(stream), true);
+  const auto refused = [](auto work) {
+    expect_error(ErrorKind::usage, {"a stream of cuda:0 that is being captured into a CUDA graph"}, work);
+  };
+  refused([&] { detail::fill(data.view(), 1, stream); });
+  refused([&] { other.wait(stream.record()); });
+  FakeCuda::capture(native_handle(stream), false);
+  detail::fill(data.view(), 1, stream);  // nothing of it stays
+  stream.synchronize(soon());
+}
+
 TEST_F(CudaStreams, CopiesGoBothWays) {
   Stream stream(Device::cuda(0));
   const std::vector<float> in{1, 2, 3};
