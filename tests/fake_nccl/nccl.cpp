@@ -402,6 +402,20 @@ Result ncclRecv(void* in, std::size_t count, Type type, int peer, Comm* comm, St
   if (const Result fault = wanted_fault("Recv"); fault != success) return fault;
   return message(false, nullptr, in, count, type, peer, comm, stream);
 }
+// As NCCL where copy engines do not carry it (2.28.9: enqueue.cc:2585).
+Result ncclAlltoAll(const void* in, void* out, std::size_t count, Type type, Comm* comm, Stream stream) {
+  if (const Result fault = wanted_fault("AlltoAll"); fault != success) return fault;
+  const std::size_t bytes = count * weft::test::fake_nccl_size(type);
+  Result result = ncclGroupStart();
+  for (int peer = 0; peer < of(comm)->size() && result == success; ++peer) {
+    const std::size_t at = static_cast<std::size_t>(peer) * bytes;
+    result = message(true, static_cast<const std::byte*>(in) + at, nullptr, count, type, peer, comm, stream);
+    if (result == success)
+      result = message(false, nullptr, static_cast<std::byte*>(out) + at, count, type, peer, comm, stream);
+  }
+  const Result ended = ncclGroupEnd();
+  return result == success ? ended : result;
+}
 Result ncclRedOpCreatePreMulSum(Op* op, void* scalar, Type, int, Comm*) {
   *op = weft::test::fake_nccl_scaled_sum(scalar);
   return success;

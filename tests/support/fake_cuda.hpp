@@ -56,11 +56,12 @@ class FakeCuda final : public detail::cuda::Runtime {
   int current() override { return current_device; }
   void make_current(int device) override { current_device = device; }
 
-  NativeStream make_stream(int device) override {
+  NativeStream make_stream(int device, bool first = false) override {
     may("make_stream");
     ++streams;
     auto* queue = new Queue;
     queue->device = device;
+    queue->first = first;
     const std::lock_guard lock(mutex_);
     pending_.emplace_back(device, queue->pending());
     return reinterpret_cast<NativeStream>(queue);
@@ -71,6 +72,7 @@ class FakeCuda final : public detail::cuda::Runtime {
   }
   bool is_on(NativeStream stream, int device) override { return of(stream).device == device; }
   bool capturing(NativeStream stream, int) override { return stream != nullptr && of(stream).captured; }
+  static bool is_first(NativeStream stream) { return of(stream).first; }
   /// From now on what the stream is given goes into a graph, or no more.
   static void capture(NativeStream stream, bool captured) { of(stream).captured = captured; }
 
@@ -182,6 +184,7 @@ class FakeCuda final : public detail::cuda::Runtime {
   class Queue {
    public:
     int device = 0;
+    bool first = false;
     std::atomic<bool> captured{false};
     ~Queue() {
       push(nullptr);

@@ -231,6 +231,16 @@ class FakeNcclRanks {
       }
     });
   }
+  static Result all_to_all(const void* in, void* out, std::size_t count, Type type, RawComm* comm,
+                           Stream stream) {
+    return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
+      const std::size_t share = count * fake_nccl_size(type);
+      for (std::size_t to = 0; to < call.parts.size(); ++to) {
+        for (std::size_t from = 0; from < call.parts.size(); ++from)
+          put(call.parts[to].out + from * share, call.parts[from].in + to * share, share);
+      }
+    });
+  }
   static Result broadcast(const void* in, void* out, std::size_t count, Type type, int root, RawComm* comm,
                           Stream stream) {
     return enqueue(comm, stream, part(in, out), [=](Team::CollectiveCall& call) {
@@ -458,6 +468,7 @@ class FakeNcclRanks {
         {"ncclAllReduce", {0, address(&all_reduce)}},
         {"ncclReduceScatter", {0, address(&reduce_scatter)}},
         {"ncclAllGather", {0, address(&all_gather)}},
+        {"ncclAlltoAll", {22800, address(&all_to_all)}},
         {"ncclBroadcast", {0, address(&broadcast)}},
         {"ncclReduce", {0, address(&reduce)}},
         {"ncclSend",

@@ -37,6 +37,7 @@
 
 #include "weft/collectives/algorithm.hpp"
 #include "weft/collectives/flight_recorder.hpp"
+#include "weft/collectives/nccl_options.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/topology.hpp"
 #include "weft/collectives/work.hpp"
@@ -65,10 +66,7 @@ struct ConnectOptions {
   std::optional<ReductionOrder> order{};
   /// Before the built-in one, between nodes; where it is not given the one in WEFT_ALGORITHMS, if any.
   std::optional<AlgorithmTable> algorithms{};
-  /// Thread blocks of the device that NCCL's kernels may take from computation beside them; NCCL chooses
-  /// where they are not given.
-  std::optional<int> min_ctas{};
-  std::optional<int> max_ctas{};
+  NcclOptions nccl{};  ///< on devices
 };
 
 class Communicator {
@@ -82,7 +80,8 @@ class Communicator {
   /// Whose memory allocate() gives. Operations take host memory on host streams in any case.
   Device device() const;
   std::chrono::nanoseconds timeout() const;
-  /// A stream for this communicator's operations that compute streams run beside: one of its device; on the
+  /// A stream for this communicator's operations that compute streams run beside: one of its device, of high priority, so that
+  /// what it is given begins before kernels that wait elsewhere for room; on the
   /// host with a thread of its own where this process has a core for it, else inline. WEFT_PROGRESS decides
   /// otherwise.
   /// @throws Error (usage) when a thread is asked for and MPI was initialised for one thread only
@@ -124,6 +123,11 @@ class Communicator {
   /// registered with NCCL, which makes it collective: all ranks ask for the same, in the same order. On the
   /// host it is not.
   Buffer allocate(DataType dtype, std::int64_t count);
+  /// Makes device memory of others known to NCCL, such as a tensor's of LibTorch, or what another communicator allocated: operations
+  /// may then reach it without a copy, which the network needs and memory of allocate() has anyway. Not collective; all ranks should.
+  /// @returns its registration, which ends with the last copy of the pointer: before the memory goes
+  /// @throws Error (usage) for memory elsewhere, and before NCCL 2.19
+  [[nodiscard]] std::shared_ptr<const void> register_memory(View memory);
 
   /// How such an operation on host memory would be carried out, and why so: "pairwise (65536 bytes over 4
   /// ranks, ...)". @param count as all_reduce takes it; of a rank's part, where each rank has one

@@ -22,6 +22,7 @@
 //
 // WRONG: stream.run([&] { stream.synchronize(); });   // throws Error: work waits for its own stream
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -71,12 +72,15 @@ class FunctionTask final : public Task {
 };
 }  // namespace detail
 
+/// On a device: kernels of a stream of high priority begin before those of others that wait for room. What runs is not interrupted.
+enum class StreamPriority : std::uint8_t { normal, high };
+
 class Stream {
  public:
   /// Inline on the host.
   Stream();
   /// Inline on the host, or a new CUDA stream. @throws Error when the device cannot be used, saying why
-  explicit Stream(Device device);
+  explicit Stream(Device device, StreamPriority priority = StreamPriority::normal);
   /// On the host, with a thread of its own.
   static Stream queued();
 

@@ -143,6 +143,8 @@ class Backend {
   }
   virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// Memory of its device that others allocated. @returns its registration
+  virtual std::shared_ptr<const void> register_memory(View /*memory*/) { return nullptr; }
   /// Whether the node's other ranks reach this memory without a copy.
   virtual bool reaches(const ConstView&) const { return false; }
   /// Whose memory it allocates. It takes memory of the host in any case.

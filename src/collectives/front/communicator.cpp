@@ -96,7 +96,7 @@ bool has_spare_core(int ranks_on_node) {
 }  // namespace
 
 Stream Communicator::progress_stream(const Environment& environment) const {
-  if (!device().is_host()) return Stream(device());
+  if (!device().is_host()) return Stream(device(), StreamPriority::high);
   const std::string choice = environment.value(env::progress);
   const bool possible = state_->backend().any_thread();
   if (choice == "inline") return Stream();
@@ -204,6 +204,15 @@ std::shared_ptr<FlightRecorder> Communicator::flight_recorder() const {
 
 Buffer Communicator::allocate(DataType dtype, std::int64_t count) {
   return state_->backend().allocate(dtype, count);
+}
+
+std::shared_ptr<const void> Communicator::register_memory(View memory) {
+  if (memory.device().is_host() || memory.device() != device()) {
+    throw Error(ErrorKind::usage,
+                text("memory on ", memory.device(), " registered with a communicator of ", device()),
+                "memory of its device alone needs it", {rank(), "register", 0});
+  }
+  return memory.empty() ? nullptr : state_->backend().register_memory(memory);
 }
 
 void Group::check(int peer) const {

@@ -58,11 +58,11 @@ std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology
 std::shared_ptr<detail::Backend> with_device(std::shared_ptr<detail::Backend> host, const World& world,
                                              const ConnectOptions& options, bool shared_devices) {
   auto api = detail::nccl::Api::load(world.environment().value(env::nccl_library));
+  detail::nccl::expect_known(options.nccl, api->version);
   if (shared_devices) detail::let_nccl_share_devices(world.rank(), api->version);
-  return detail::make_nccl_backend(
-      std::move(host), std::move(api), world.rendezvous(), world.device(),
-      {.timeout = world.timeout(), .min_ctas = options.min_ctas, .max_ctas = options.max_ctas},
-      world.connect_timeout());
+  return detail::make_nccl_backend(std::move(host), std::move(api), world.rendezvous(), world.device(),
+                                   {.timeout = world.timeout(), .nccl = options.nccl},
+                                   world.connect_timeout());
 }
 
 bool is_progress(const std::string& word) {
@@ -84,8 +84,13 @@ detail::Facts facts_of(const World& world, const ConnectOptions& options) {
   const std::string progress = world.environment().value(env::progress);  // may differ, if all are right
   facts.add(std::string(env::progress.name), is_progress(progress) ? "inline, thread or auto" : progress);
   if (!world.device().is_host()) {
-    facts.add("ConnectOptions::min_ctas", number(options.min_ctas));
-    facts.add("ConnectOptions::max_ctas", number(options.max_ctas));
+    const NcclOptions& nccl = options.nccl;
+    facts.add("NcclOptions::min_ctas", number(nccl.min_ctas));
+    facts.add("NcclOptions::max_ctas", number(nccl.max_ctas));
+    facts.add("NcclOptions::cga_size", number(nccl.cga_size));
+    facts.add("NcclOptions::traffic_class", number(nccl.traffic_class));
+    facts.add("NcclOptions::cta_policy",
+              nccl.cta_policy ? number(static_cast<int>(*nccl.cta_policy)) : number(std::nullopt));
   }
   return facts;
 }

@@ -29,6 +29,41 @@ Config Config::for_library(int library) {
   return config;
 }
 
+void Config::set(const NcclOptions& options) {
+  min_ctas = options.min_ctas.value_or(min_ctas);
+  max_ctas = options.max_ctas.value_or(max_ctas);
+  cga_cluster_size = options.cga_size.value_or(cga_cluster_size);
+  traffic_class = options.traffic_class.value_or(traffic_class);
+  if (options.cta_policy) cta_policy = static_cast<int>(*options.cta_policy);
+}
+
+// NCCL itself puts its own choice in place of some wrong values, with a warning that nobody reads (2.28.9: init.cc:1760).
+void expect_known(const NcclOptions& options, int library) {
+  const auto within = [](const char* option, std::optional<int> value, int least, int most) {
+    if (value && (*value < least || *value > most))
+      throw Error(ErrorKind::usage, text("NcclOptions::", option, " is ", *value),
+                  text(least, " to ", most, " are possible"));
+  };
+  within("min_ctas", options.min_ctas, 1, 64);
+  within("max_ctas", options.max_ctas, 1, 64);
+  within("cga_size", options.cga_size, 0, 8);
+  within("traffic_class", options.traffic_class, 0, 255);
+  if (options.min_ctas && options.max_ctas && *options.min_ctas > *options.max_ctas) {
+    throw Error(ErrorKind::usage,
+                text("NcclOptions: at least ", *options.min_ctas, " and at most ", *options.max_ctas,
+                     " thread blocks"),
+                "min_ctas must not be above max_ctas");
+  }
+  const auto since = [library](const char* option, bool is_given, int first) {
+    if (is_given && library < first)
+      throw Error(ErrorKind::usage, text("NCCL ", version_text(library), " knows no ", option),
+                  text("it came with NCCL ", version_text(first), "; leave NcclOptions::", option, " out"));
+  };
+  since("traffic_class", options.traffic_class.has_value(), version_code(2, 26));
+  since("cta_policy", options.cta_policy.has_value(), version_code(2, 27));
+  since("cta_policy zero", options.cta_policy == CtaPolicy::zero, version_code(2, 28));
+}
+
 namespace {
 
 constexpr const char* install_it =

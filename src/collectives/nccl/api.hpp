@@ -17,6 +17,8 @@
 #include <memory>
 #include <string>
 
+#include "weft/collectives/nccl_options.hpp"
+
 struct CUstream_st;  // cudaStream_t is a pointer to it
 
 namespace weft::detail::nccl {
@@ -58,6 +60,8 @@ struct Config {
 
   /// @param library version code of the library that will read it
   static Config for_library(int library);
+  /// What is given, which expect_known() has looked at.
+  void set(const NcclOptions& options);
 
   std::size_t size = 0;
   unsigned magic = 0xcafebeef;
@@ -77,6 +81,9 @@ struct Config {
   int channels_per_net_peer = undefined;  // 2.28 from here
   int nvlink_centric_schedule = undefined;
 };
+
+/// @throws Error (usage) for a value that NCCL does not take, and for an option that this version does not have
+void expect_known(const NcclOptions& options, int library);
 
 constexpr int on_the_host = 1;       // where the scalar of RedOpCreatePreMulSum is
 constexpr int no_color = -1;         // for CommSplit
@@ -110,6 +117,7 @@ constexpr int window_symmetric = 1;  // for CommWindowRegister
   F(Send, 21800, (const void*, std::size_t, Type, int peer, Comm*, Stream))                                        \
   F(Recv, 21800, (void*, std::size_t, Type, int peer, Comm*, Stream))                                              \
   F(RedOpCreatePreMulSum, 21800, (Op*, void* scalar, Type, int residence, Comm*))                                  \
+  F(AlltoAll, 22800, (const void*, void*, std::size_t, Type, Comm*, Stream))                                       \
   F(GroupStart, 21800, ())                                                                                         \
   F(GroupEnd, 21800, ())
 // clang-format on

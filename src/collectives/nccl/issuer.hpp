@@ -135,5 +135,7 @@ class Issuer {
 /// plain device memory. The Buffer may outlive the communicator.
 Buffer allocate(const std::shared_ptr<Issuer>& issuer, const std::shared_ptr<cuda::Runtime>& runtime,
                 Device device, DataType dtype, std::int64_t count);
+/// Memory of others, by this rank alone. @returns its registration
+std::shared_ptr<const void> register_memory(const std::shared_ptr<Issuer>& issuer, View memory);
 
 }  // namespace weft::detail::nccl

@@ -46,6 +46,10 @@ class NcclBackend final : public Backend {
   Buffer allocate(DataType dtype, std::int64_t count) override {
     return nccl::allocate(issuer_, runtime_, device_, dtype, count);
   }
+  std::shared_ptr<const void> register_memory(View memory) override {
+    const cuda::Current current(*runtime_, device_.index());
+    return nccl::register_memory(issuer_, memory);
+  }
   Device device() const override { return device_; }
   DeviceOrder* device_order() override { return order_.get(); }
   PeerStatus* peer_status() override { return host_->peer_status(); }

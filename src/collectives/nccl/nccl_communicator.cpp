@@ -103,8 +103,7 @@ Communicator::~Communicator() {
 Config Communicator::config() const {
   Config config = Config::for_library(api_->version);
   config.blocking = 1;
-  if (options_.min_ctas) config.min_ctas = *options_.min_ctas;
-  if (options_.max_ctas) config.max_ctas = *options_.max_ctas;
+  config.set(options_.nccl);
   config.split_share = options_.share_resources ? 1 : 0;
   return config;
 }
@@ -248,7 +247,7 @@ bool Communicator::end_now(End end, Comm* comm) const noexcept {
   try {
     SeparateCall apart(options_.enter, [api = api_, end, comm] { return end(*api, comm); });
     return apart.wait_for(time_to_end) && apart.result() == success;
-  } catch (const std::exception& error) {  // a lost device, of which whoever found it has told
+  } catch (const std::exception& error) {  // a lost device, which was reported where it was found
     if (!broken() && std::uncaught_exceptions() == 0)
       log::warn(text("rank ", rank_, ": the end of an NCCL communicator: ", error.what()));
     return false;

@@ -33,6 +33,7 @@
 #include <span>
 
 #include "collectives/nccl/api.hpp"
+#include "weft/collectives/nccl_options.hpp"
 #include "weft/core/deadline.hpp"
 #include "weft/core/error.hpp"
 
@@ -41,10 +42,7 @@ namespace weft::detail::nccl {
 struct Options {
   /// How long a call that waits for others may take, and how long the end may take.
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);
-  /// Thread blocks that its kernels may take from computation beside them; NCCL chooses where they are not
-  /// given.
-  std::optional<int> min_ctas{};
-  std::optional<int> max_ctas{};
+  NcclOptions nccl{};
   /// Sub-groups share buffers and proxies with this one: less memory, but one that fails takes all along.
   bool share_resources = false;
   /// Called first on each thread that is made for a call: makes its device the current one.

@@ -150,6 +150,8 @@ class NcclCollective final : public NcclTask {
     const auto count = static_cast<std::size_t>(operation_.count);
     const std::size_t bytes = count * size_of(operation_.dtype);
     const Type type = type_of(operation_.dtype);
+    if (api.AlltoAll != nullptr)  // copy engines may carry it (2.28.9: enqueue.cc:2580)
+      return api.AlltoAll(operation_.in.data(), operation_.out.data(), count, type, comm, stream);
     return grouped(api, [&] {
       for (int peer = 0; peer < issuer().size(); ++peer) {
         const std::size_t at = static_cast<std::size_t>(peer) * bytes;

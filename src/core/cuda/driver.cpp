@@ -98,11 +98,15 @@ class Driver final : public Runtime {
   }
   void make_current(int device) override { check(cudaSetDevice(device), "cannot use the device"); }
 
-  NativeStream make_stream(int device) override {
+  NativeStream make_stream(int device, bool first) override {
     const Current current(*this, device);
     cudaStream_t stream = nullptr;
+    int least = 0;
+    int greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cannot make a stream");
     // Non-blocking: it does not synchronize with the legacy default stream, which other code may use.
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cannot make a stream");
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, first ? greatest : 0),
+          "cannot make a stream");
     return stream;
   }
   void destroy(NativeStream stream) noexcept override {

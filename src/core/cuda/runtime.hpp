@@ -36,7 +36,8 @@ class Runtime {
   virtual int current() = 0;
   virtual void make_current(int device) = 0;
 
-  virtual NativeStream make_stream(int device) = 0;
+  /// @param first its kernels begin before those of other streams that wait for room
+  virtual NativeStream make_stream(int device, bool first) = 0;
   virtual void destroy(NativeStream stream) noexcept = 0;
   /// Whether a stream that others made is of this device.
   virtual bool is_on(NativeStream stream, int device) = 0;

@@ -13,8 +13,11 @@ constexpr std::size_t most_dependencies = 64;
 
 }  // namespace
 
-Timeline::Timeline(std::shared_ptr<Runtime> runtime, int device)
-    : runtime_(std::move(runtime)), device_(device), native_(runtime_->make_stream(device)), owned_(true) {}
+Timeline::Timeline(std::shared_ptr<Runtime> runtime, int device, bool first)
+    : runtime_(std::move(runtime)),
+      device_(device),
+      native_(runtime_->make_stream(device, first)),
+      owned_(true) {}
 
 Timeline::Timeline(std::shared_ptr<Runtime> runtime, int device, NativeStream native)
     : runtime_(std::move(runtime)), device_(device), native_(native), owned_(false) {}
@@ -206,9 +209,9 @@ std::shared_ptr<Runtime> runtime_with(int device) {
 
 }  // namespace
 
-std::shared_ptr<StreamState> make_stream(int device) {
-  return StreamState::handle(
-      std::make_shared<CudaStream>(std::make_shared<Timeline>(runtime_with(device), device)));
+std::shared_ptr<StreamState> make_stream(int device, StreamPriority priority) {
+  return StreamState::handle(std::make_shared<CudaStream>(
+      std::make_shared<Timeline>(runtime_with(device), device, priority == StreamPriority::high)));
 }
 
 std::shared_ptr<StreamState> adopt_stream(int device, NativeStream native) {

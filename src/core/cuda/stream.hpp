@@ -21,7 +21,7 @@ namespace weft::detail::cuda {
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
   /// Over a CUDA stream that it makes and destroys.
-  Timeline(std::shared_ptr<Runtime> runtime, int device);
+  Timeline(std::shared_ptr<Runtime> runtime, int device, bool first);
   /// @param native of `device`, and not its own; null is CUDA's default stream
   Timeline(std::shared_ptr<Runtime> runtime, int device, NativeStream native);
   ~Timeline();
@@ -108,7 +108,7 @@ class CudaStream final : public InlineStream {
 };
 
 /// A pointer for handles to share, to a new CUDA stream or to one that is adopted.
-std::shared_ptr<StreamState> make_stream(int device);
+std::shared_ptr<StreamState> make_stream(int device, StreamPriority priority);
 std::shared_ptr<StreamState> adopt_stream(int device, NativeStream native);
 
 /// The timeline of a stream of a CUDA device. @throws Error (usage) for a host stream

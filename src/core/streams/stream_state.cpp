@@ -167,8 +167,9 @@ void Event::wait(Deadline deadline) const {
 }
 
 Stream::Stream() : Stream(detail::make_inline_stream()) {}
-Stream::Stream(Device device)
-    : Stream(device.is_host() ? detail::make_inline_stream() : detail::cuda::make_stream(device.index())) {}
+Stream::Stream(Device device, StreamPriority priority)
+    : Stream(device.is_host() ? detail::make_inline_stream()
+                              : detail::cuda::make_stream(device.index(), priority)) {}
 Stream::Stream(std::shared_ptr<detail::StreamState> state) : state_(std::move(state)) {}
 Stream Stream::queued() {
   return Stream(detail::make_queued_stream());

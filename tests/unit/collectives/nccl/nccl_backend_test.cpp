@@ -343,6 +343,34 @@ TEST_F(NcclBackend, OperationsAreTracedInTheDevicesTime) {
   EXPECT_NE(trace->json().find("all_reduce #1"), std::string::npos);
 }
 
+TEST_F(NcclBackend, MemoryOfOthersIsRegisteredAsLongAsItIsAskedTo) {
+  run_with_fakes(nccl_, 2, [&](Communicator comm) {
+    const int before = nccl_.registered;
+    comm.barrier(Stream()).wait();
+    Buffer theirs = Buffer::on(comm.device(), DataType::f32, 10);
+    auto part = comm.split(0);
+    {
+      const auto registration = comm.register_memory(theirs.view());
+      const auto with_part = part->register_memory(theirs.view());
+      comm.barrier(Stream()).wait();
+      EXPECT_EQ(nccl_.registered, before + 4);
+      comm.barrier(Stream()).wait();
+    }
+    comm.barrier(Stream()).wait();
+    EXPECT_EQ(nccl_.registered, before);
+    Buffer on_host = Buffer::on_host(DataType::f32, 10);
+    expect_error(ErrorKind::usage, {"register: memory on host registered with a communicator of cuda:"},
+                 [&] { (void)comm.register_memory(on_host.view()); });
+  });
+}
+
+TEST_F(NcclBackend, ItsStreamGoesFirst) {
+  run_with_fakes(nccl_, 2, [&](const Communicator& comm) {
+    EXPECT_TRUE(FakeCuda::is_first(native_handle(comm.progress_stream())));
+    EXPECT_FALSE(FakeCuda::is_first(native_handle(Stream(comm.device()))));
+  });
+}
+
 TEST_F(NcclBackend, WhereNcclGivesNoWindowNoneIsGivenBack) {
   nccl_.reachable = false;
   run_with_fakes(nccl_, 2, [&](Communicator comm) {

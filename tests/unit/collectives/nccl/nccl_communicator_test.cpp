@@ -32,12 +32,20 @@ TEST(NcclCommunicator, IsBlockingAndAnOperationIsOneCall) {
   FakeNccl fake(newest);
   std::atomic<int> entered = 0;
   {
-    const auto comm =
-        connect(fake, {.timeout = 1min, .min_ctas = 2, .max_ctas = 8, .enter = [&] { ++entered; }});
+    const auto comm = connect(fake, {.timeout = 1min,
+                                     .nccl = {.min_ctas = 2,
+                                              .max_ctas = 8,
+                                              .cga_size = 4,
+                                              .traffic_class = 104,
+                                              .cta_policy = CtaPolicy::zero},
+                                     .enter = [&] { ++entered; }});
     EXPECT_EQ(entered, 1) << "the thread in which NCCL connects has no device";
     EXPECT_EQ(fake.made_with.blocking, 1);
     EXPECT_EQ(fake.made_with.min_ctas, 2);
     EXPECT_EQ(fake.made_with.max_ctas, 8);
+    EXPECT_EQ(fake.made_with.cga_cluster_size, 4);
+    EXPECT_EQ(fake.made_with.traffic_class, 104);
+    EXPECT_EQ(fake.made_with.cta_policy, 2);
     EXPECT_EQ(fake.made_with.split_share, 0);
     EXPECT_EQ(comm->rank(), 1);
     EXPECT_EQ(comm->size(), 4);
@@ -46,6 +54,23 @@ TEST(NcclCommunicator, IsBlockingAndAnOperationIsOneCall) {
     EXPECT_EQ(fake.polls, polls) << "an operation asks NCCL what its answer says";
   }
   EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "AllReduce", "CommFinalize", "CommDestroy"}));
+}
+
+TEST(NcclCommunicator, OptionsThatNcclDoesNotHaveAreRefused) {
+  const auto refused = [](const NcclOptions& options, int library, const char* why, const char* advice) {
+    expect_error(ErrorKind::usage, {why, advice}, [&] { expect_known(options, library); });
+  };
+  const int oldest = version_code(2, 18);
+  refused({.min_ctas = 0}, newest, "NcclOptions::min_ctas is 0", "1 to 64");
+  refused({.max_ctas = 65}, newest, "NcclOptions::max_ctas is 65", "1 to 64");
+  refused({.cga_size = 9}, newest, "NcclOptions::cga_size is 9", "0 to 8");
+  refused({.traffic_class = 256}, newest, "NcclOptions::traffic_class is 256", "0 to 255");
+  refused({.min_ctas = 8, .max_ctas = 4}, newest, "at least 8 and at most 4", "min_ctas must not be above");
+  refused({.traffic_class = 1}, oldest, "NCCL 2.18.0 knows no traffic_class", "came with NCCL 2.26.0");
+  refused({.cta_policy = CtaPolicy::speed}, oldest, "NCCL 2.18.0 knows no cta_policy", "2.27.0");
+  refused({.cta_policy = CtaPolicy::zero}, version_code(2, 27), "knows no cta_policy zero", "2.28.0");
+  expect_known({.min_ctas = 1, .max_ctas = 64, .cga_size = 8}, oldest);
+  expect_known({.traffic_class = 255, .cta_policy = CtaPolicy::zero}, newest);
 }
 
 TEST(NcclCommunicator, IsPolledWhereTheEnvironmentMakesItNonBlocking) {
