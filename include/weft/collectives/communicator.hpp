@@ -125,8 +125,8 @@ class Communicator {
   Buffer allocate(DataType dtype, std::int64_t count);
   /// Makes device memory of others known to NCCL, such as a tensor's of LibTorch, or what another communicator allocated: operations
   /// may then reach it without a copy, which the network needs and memory of allocate() has anyway. Not collective; all ranks should.
-  /// @returns its registration, which ends with the last copy of the pointer: before the memory goes
-  /// @throws Error (usage) for memory elsewhere, and before NCCL 2.19
+  /// @returns its registration, which ends with the last copy of the pointer and must end before the memory; null before NCCL 2.19,
+  /// which copies. @throws Error (usage) for memory elsewhere
   [[nodiscard]] std::shared_ptr<const void> register_memory(View memory);
 
   /// How such an operation on host memory would be carried out, and why so: "pairwise (65536 bytes over 4

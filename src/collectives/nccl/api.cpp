@@ -37,7 +37,7 @@ void Config::set(const NcclOptions& options) {
   if (options.cta_policy) cta_policy = static_cast<int>(*options.cta_policy);
 }
 
-// NCCL itself puts its own choice in place of some wrong values, with a warning that nobody reads (2.28.9: init.cc:1760).
+// NCCL itself puts its own choice in place of some wrong values, and says so in its log alone (2.28.9: init.cc:1760).
 void expect_known(const NcclOptions& options, int library) {
   const auto within = [](const char* option, std::optional<int> value, int least, int most) {
     if (value && (*value < least || *value > most))

@@ -124,11 +124,7 @@ Buffer allocate(const std::shared_ptr<Issuer>& issuer, const std::shared_ptr<cud
 }
 
 std::shared_ptr<const void> register_memory(const std::shared_ptr<Issuer>& issuer, View memory) {
-  if (issuer->api()->CommRegister == nullptr) {
-    throw Error(ErrorKind::usage,
-                text("NCCL ", version_text(issuer->api()->version), " does not register memory"),
-                "that came with NCCL 2.19; operations work without it", {issuer->rank(), "register", 0});
-  }
+  if (issuer->api()->CommRegister == nullptr) return nullptr;
   return std::make_shared<const Registration>(issuer, Registration::How::handle, memory.data(),
                                               memory.size_bytes());
 }

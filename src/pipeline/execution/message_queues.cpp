@@ -131,7 +131,7 @@ std::vector<std::vector<std::pair<int, int>>> split_rounds(const Schedule& sched
   return rounds;
 }
 
-MessageQueues::MessageQueues(Communicator& comm, const Schedule& schedule, bool announced) {
+MessageQueues::MessageQueues(Communicator& comm, const Schedule& schedule, bool announced, View arena) {
   const int here = comm.rank();
   for (const auto& round : split_rounds(schedule)) {
     const auto mine = std::ranges::find_if(
@@ -142,6 +142,7 @@ MessageQueues::MessageQueues(Communicator& comm, const Schedule& schedule, bool 
     }
     const bool sends = mine->first == here;
     auto queue = comm.split(static_cast<int>(mine - round.begin()), sends ? 0 : 1);
+    if (!arena.device().is_host()) arena_.push_back(queue->register_memory(arena));
     queues_.push_back(std::make_unique<MessageQueue>(std::move(*queue), sends ? mine->second : mine->first,
                                                      sends, announced));
     queues_.back()->connect();

@@ -73,8 +73,8 @@ class MessageQueue {
 class MessageQueues {
  public:
   /// Collective. Makes the queues to and from this rank; the pairs of one round split the communicator
-  /// together.
-  MessageQueues(Communicator& comm, const Schedule& schedule, bool announced);
+  /// together. @param arena what is sent and received lies there
+  MessageQueues(Communicator& comm, const Schedule& schedule, bool announced, View arena);
 
   MessageQueue& to(int device) { return *at(device, true); }
   MessageQueue& from(int device) { return *at(device, false); }
@@ -87,6 +87,7 @@ class MessageQueues {
   MessageQueue* at(int device, bool sends);
 
   std::vector<std::unique_ptr<MessageQueue>> queues_;
+  std::vector<std::shared_ptr<const void>> arena_;  // registered with each
 };
 
 /// The ordered pairs of devices that exchange values, in rounds that name each device at most once.

@@ -135,7 +135,7 @@ StageExecutor::State::State(Communicator communicator, Schedule given, std::vect
   stage_numbers_ = schedule.stages_of(comm.rank());
   boundaries_ = agree_on_boundaries(comm, schedule, stages_);
   place();
-  queues_.emplace(comm, schedule, options.sizes_travel);
+  queues_.emplace(comm, schedule, options.sizes_travel, arena_.view());
   progress_.emplace(comm, schedule);
   if (!options.trace) return;
   trace_ = StreamTrace(options.trace, comm.device(), "pipeline");

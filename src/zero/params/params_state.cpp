@@ -60,6 +60,8 @@ class ReplicasHook final : public CommHook {
     return inner_->bucket_bytes(comm);
   }
   void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
+    if (!gradients.device().is_host() && !registered_)
+      registered_ = replicas_.register_memory(gradients.memory());
     inner_->planned(plan, std::move(gradients), comm);
   }
   bool settled() const override { return inner_->settled(); }
@@ -77,6 +79,7 @@ class ReplicasHook final : public CommHook {
  private:
   std::shared_ptr<CommHook> inner_;
   Communicator replicas_;
+  std::shared_ptr<const void> registered_;  // the gradients, which another communicator allocated
 };
 
 }  // namespace
@@ -122,7 +125,7 @@ void ShardedParams::State::make_shards(const ParamLayout& layout, const detail::
 }
 
 void ShardedParams::State::place_groups(const detail::ParamsPlan& plan) {
-  whole_ = comm_.allocate(layout().dtype(), plan.whole());
+  whole_ = gathers_.allocate(layout().dtype(), plan.whole());
   for (const auto& group : plan.groups()) {
     groups_.push_back(
         {.first = group.first, .begin = group.begin, .count = group.count, .buckets = group.buckets});
@@ -147,10 +150,10 @@ void ShardedParams::State::make_slots(const detail::ParamsPlan& plan) {
     if (!is_whole(bucket)) shard += shards_->part(bucket, 0).count;
   }
   shard_memory_ = options_.offload_parameters ? detail::pinned(comm_.device(), dtype, plan.shard())
-                                              : comm_.allocate(dtype, plan.shard());
+                                              : gathers_.allocate(dtype, plan.shard());
   shard_ = detail::on_device(shard_memory_, comm_.device());
   slots_.emplace(plan.slots());
-  slot_memory_ = comm_.allocate(dtype, plan.slots() * plan.slot());
+  slot_memory_ = gathers_.allocate(dtype, plan.slots() * plan.slot());
   for (std::int64_t slot = 0; slot < plan.slots(); ++slot)
     slot_.push_back({.memory = slot_memory_.view().slice(slot * plan.slot(), plan.slot())});
 }
