@@ -9,7 +9,8 @@
 #   tests/gpu.sh --built            does not build
 #   tests/gpu.sh --dry              the same suites without a GPU: kernels are emulated, NCCL is a fake whose ranks are processes
 #                                   (tests/emulation, tests/fake_nccl), the model is small. It says whether suites run, and keeps no figure
-#   tests/gpu.sh --pack             gathers into gpu-pack/ what such a machine lacks: GoogleTest's sources, from Debian's package, and a text
+#   tests/gpu.sh --pack             gathers into gpu-pack/ what such a machine lacks: GoogleTest's sources, from Debian's package, a text, and
+#                                   weft-scaling, linked with Boost and OpenBLAS in it (for glibc 2.34 and newer); needs nvcc
 # In ${OUT:-build/gpu}, or build/gpu-dry: gpu.jsonl, a line for the machine, for each suite when it ends and for each figure; gpu.log, what suites and all of
 # their ranks said; build.log. It ends with 0 if every suite asked for has passed: one that was not run has not.
 # Without a GPU it says so, counts the suites as skipped and ends with 0.
@@ -20,7 +21,7 @@ minutes=9
 dry=0
 only_build=0
 read -ra suites <<< "kernels low-rank fused-step conformance-2 overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
-train-powersgd train-pipeline powersgd-figures killed-rank conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
+train-powersgd train-pipeline scaling powersgd-figures killed-rank conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
 chosen=("${suites[@]}")
 
 usage() { echo "gpu.sh: $1" >&2; exit 42; }
@@ -30,7 +31,22 @@ pack() {
   [ -d "$sources" ] || { echo "gpu.sh: $sources is missing: install the package googletest" >&2; exit 1; }
   rm -rf gpu-pack && mkdir -p gpu-pack/text && cp -r "$sources" gpu-pack/googletest
   find /usr/share/common-licenses -maxdepth 1 -type f -exec cp {} gpu-pack/text \;
+  pack_scaling > gpu-pack/build.log 2>&1 || { tail -n 5 gpu-pack/build.log; echo "gpu.sh: weft-scaling does not build here: gpu-pack/build.log" >&2; exit 1; }
   echo "gpu.sh: packed $(du -sm gpu-pack | cut -f1) MB into gpu-pack/"
+}
+
+# libstdc++ and cuBLAS are that machine's own. The program is removed if it asks for a newer glibc.
+pack_scaling() {
+  local blas newest
+  blas=$(find /usr/lib -path '*openblas*' -name libopenblas.a | head -n 1)
+  [ -n "$blas" ] || { echo "libopenblas.a is missing: install the package libopenblas-dev"; return 1; }
+  cmake -S . -B build/gpu-pack -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-s -DWEFT_CUDA=ON -DWEFT_CUDA_ARCHITECTURES=90 -DWEFT_TOOLS=ON -DWEFT_TESTS=OFF \
+    -DWEFT_BENCH=OFF -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_URING=OFF -DWEFT_SIMD=OFF -DBoost_USE_STATIC_LIBS=ON -DOPENSSL_USE_STATIC_LIBS=ON \
+    -DWEFT_OPENBLAS_LIBRARY="$blas" &&
+    cmake --build build/gpu-pack --target weft-scaling -j "$(nproc)" && mkdir -p gpu-pack/bin && cp build/gpu-pack/bin/weft-scaling gpu-pack/bin/ || return
+  newest=$(objdump -T gpu-pack/bin/weft-scaling | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+  echo "weft-scaling asks for $newest"
+  [ "$(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -n 1)" = GLIBC_2.34 ] || { rm gpu-pack/bin/weft-scaling; return 1; }
 }
 
 # What pip has installed: nvidia/*/lib and nvidia/*/include of each folder that Python looks into.
@@ -47,7 +63,9 @@ build() {
   local capability=${1:-90} sources=$PWD/gpu-pack/googletest options=() cublas header
   [ -d "$sources" ] || sources=  # then GoogleTest is installed, or configuring says that it is not
   if [ $dry = 1 ]; then
-    cmake --preset recorded > "$out/build.log" 2>&1 && cmake --build --preset recorded -j "$(nproc)" >> "$out/build.log" 2>&1 && return
+    { cmake --preset recorded && cmake --build --preset recorded -j "$(nproc)" &&
+      cmake --preset recorded -B build/gpu-dry/tools -DWEFT_TOOLS=ON && cmake --build build/gpu-dry/tools --target weft-scaling -j "$(nproc)"
+    } > "$out/build.log" 2>&1 && return
     tail -n 20 "$out/build.log"
     return 1
   fi
@@ -141,6 +159,29 @@ train() {
     awk -v all="$compared" '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d } END { print "losses differ from the host'"'"'s by at most " worst; exit !(NR == all && worst < 1e-3) }'
 }
 
+# weft-scaling itself. Each strategy's loss falls, and those that only place or cut otherwise have the loss of ddp.
+scaling() {
+  local program=gpu-pack/bin/weft-scaling strategies=nocomm,ddp,ddp+powersgd:4,zero1,zero2,zero3,zero2+offload,pipeline:1f1b
+  if [ $dry = 1 ]; then
+    program=build/gpu-dry/tools/bin/weft-scaling
+    strategies=nocomm,ddp,zero3
+  fi
+  [ -x $program ] || { echo "no $program: tests/gpu.sh --pack makes it, where there are Boost, OpenBLAS and nvcc"; return 1; }
+  run_ranks 2 $program --device cuda --model "$model" --text "$text" --steps $((dry == 1 ? 3 : 20)) --strategies $strategies --json "$work.scaling"
+  all_ended_well 2 && python3 - "$work.scaling" "$figures" <<'END'
+import json, sys
+runs = json.load(open(sys.argv[1]))["runs"]
+ddp = next(run for run in runs if run["strategy"] == "ddp")["loss"]["last"]
+wrong = [run["strategy"] for run in runs if not run["loss"]["last"] < run["loss"]["first"]]
+wrong += [run["strategy"] for run in runs if run["strategy"].startswith(("zero", "pipeline")) and abs(run["loss"]["last"] - ddp) > 1e-3]
+with open(sys.argv[2], "a") as figures:
+    for run in runs:
+        figures.write(json.dumps({"figure": "scaling", **run}) + "\n")
+print(f"{len(runs)} strategies; ddp's loss ends at {ddp:.4f}" + (f"; wrong: {wrong}" if wrong else ""))
+sys.exit(bool(wrong))
+END
+}
+
 sanitized() {
   local tool
   if [ $dry = 1 ]; then
@@ -170,6 +211,7 @@ run_suite() {
     train-powersgd) train ddp+powersgd:4 ;;
     train-pipeline) train pipeline:1f1b ;;
     train-*) train "${1#train-}" ;;
+    scaling) scaling ;;
     powersgd-figures) powersgd_figures ;;
     killed-rank) killed_rank ;;
     sanitizer) sanitized ;;

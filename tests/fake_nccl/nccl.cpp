@@ -402,6 +402,19 @@ Result ncclRecv(void* in, std::size_t count, Type type, int peer, Comm* comm, St
   if (const Result fault = wanted_fault("Recv"); fault != success) return fault;
   return message(false, nullptr, in, count, type, peer, comm, stream);
 }
+Result ncclRedOpCreatePreMulSum(Op* op, void* scalar, Type, int, Comm*) {
+  *op = weft::test::fake_nccl_scaled_sum(scalar);
+  return success;
+}
+Result ncclGroupStart() {
+  ++depth;
+  return success;
+}
+Result ncclGroupEnd() {
+  if (depth == 0) return invalid_usage;
+  return --depth > 0 ? success : end_group();
+}
+
 // As NCCL where copy engines do not carry it (2.28.9: enqueue.cc:2585).
 Result ncclAlltoAll(const void* in, void* out, std::size_t count, Type type, Comm* comm, Stream stream) {
   if (const Result fault = wanted_fault("AlltoAll"); fault != success) return fault;
@@ -415,18 +428,6 @@ Result ncclAlltoAll(const void* in, void* out, std::size_t count, Type type, Com
   }
   const Result ended = ncclGroupEnd();
   return result == success ? ended : result;
-}
-Result ncclRedOpCreatePreMulSum(Op* op, void* scalar, Type, int, Comm*) {
-  *op = weft::test::fake_nccl_scaled_sum(scalar);
-  return success;
-}
-Result ncclGroupStart() {
-  ++depth;
-  return success;
-}
-Result ncclGroupEnd() {
-  if (depth == 0) return invalid_usage;
-  return --depth > 0 ? success : end_group();
 }
 
 }  // extern "C"
