@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "compression/codecs/cuda/block_codes.hpp"
 #include "compression/power_sgd/low_rank_jobs.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/memory/elementwise.hpp"
@@ -184,6 +185,23 @@ TEST(LargeGrids, SumAndCountBeyondThirtyTwoBits) {
   detail::square_sums(sums.view(), data, block, stream);
   stream.synchronize();
   EXPECT_EQ(static_cast<const double*>(sums.view().data())[lines - 1], 9.0);
+}
+
+TEST(LargeGrids, LookAtCodesBeyondThirtyTwoBits) {
+  constexpr std::int64_t round = most_blocks * 8 * 256;  // elements: 8 warps of a block each
+  constexpr std::int64_t count = ((std::int64_t{1} << 32) / round + 2) * round;
+  const Sparse one(static_cast<std::size_t>(count) * 4);
+  ASSERT_TRUE(one.is_there());
+  static_cast<float*>(one.view(DataType::f32).data())[count - 1] = 0x1p120F;
+  Buffer bad = Buffer::on(Device::cuda(0), DataType::i32, 1);
+  auto* const flag = static_cast<std::int32_t*>(bad.view().data());
+  const LastBlocks only(most_blocks - 1);
+  Stream stream(Device::cuda(0));
+  stream.run([&] {
+    detail::cuda::block_code_kernels()->check(one.view(DataType::f32), flag, detail::cuda::place_of(stream));
+  });
+  stream.synchronize();
+  EXPECT_EQ(*flag, 1);
 }
 
 TEST(LargeGrids, PackPiecesBeyondThirtyTwoBits) {

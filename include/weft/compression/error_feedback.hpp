@@ -37,7 +37,8 @@ class ErrorFeedback {
   explicit ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept = KeptAs::sixteen_bits);
 
   /// Makes room for the errors of a flat space of `elements`; errors that are stored already stay.
-  void cover(std::int64_t elements);
+  /// @param device where they lie; on a CUDA device kernels alone read and write them (places())
+  void cover(std::int64_t elements, Device device = {});
 
   /// Encodes values + error, and leaves in `values` what the codec lost.
   /// @returns true if that can be kept: values + error had no NaN, no Inf and no magnitude above 2^118
@@ -47,6 +48,14 @@ class ErrorFeedback {
   void keep(std::span<const float> lost, std::int64_t begin);
   /// What keep() stored since the last commit is read from now on.
   void commit() { read_ = 1 - read_; }
+
+  /// The errors of the whole flat space.
+  struct Places {
+    const std::byte* committed;
+    std::byte* next;  ///< what commit() makes the committed ones
+    bool are_f32;     ///< else blocks of i16 (compression/codecs/block_kernel.hpp)
+  };
+  Places places();
 
   /// values += the committed error.
   void add_to(std::span<float> values, std::int64_t begin) const;

@@ -21,6 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 #undef WEFT_LANES
 #undef WEFT_LANES_ATTR
 #undef WEFT_LANES_F16
+#undef WEFT_LANES_ONE
+#define WEFT_LANES_ONE 0
 #define WEFT_LANES HWY_NAMESPACE
 #define WEFT_LANES_ATTR HWY_ATTR
 // The hardware's conversion to binary16 gives the bits of the plain loops for all finite values. Highway's

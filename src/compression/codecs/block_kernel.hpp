@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "weft/compression/codec.hpp"
 
@@ -45,7 +46,7 @@ constexpr std::int64_t bytes_of(BlockFormat format, std::int64_t count) {
 /// The scale byte of a block.
 /// @param largest bits of the largest magnitude
 /// @param carry added to them first, where a mantissa near 2 would round out of the format
-inline std::uint8_t scale_of(std::uint32_t largest, std::uint32_t carry) {
+constexpr std::uint8_t scale_of(std::uint32_t largest, std::uint32_t carry) {
   if (largest > largest_coded) return nan_block;
   constexpr int bias = 127;
   int exponent = 0;
@@ -66,7 +67,7 @@ struct SplitPower {
 };
 
 /// The product of the two is 2^exponent, for |exponent| <= 252.
-inline SplitPower factors_of(int exponent) {
+constexpr SplitPower factors_of(int exponent) {
   const auto power = [](int of) { return std::bit_cast<float>(static_cast<std::uint32_t>(of + 127) << 23U); };
   return {power(exponent / 2), power(exponent - exponent / 2)};
 }
@@ -78,12 +79,26 @@ struct RandomKey {
 };
 
 /// SplitMix64 (Steele, Lea and Flood): 64 well mixed bits.
-inline std::uint64_t mixed(std::uint64_t word) {
+constexpr std::uint64_t mixed(std::uint64_t word) {
   word += 0x9e3779b97f4a7c15U;
   word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9U;
   word = (word ^ (word >> 27U)) * 0x94d049bb133111ebU;
   return word ^ (word >> 31U);
 }
+
+/// Of the numbers that a rank draws in a step, from `first_block` on.
+constexpr RandomKey random_key(std::uint64_t seed, int rank, std::uint64_t step, std::int64_t first_block) {
+  return {mixed(mixed(mixed(seed) + static_cast<std::uint64_t>(rank)) ^ step), first_block};
+}
+
+/// What a block codec is made of.
+struct BlockForm {
+  BlockFormat format = BlockFormat::f16;
+  Rounding rounding = Rounding::nearest;
+  std::uint64_t seed = 0;
+};
+/// None for codecs that are not by blocks, and those of users.
+std::optional<BlockForm> block_form(const Codec& codec);
 
 struct BlockKernel {
   /// @param random used by stochastic rounding only

@@ -21,18 +21,28 @@ WEFT_LANES_ATTR auto above(D d, V words, std::int32_t limit) {
   return hn::RebindMask(d, hn::Gt(hn::BitCast(i32, words), hn::Set(i32, limit)));
 }
 
-// Loaded in place of Iota, which in Highway 1.0 writes lane by lane and then stalls when it reads the vector.
-alignas(64) constexpr std::uint32_t places[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+/// The place of each lane's element. Loaded in place of Iota, which in Highway 1.0 writes lane by lane and then stalls when it reads the vector.
+template <class U32>
+WEFT_LANES_ATTR auto first_places(U32 u32) {
+#if WEFT_LANES_ONE
+  return hn::Zero(u32);
+#else
+  alignas(64) static constexpr std::uint32_t places[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                           8, 9, 10, 11, 12, 13, 14, 15};
+  return hn::LoadU(u32, places);
+#endif
+}
 
 /// 32 random bits for each element of a block.
 class RandomBits {
  public:
-  explicit RandomBits(std::uint64_t key) : low_(static_cast<std::uint32_t>(key)), high_(key >> 32U) {}
+  WEFT_LANES_ATTR explicit RandomBits(std::uint64_t key)
+      : low_(static_cast<std::uint32_t>(key)), high_(key >> 32U) {}
 
   template <class D>
   WEFT_LANES_ATTR auto at(D, std::size_t i) const {
     const hn::RebindToUnsigned<D> u32;
-    const auto place = hn::Add(hn::LoadU(u32, places), hn::Set(u32, static_cast<std::uint32_t>(i)));
+    const auto place = hn::Add(first_places(u32), hn::Set(u32, static_cast<std::uint32_t>(i)));
     auto word = hn::Xor(place, hn::Set(u32, low_));
     word = hn::Mul(hn::Xor(word, hn::ShiftRight<16>(word)), hn::Set(u32, 0x7feb352dU));
     word = hn::Add(word, hn::Set(u32, static_cast<std::uint32_t>(high_)));

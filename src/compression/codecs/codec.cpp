@@ -33,13 +33,13 @@ class BlockCodec final : public Codec {
   }
   std::int64_t encoded_bytes(std::int64_t count) const override { return detail::bytes_of(format_, count); }
   Bound bound() const override { return bound_; }
+  detail::BlockForm form() const { return {format_, rounding_, seed_}; }
 
  private:
   void do_encode(std::span<std::byte> code, std::span<const float> values,
                  const CodingPosition& position) const override {
-    const std::uint64_t rank = detail::mixed(seed_) + static_cast<std::uint64_t>(position.rank);
-    const detail::RandomKey random{detail::mixed(detail::mixed(rank) ^ position.step),
-                                   position.begin / detail::block_elements};
+    const detail::RandomKey random =
+        detail::random_key(seed_, position.rank, position.step, position.begin / detail::block_elements);
     detail::block_kernel().encode(format_, rounding_, code.data(), values.data(),
                                   static_cast<std::int64_t>(values.size()), random);
   }
@@ -57,6 +57,11 @@ class BlockCodec final : public Codec {
 };
 
 }  // namespace
+
+std::optional<detail::BlockForm> detail::block_form(const Codec& codec) {
+  const auto* const blocks = dynamic_cast<const BlockCodec*>(&codec);
+  return blocks == nullptr ? std::nullopt : std::optional(blocks->form());
+}
 
 double Bound::operator()(double element, double largest_of_block) const {
   return std::max({of_element * element, of_block * largest_of_block, absolute});

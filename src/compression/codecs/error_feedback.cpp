@@ -7,6 +7,7 @@
 
 #include "compression/codecs/block_kernel.hpp"
 #include "core/base/round_up.hpp"
+#include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -20,15 +21,23 @@ ErrorFeedback::ErrorFeedback(std::shared_ptr<const Codec> codec, KeptAs kept)
                 "use the codec itself, or keep 16 bits");
 }
 
-void ErrorFeedback::cover(std::int64_t elements) {
+void ErrorFeedback::cover(std::int64_t elements, Device device) {
   elements = detail::round_up(elements, block);
   if (elements <= elements_) return;
+  Stream stream(device);
   for (Buffer& errors : errors_) {
-    Buffer more = Buffer::on_host(DataType::u8, bytes(elements));
-    if (elements_ > 0) std::memcpy(more.view().data(), errors.view().data(), errors.size_bytes());
+    Buffer more = Buffer::on(device, DataType::u8, bytes(elements));
+    if (elements_ > 0) {
+      copy(more.view().slice(0, errors.count()), errors.view(), stream);
+      stream.synchronize();
+    }
     errors = std::move(more);
   }
   elements_ = elements;
+}
+
+ErrorFeedback::Places ErrorFeedback::places() {
+  return {errors_[read_].view().bytes(), errors_[1 - read_].view().bytes(), kept_ == KeptAs::f32};
 }
 
 std::int64_t ErrorFeedback::bytes(std::int64_t elements) const {

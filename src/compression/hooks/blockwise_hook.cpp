@@ -15,6 +15,7 @@
 #include <array>
 #include <cstring>
 
+#include "compression/codecs/cuda/block_codes.hpp"
 #include "compression/hooks/codec_hook_base.hpp"
 #include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
@@ -22,8 +23,8 @@
 namespace weft::detail {
 namespace {
 
-constexpr std::int64_t header_bytes = 8;  // before each rank's code: zero if its gradients can count
-constexpr std::int64_t tile = 4096;       // elements that stay in the first-level cache; whole blocks
+constexpr std::int64_t header_bytes = code_header_bytes;
+constexpr std::int64_t tile = 4096;  // elements that stay in the first-level cache; whole blocks
 using Tile = std::array<float, tile>;
 
 class BlockwiseHook final : public CodecHookBase {
@@ -46,7 +47,7 @@ class BlockwiseHook final : public CodecHookBase {
     std::int64_t size(std::int64_t rank) const { return begin(rank + 1) - begin(rank); }
   };
   Parts parts(std::int64_t count, std::int64_t ranks) const {
-    const std::int64_t block = codec().block();
+    const std::int64_t block = granularity();  // errors are kept by blocks, too
     const std::int64_t blocks = ceil_div(count, block);
     const std::int64_t elements = ceil_div(blocks, ranks) * block;
     return {count, elements, codec().encoded_bytes(elements)};
@@ -70,12 +71,57 @@ class BlockwiseHook final : public CodecHookBase {
     const View in = job.scratch.slice(sent, sent);
     const View means = out.slice(0, job.ranks * parts.bytes);  // reused when the all_to_all is done
     const View my_mean = means.slice(job.position.rank * parts.bytes, parts.bytes);
+    if (!job.gradient.device().is_host())
+      return exchange_on_device(job, parts, {out, in, means, my_mean}, comm, wire);
     wire.run([=, this] { encode_parts(job, parts, out); });
     comm.all_to_all(out, in, wire);
     wire.run([=, this] { sum_mine(job, parts, in, my_mean); });
     if (job.mine) return;
     comm.all_gather(my_mean, means, wire);
     wire.run([=, this] { decode_means(job, parts, means); });
+  }
+
+  /// Memory of a bucket's exchange.
+  struct Memory {
+    View out, in, means, my_mean;
+  };
+
+  // The same steps as kernels.
+  void exchange_on_device(const Job& job, const Parts& parts, const Memory& memory, Communicator& comm,
+                          Stream wire) {
+    const auto kernels = cuda::block_code_kernels();
+    const auto place = cuda::place_of(wire);
+    const BlockCodes codes = codes_of(job, parts);
+    clear_gaps(job, wire);
+    wire.run([=] { kernels->encode_parts(codes, memory.out.bytes(), place); });
+    comm.all_to_all(memory.out, memory.in, wire);
+    auto* const mine = job.mine ? static_cast<float*>(job.mine->data()) : nullptr;
+    wire.run([=, flag = non_finite_flag()] {
+      kernels->sum_mine(codes, memory.in.bytes(), memory.my_mean.bytes(), mine, flag, place);
+    });
+    if (job.mine) return;
+    comm.all_gather(memory.my_mean, memory.means, wire);
+    wire.run([=] { kernels->decode_means(codes, memory.means.bytes(), place); });
+  }
+
+  BlockCodes codes_of(const Job& job, const Parts& parts) {
+    const BlockForm form = block_form(codec()).value();
+    const auto [step, rank, begin] = job.position;
+    BlockCodes codes{.form = form,
+                     .own = random_key(form.seed, rank, step, begin / block_elements),
+                     .means = random_key(form.seed, -1, step, begin / block_elements),
+                     .gradient = static_cast<float*>(job.gradient.data()),
+                     .count = parts.count,
+                     .begin = begin,
+                     .part = parts.elements,
+                     .ranks = job.ranks,
+                     .rank = rank};
+    if (feedback() == nullptr) return codes;
+    const ErrorFeedback::Places errors = feedback()->places();
+    codes.errors = errors.committed;
+    codes.kept = errors.next;
+    codes.are_f32 = errors.are_f32;
+    return codes;
   }
 
   /// Calls `visit(i, count)` for each tile of a part.

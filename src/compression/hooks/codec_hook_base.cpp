@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "compression/codecs/block_kernel.hpp"
+#include "compression/codecs/cuda/block_codes.hpp"
 #include "core/base/round_up.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -32,13 +34,18 @@ std::int64_t CodecHookBase::granularity() const {
   return feedback_ ? std::lcm(codec_->block(), ErrorFeedback::block) : codec_->block();
 }
 
+void CodecHookBase::expect_takes(const GradientSpace& gradients) const {
+  const bool has_kernels = gradients.device().is_host() || block_form(*codec_);
+  if (gradients.dtype() == DataType::f32 && has_kernels) return;
+  throw Error(ErrorKind::usage,
+              text("gradients of ", gradients.dtype(), " on ", gradients.device(), " in ", codec_->name()),
+              has_kernels ? "codecs take f32: chain cast_hook(DataType::f32, codec_hook(...))"
+                          : "on devices there are fp16, bf16, fp8 and int8, and power_sgd()");
+}
+
 void CodecHookBase::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
-  if (gradients.dtype() != DataType::f32 || !gradients.device().is_host()) {
-    throw Error(
-        ErrorKind::usage,
-        text("gradients of ", gradients.dtype(), " on ", gradients.device(), " in ", codec_->name()),
-        "codecs take f32 in host memory: chain cast_hook(DataType::f32, codec_hook(...)) on the host");
-  }
+  expect_takes(gradients);
+  if (places_.empty() && !gradients.device().is_host()) guard_ = NonFiniteGuard(gradients.device());
   const auto whole_lines = [](std::int64_t bytes) {
     constexpr auto line = static_cast<std::int64_t>(Buffer::alignment);
     return std::max(line, round_up(bytes, line));
@@ -54,7 +61,7 @@ void CodecHookBase::planned(const BucketPlan& plan, GradientSpace gradients, Com
     bytes += whole_lines(scratch_bytes(bucket.count(), comm.size()));
   }
   if (bytes > scratch_.count()) scratch_ = comm.allocate(DataType::u8, bytes);
-  if (feedback_) feedback_->cover(plan.end());
+  if (feedback_) feedback_->cover(plan.end(), gradients.device());
   places_.clear();
   std::int64_t at = 0;
   for (const Bucket& bucket : plan.buckets()) {
@@ -105,17 +112,32 @@ void CodecHookBase::submit(const Bucket& bucket, View gradient, std::optional<Vi
 // With sharded means a rank does not see NaN in the parts of others. So an all_reduce(max) of one
 // flag tells all.
 void CodecHookBase::exchange_uncoded(const Job& job, Communicator& comm, Stream wire) {
-  const View any_bad(job.scratch.data(), 1, DataType::i32);
-  wire.run([=] { any_bad.as<std::int32_t>()[0] = can_count(job.gradient.as<float>()) ? 0 : 1; });
+  const View any_bad(job.scratch.data(), 1, DataType::i32, job.scratch.device());
+  const bool on_host = job.gradient.device().is_host();
+  const auto kernels = on_host ? nullptr : cuda::block_code_kernels();
+  const cuda::BlockCodeKernels::Place place =
+      on_host ? cuda::BlockCodeKernels::Place() : cuda::place_of(wire);
+  if (on_host) {
+    wire.run([=] { any_bad.as<std::int32_t>()[0] = can_count(job.gradient.as<float>()) ? 0 : 1; });
+  } else {
+    fill(any_bad, 0, wire);
+    wire.run([=] { kernels->check(job.gradient, static_cast<std::int32_t*>(any_bad.data()), place); });
+  }
   comm.all_reduce(any_bad, ReduceOp::max, wire);
   if (job.mine) {
     comm.reduce_scatter(job.gradient, *job.mine, ReduceOp::avg, wire);
   } else {
     comm.all_reduce(job.gradient, ReduceOp::avg, wire);
   }
-  wire.run([this, any_bad] {
-    if (any_bad.as<std::int32_t>()[0] != 0) found_non_finite();
-  });
+  if (on_host) {
+    wire.run([this, any_bad] {
+      if (any_bad.as<std::int32_t>()[0] != 0) found_non_finite();
+    });
+  } else {
+    wire.run([=, this] {
+      kernels->report(static_cast<const std::int32_t*>(any_bad.data()), non_finite_flag(), place);
+    });
+  }
 }
 
 bool CodecHookBase::encode(std::span<std::byte> code, std::span<float> values,
@@ -123,6 +145,10 @@ bool CodecHookBase::encode(std::span<std::byte> code, std::span<float> values,
   if (feedback_) return feedback_->encode(code, values, position);
   codec_->encode(code, values, position);
   return can_count(values);
+}
+
+void CodecHookBase::clear_gaps(const Job& job, const Stream& wire) {
+  for (const auto& [begin, end] : *job.gaps) fill(job.gradient.slice(begin, end - begin), 0, wire);
 }
 
 void CodecHookBase::clear_gaps(const Job& job) {

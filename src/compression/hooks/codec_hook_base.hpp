@@ -48,9 +48,13 @@ class CodecHookBase : public CommHook {
   /// @returns true if the step can count
   bool encode(std::span<std::byte> code, std::span<float> values, const CodingPosition& position) const;
   void found_non_finite() { guard_.found_non_finite(); }
+  /// For kernels that find it.
+  std::int32_t* non_finite_flag() { return guard_.flag(); }
   /// Sets the elements between parameters to zero: a NaN block may have written NaN there. Call it before
   /// anything is encoded.
   static void clear_gaps(const Job& job);
+  /// The same on a device, in the order of `wire`.
+  static void clear_gaps(const Job& job, const Stream& wire);
 
  private:
   struct Place {
@@ -61,6 +65,7 @@ class CodecHookBase : public CommHook {
   void submit(const Bucket& bucket, View gradient, std::optional<View> mine, Communicator& comm,
               const Stream& wire);
   void exchange_uncoded(const Job& job, Communicator& comm, Stream wire);
+  void expect_takes(const GradientSpace& gradients) const;
 
   std::shared_ptr<const Codec> codec_;
   CodecHookOptions options_;

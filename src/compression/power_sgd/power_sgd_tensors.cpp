@@ -5,8 +5,8 @@
 #include <span>
 
 #include "core/base/fnv.hpp"
-#include "core/base/strings.hpp"
 #include "core/base/round_up.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::detail {
