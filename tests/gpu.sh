@@ -161,10 +161,10 @@ train() {
 
 # weft-scaling itself. Each strategy's loss falls, and those that only place or cut otherwise have the loss of ddp.
 scaling() {
-  local program=gpu-pack/bin/weft-scaling strategies=nocomm,ddp,ddp+powersgd:4,zero1,zero2,zero3,zero2+offload,pipeline:1f1b
+  local program=gpu-pack/bin/weft-scaling strategies=nocomm,ddp,ddp+fp16,ddp+bf16,ddp+int8,ddp+powersgd:4,zero1,zero2,zero3,zero2+offload,pipeline:1f1b
   if [ $dry = 1 ]; then
     program=build/gpu-dry/tools/bin/weft-scaling
-    strategies=nocomm,ddp,zero3
+    strategies=nocomm,ddp,ddp+fp16,zero3
   fi
   [ -x $program ] || { echo "no $program: tests/gpu.sh --pack makes it, where there are Boost, OpenBLAS and nvcc"; return 1; }
   run_ranks 2 $program --device cuda --model "$model" --text "$text" --steps $((dry == 1 ? 3 : 20)) --strategies $strategies --json "$work.scaling"

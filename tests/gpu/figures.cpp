@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "collectives/nccl/nccl_communicator.hpp"
+#include "compression/codecs/cuda/block_codes.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/memory/elementwise.hpp"
 #include "weft/interop/cuda.hpp"
@@ -81,6 +82,27 @@ void bandwidth() {
   RecycledVector<ConstView> pieces;
   for (std::int64_t i = 0; i < 64; ++i) pieces.push_back(a.view().slice(i * (n / 64), n / 64));
 
+  // Codes of this rank and another one, as in an exchange between two.
+  const auto coding = detail::cuda::block_code_kernels();
+  const auto codes_of = [&](detail::BlockFormat format) {
+    return detail::BlockCodes{.form = {.format = format},
+                              .own = {},
+                              .means = {},
+                              .gradient = static_cast<float*>(a.view().data()),
+                              .count = n / 4,
+                              .part = n / 8,
+                              .ranks = 2};
+  };
+  const auto encoded = [&](detail::BlockFormat format) {
+    stream.run(
+        [&] { coding->encode_parts(codes_of(format), b.view().bytes(), detail::cuda::place_of(stream)); });
+  };
+  const auto decoded = [&](detail::BlockFormat format) {
+    stream.run(
+        [&] { coding->decode_means(codes_of(format), b.view().bytes(), detail::cuda::place_of(stream)); });
+  };
+  using detail::BlockFormat;
+
   struct Kernel {
     const char* name;
     double bytes_an_element;
@@ -99,6 +121,10 @@ void bandwidth() {
       {"add f32", 12, [&] { detail::add(a.view(), b.view(), stream); }},
       {"count bad values f32", 4, [&] { detail::count_bad(counts.view(), a.view(), stream); }},
       {"squares by 1024 f32", 4, [&] { detail::square_sums(sums.view(), a.view(), block, stream); }},
+      {"encode fp16", 6.0 / 4, [&] { encoded(BlockFormat::f16); }},  // a quarter of the elements
+      {"decode fp16", 6.0 / 4, [&] { decoded(BlockFormat::f16); }},
+      {"encode int8", 5.0 / 4, [&] { encoded(BlockFormat::i8); }},
+      {"decode int8", 5.0 / 4, [&] { decoded(BlockFormat::i8); }},
       {"exact squares f32", 4, [&] { norm_of(a.view()); }},
       {"exact squares bf16", 2, [&] { norm_of(halves); }},
   };
