@@ -86,7 +86,7 @@ constexpr std::uint64_t mixed(std::uint64_t word) {
   return word ^ (word >> 31U);
 }
 
-/// Of the numbers that a rank draws in a step, from `first_block` on.
+/// Selects the numbers that a rank draws in a step, from `first_block` on.
 constexpr RandomKey random_key(std::uint64_t seed, int rank, std::uint64_t step, std::int64_t first_block) {
   return {mixed(mixed(mixed(seed) + static_cast<std::uint64_t>(rank)) ^ step), first_block};
 }

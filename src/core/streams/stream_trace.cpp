@@ -53,16 +53,12 @@ class StreamTrace::OnHost final : public StreamTrace::State {
   Clock::time_point begun_;
 };
 
-/// Device times relative to one mark, which the constructor waits for: it gives the host time of that mark,
-/// and every other mark's host time is that plus the device time between the two.
+/// Device times on the host's clock.
 class StreamTrace::OnDevice final : public StreamTrace::State {
  public:
   OnDevice(std::shared_ptr<Trace> trace, std::string track, int device)
       : State(std::move(trace), std::move(track)), marks_(std::make_shared<Marks>(device)) {
-    Stream first{Device::cuda(device)};
-    base_ = marks_->take(first);
-    first.synchronize();
-    base_time_ = Clock::now();
+    marks_->set_base();
   }
   ~OnDevice() override {
     try {
@@ -88,23 +84,16 @@ class StreamTrace::OnDevice final : public StreamTrace::State {
     Marks::Mark end;
   };
 
-  Clock::time_point time_of(const Marks::Mark& mark) const {
-    return base_time_ + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(marks_->seconds_between(base_, mark)));
-  }
   void collect() {
     while (!spans_.empty() && marks_->passed(spans_.front().end)) {
       const Span span = std::move(spans_.front());
       spans_.pop_front();
-      record(span.name, time_of(span.begin), time_of(span.end));
-      marks_->give_back(span.begin);
-      marks_->give_back(span.end);
+      const auto begin = marks_->time_of(span.begin);
+      record(span.name, begin, marks_->time_of(span.end));
     }
   }
 
   std::shared_ptr<Marks> marks_;
-  Marks::Mark base_;
-  Clock::time_point base_time_;
   Span open_;
   std::deque<Span> spans_;
 };

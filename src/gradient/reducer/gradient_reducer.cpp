@@ -69,8 +69,9 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
     throw Error(ErrorKind::usage, "means_on_host without window_bytes",
                 "means that lie where gradients do stay there: set window_bytes");
   if (!options_.bucket_bytes) options_.bucket_bytes = hook_->bucket_bytes(comm_);
-  is_planned_ = on_all_ranks(comm_, !options_.plan && !options_.bucket_bytes && !wire_->is_inline() &&
-                                        comm_.size() > 1 && comm_.device().is_host());
+  is_planned_ = on_all_ranks(
+      comm_, !options_.plan && !options_.bucket_bytes && !wire_->is_inline() && comm_.size() > 1);
+  if (!comm_.device().is_host()) device_clock_.emplace(comm_.device().index());
   if (options_.deterministic_tree > 0 && options_.uneven != Uneven::refuse)
     throw Error(ErrorKind::usage, "deterministic_tree with uneven batches",
                 "every rank has its share of every step");
@@ -144,11 +145,9 @@ std::int64_t GradientReducer::State::host_bytes() const {
 }
 
 StepHistory GradientReducer::State::account() {
-  if (!comm_.device().is_host())
-    throw Error(ErrorKind::usage, "an account of steps on a device",
-                "trace them instead (ConnectOptions::trace)");
   expect_finished("account");
   wire_->synchronize();
+  if (device_clock_) device_clock_->finish(Deadline::in(comm_.timeout()));
   return detail::account(clock_, comm_, wire_->in_order());
 }
 

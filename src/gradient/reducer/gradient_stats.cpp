@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/memory/elementwise.hpp"
 #include "core/base/round_up.hpp"
+#include "core/memory/elementwise.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"

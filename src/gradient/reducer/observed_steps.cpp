@@ -3,27 +3,31 @@
 #include <algorithm>
 #include <array>
 
+#include "weft/core/buffer.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 
 ObservedSteps::ObservedSteps(const BucketPlan& plan)
-    : ready_at_(static_cast<std::size_t>(plan.layout().parameters())), ready_sum_(ready_at_.size()) {}
+    : ready_sum_(static_cast<std::size_t>(plan.layout().parameters())) {
+  times_->ready.resize(ready_sum_.size());
+}
 
-void ObservedSteps::begin_step() {
+void ObservedSteps::begin_step(cuda::DeviceClock* device, const std::optional<Stream>& compute) {
   if (counts()) {
-    for (std::size_t i = 0; i < ready_at_.size(); ++i) ready_sum_[i] += ready_at_[i];
+    for (std::size_t i = 0; i < ready_sum_.size(); ++i) ready_sum_[i] += ready_seconds(i);
   }
   ++steps_;
-  step_begin_ = Clock::now();
+  times_->begin = Clock::now();
+  if (device != nullptr && compute) device->note(*compute, {times_, &times_->begin});
 }
 
 BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan, const StepClock& clock,
                                      const Stream& wire) const {
   Stream stream;
   BackwardProfile agreed{ready_sum_, {}};
-  for (std::size_t i = 0; i < ready_at_.size(); ++i)
-    agreed.ready_seconds[i] = (ready_sum_[i] + ready_at_[i]) / counted;
+  for (std::size_t i = 0; i < ready_sum_.size(); ++i)
+    agreed.ready_seconds[i] = (ready_sum_[i] + ready_seconds(i)) / counted;
   comm.all_reduce(View(std::span(agreed.ready_seconds)), ReduceOp::max, stream).wait();
   std::vector<double> took(plan.buckets().size());
   for (std::size_t back = 0; back < counted; ++back) {
@@ -68,11 +72,11 @@ BucketPlan probing_plan(const ParamLayout& layout) {
 
 double measure_latency(Communicator& comm, const Stream& wire) {
   constexpr std::size_t tries = 9;
-  float few[16] = {};
+  Buffer few = Buffer::on(comm.device(), DataType::f32, 16);
   std::array<double, tries> seconds{};
   for (double& one : seconds) {
     const auto begin = ObservedSteps::Clock::now();
-    comm.all_reduce(View(std::span(few)), ReduceOp::sum, wire).wait();
+    comm.all_reduce(few.view(), ReduceOp::sum, wire).wait();
     one = std::chrono::duration<double>(ObservedSteps::Clock::now() - begin).count();
   }
   std::ranges::sort(seconds);

@@ -14,8 +14,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/cuda/timing.hpp"
 #include "gradient/reducer/step_clock.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bucket_planner.hpp"
@@ -29,9 +32,16 @@ class ObservedSteps {
   explicit ObservedSteps(const BucketPlan& plan);
 
   /// Begins a step whose gradients are exchanged, and keeps what the last one showed.
-  void begin_step();
-  void ready(ParamId id) {
-    ready_at_[index(id)] = std::chrono::duration<double>(Clock::now() - step_begin_).count();
+  /// @param device where the gradients' streams are of one, which has passed all of the last step; else null
+  /// @param compute the last step's stream on it, if there was one
+  void begin_step(cuda::DeviceClock* device, const std::optional<Stream>& compute);
+  void ready(ParamId id, cuda::DeviceClock* device, const Stream& stream) {
+    Clock::time_point& at = times_->ready[index(id)];
+    if (device == nullptr) {
+      at = Clock::now();
+    } else {
+      device->note(stream, {times_, &at});
+    }
   }
   /// Whether the steps so far say enough.
   bool enough() const { return steps_ > static_cast<int>(counted); }
@@ -47,10 +57,18 @@ class ObservedSteps {
   /// Whether this step counts.
   bool counts() const { return steps_ > 1; }
 
-  Clock::time_point step_begin_{};
-  int steps_ = 0;                  // begun
-  std::vector<double> ready_at_;   // by parameter, in this step
-  std::vector<double> ready_sum_;  // over earlier steps that count
+  /// Of this step. Those of a device come when it has passed the place.
+  struct Times {
+    Clock::time_point begin{};
+    std::vector<Clock::time_point> ready;  // by parameter
+  };
+  double ready_seconds(std::size_t parameter) const {
+    return std::chrono::duration<double>(times_->ready[parameter] - times_->begin).count();
+  }
+
+  int steps_ = 0;  // begun
+  std::shared_ptr<Times> times_ = std::make_shared<Times>();
+  std::vector<double> ready_sum_;  // by parameter, over earlier steps that count
 };
 
 /// The plan for the steps that are observed: small and large buckets in turn, so that both ends of the link's

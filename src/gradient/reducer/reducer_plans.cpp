@@ -106,7 +106,8 @@ BucketPlan GradientReducer::State::first_plan(const ParamLayout& layout) {
     return *options_.plan;
   }
   if (is_planned_) return divisible(detail::probing_plan(layout_));
-  const std::size_t usual = std::size_t{comm_.topology().nodes() == 1 ? 1U : 25U} << 20;
+  const bool is_near = comm_.device().is_host() && comm_.topology().nodes() == 1;
+  const std::size_t usual = std::size_t{is_near ? 1U : 25U} << 20;
   return divisible(plan_buckets(layout_, options_.bucket_bytes.value_or(usual)));
 }
 
@@ -161,6 +162,7 @@ void GradientReducer::State::adopt(BucketPlan plan) {
 
 void GradientReducer::State::plan_from_observed_steps() {
   wire_->synchronize();
+  if (device_clock_) device_clock_->finish(Deadline::in(comm_.timeout()));
   profile_ = observed_->agree(comm_, *plan_, clock_, wire_->lane(0));
   const auto& [ready_seconds, link] = *profile_;
   observed_.reset();

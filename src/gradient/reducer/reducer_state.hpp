@@ -100,18 +100,11 @@ class GradientReducer::State {
   void launch_closed_buckets(const Stream& stream);
   void launch(std::size_t bucket, const Stream& stream);
   void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
-  /// Lets `stream` wait for a bucket. @param waited if `stream` is the host's, called with the begin and the
-  /// end
-  template <class Waited>
-  void wait_for(Stream& stream, Event reduced, Waited waited) {
-    if (stream.device().is_host()) {
-      stream.submit(
-          std::make_unique<detail::WaitForBucket<Waited>>(std::move(reduced), wire_, std::move(waited)));
-      return;
-    }
-    wire_->on_device().start(stream);
-    stream.wait(std::move(reduced));
-    wire_->on_device().stop(stream);
+  /// Lets `stream` wait for a bucket, and takes the time.
+  void wait_for(std::size_t bucket, Event reduced, Stream& stream);
+  /// On a device: `at`, of this step, gets the time of this place in `stream`.
+  void note(const Stream& stream, detail::StepClock::Clock::time_point& at) {
+    device_clock_->note(stream, {times_, &at});
   }
   void join_side_operations(Stream& stream);
   void handle_unmarked(const Stream& stream);
@@ -135,7 +128,9 @@ class GradientReducer::State {
   std::shared_ptr<detail::ReadyTracker> ready_;
   std::shared_ptr<detail::ReadyNote> note_;  // for the flight record
   detail::StepClock clock_;
-  std::unique_ptr<detail::ObservedSteps> observed_;  // null once buckets are planned
+  std::optional<detail::cuda::DeviceClock> device_clock_;  // of the communicator's device
+  std::optional<Stream> compute_;                          // of the last step, on a device
+  std::unique_ptr<detail::ObservedSteps> observed_;        // null once buckets are planned
   detail::UsedParameters used_;
   // Null unless the options ask for them.
   std::unique_ptr<detail::DeterministicTree> tree_;

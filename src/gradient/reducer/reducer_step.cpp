@@ -62,9 +62,13 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
     times_ = clock_.unaccounted();
     return true;
   }
-  if (observed_ && hook_->settled()) observed_->begin_step();
+  if (device_clock_)
+    observed_ ? device_clock_->finish(Deadline::in(comm_.timeout())) : device_clock_->collect();
+  if (observed_ && hook_->settled())
+    observed_->begin_step(device_clock_ ? &*device_clock_ : nullptr, compute_);
   clock_.begin_step(ready_->step());
   times_ = clock_.step();
+  if (compute_) note(*compute_, times_->begin);
   watch_for_slow_ranks();
   return true;
 }
@@ -136,7 +140,8 @@ void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
 
 void GradientReducer::State::mark(ParamId id, const Stream& stream) {
   if (tree_) tree_->add_micro_batch(id, place(id), micro_steps_ - 1, stream);
-  if (observed_ && exchange_ == Exchange::now) observed_->ready(id);
+  if (observed_ && exchange_ == Exchange::now)
+    observed_->ready(id, device_clock_ ? &*device_clock_ : nullptr, stream);
   ready_->mark(id, stream);
   if (exchange_ == Exchange::now || windows_) launch_closed_buckets(stream);
 }
@@ -173,10 +178,18 @@ void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
   Stream lane = wire_->lane(bucket);
   const bool on_host = stream.device().is_host();
   const auto step = times_;
-  if (on_host) Stream(stream).run([step, bucket] { step->buckets[bucket].ready = Wire::Clock::now(); });
+  if (on_host) {
+    Stream(stream).run([step, bucket] { step->buckets[bucket].ready = Wire::Clock::now(); });
+  } else {
+    note(stream, step->buckets[bucket].ready);
+  }
   for (const Stream& producer : ready_->producers(bucket)) lane.wait(producer.record());
   reduce(bucket, stream, lane);
-  if (on_host) lane.run([step, bucket] { step->buckets[bucket].ended = Wire::Clock::now(); });
+  if (on_host) {
+    lane.run([step, bucket] { step->buckets[bucket].ended = Wire::Clock::now(); });
+  } else {
+    note(lane, step->buckets[bucket].ended);
+  }
   reduced_[bucket] = lane.record();
   if (listener_ && exchange_ == Exchange::now) listener_(plan_->buckets()[bucket], reduced_[bucket]);
 }
@@ -218,19 +231,34 @@ void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& co
   if (!ready_->all_marked()) handle_unmarked(stream);
   open_ = false;
   if (exchange_ == Exchange::no_sync) return;
+  if (device_clock_) compute_ = stream;
   used_.share(comm_);
   if (bad_values_) bad_values_->share(comm_, ready_->step(), reduced_);
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
     // In windows the event is kept: streams that write to the place next wait for it, too.
     Event reduced = windows_ ? reduced_[bucket] : std::exchange(reduced_[bucket], {});
-    wait_for(stream, std::move(reduced), [step = times_, bucket](auto begin, auto end) {
-      step->buckets[bucket].wait_begin = begin;
-      step->buckets[bucket].wait_end = end;
-    });
+    wait_for(bucket, std::move(reduced), stream);
     if (consume) consume(plan_->buckets()[bucket]);
   }
   join_side_operations(stream);
   if (warm_up_ && warm_up_->end_step()) warm_up_.reset();
+}
+
+void GradientReducer::State::wait_for(std::size_t bucket, Event reduced, Stream& stream) {
+  if (stream.device().is_host()) {
+    const auto waited = [step = times_, bucket](auto begin, auto end) {
+      step->buckets[bucket].wait_begin = begin;
+      step->buckets[bucket].wait_end = end;
+    };
+    stream.submit(
+        std::make_unique<detail::WaitForBucket<decltype(waited)>>(std::move(reduced), wire_, waited));
+    return;
+  }
+  wire_->on_device().start(stream);
+  note(stream, times_->buckets[bucket].wait_begin);
+  stream.wait(std::move(reduced));
+  note(stream, times_->buckets[bucket].wait_end);
+  wire_->on_device().stop(stream);
 }
 
 // The small operations beside the buckets are on inline streams of their own, which nothing else may ever

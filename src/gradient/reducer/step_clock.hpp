@@ -1,6 +1,6 @@
 #pragma once
-// When the buckets of the last steps were ready, reduced and waited for on this rank. For streams of the
-// host: what a device's streams do is not seen on the host's clock.
+// When the buckets of the last steps were ready, reduced and waited for on this rank, on the host's clock. Where
+// streams are of a device its times come late (cuda::DeviceClock), and are all there before an account.
 
 #include <algorithm>
 #include <array>

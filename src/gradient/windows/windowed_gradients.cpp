@@ -167,7 +167,14 @@ void GradientReducer::State::expect_launched(std::size_t bucket, ParamId id) {
 }
 
 void GradientReducer::State::wait_for_place(Stream& stream, const Event& left) {
-  wait_for(stream, left, [step = times_](auto begin, auto end) { step->carried(end - begin); });
+  if (stream.device().is_host()) {
+    const auto waited = [step = times_](auto begin, auto end) { step->carried(end - begin); };
+    stream.submit(std::make_unique<detail::WaitForBucket<decltype(waited)>>(left, wire_, waited));
+    return;
+  }
+  wire_->on_device().start(stream);
+  stream.wait(left);
+  wire_->on_device().stop(stream);
 }
 
 }  // namespace weft

@@ -313,16 +313,59 @@ TEST_F(ReducerOptionsOnDevice, AllOptionsTogether) {
   });
 }
 
-TEST_F(ReducerOptionsOnDevice, AnAccountOfStepsIsTheHosts) {
+// Each bucket was ready before it ended, and waited for after that, on one clock with the host's.
+TEST_F(ReducerOptionsOnDevice, AccountsHaveTheDevicesTimes) {
+  run_with_fakes(nccl_, 2, [](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.bucket_bytes = 1 << 10});
+    Rank rank{std::move(comm)};
+    const auto seconds_of = [](auto at) {
+      return std::chrono::duration<double>(at.time_since_epoch()).count();
+    };
+    const double begun = seconds_of(std::chrono::steady_clock::now());
+    constexpr int steps = 5;
+    for (int step = 0; step < steps; ++step) {
+      reducer.begin_step();
+      rank.backward(reducer, step, rank.comm.rank());
+      reducer.finish_step(rank.compute);
+    }
+    const StepHistory history = reducer.account();
+    const double took = seconds_of(std::chrono::steady_clock::now()) - begun;
+    ASSERT_EQ(history.steps.size(), std::size_t{steps});
+    double all = 0;
+    for (const StepAccount& account : history.steps) {
+      EXPECT_GT(account.seconds, 0);
+      EXPECT_LE(account.link_seconds, account.seconds + 1e-3);  // ranks' clocks differ by less
+      EXPECT_LE(account.exposed_seconds, account.seconds + 1e-6);
+      all += account.seconds;
+    }
+    EXPECT_LE(all, took + 1e-3);
+    for (const StepSeen& one : history.last) {
+      for (const BucketSeen& bucket : one.buckets) {
+        EXPECT_LE(bucket.ready, bucket.ended);
+        EXPECT_LE(bucket.wait_begin, bucket.wait_end);
+        EXPECT_LE(bucket.ended, bucket.wait_end + 1e-6);
+      }
+    }
+    EXPECT_TRUE(reducer.account().steps.empty());  // they are asked for once
+  });
+}
+
+TEST_F(ReducerOptionsOnDevice, BucketsArePlannedFromTheDevicesTimes) {
   run_with_fakes(nccl_, 2, [](Communicator comm) {
     GradientReducer reducer(comm, layout, {});
-    expect_error(ErrorKind::usage, {"an account of steps on a device", "trace them instead"},
-                 [&] { reducer.account(); });
-    Rank rank{std::move(comm)};  // the reducer works on after the refusal
-    reducer.begin_step();
-    rank.backward(reducer, 0, rank.comm.rank());
-    reducer.finish_step(rank.compute);
+    Rank rank{std::move(comm)};
+    for (int step = 0; step < 8; ++step) {
+      EXPECT_EQ(reducer.profile().has_value(), step > 5) << "at step " << step;
+      reducer.begin_step();
+      rank.backward(reducer, step, rank.comm.rank());
+      reducer.finish_step(rank.compute);
+    }
     rank.compute.synchronize(Deadline::in(30s));
+    ASSERT_TRUE(reducer.profile().has_value());
+    const BackwardProfile& profile = *reducer.profile();
+    EXPECT_GT(profile.link.bytes_per_second, 0);
+    for (std::size_t i = 0; i + 1 < profile.ready_seconds.size(); ++i)  // backward goes from the last one
+      EXPECT_GE(profile.ready_seconds[i], profile.ready_seconds[i + 1]) << "parameter " << i;
   });
 }
 
