@@ -103,6 +103,10 @@ void bandwidth() {
   };
   using detail::BlockFormat;
 
+  RecycledVector<ConstView> odd_pieces;
+  for (std::int64_t i = 0; i < 64; ++i) odd_pieces.push_back(a.view().slice(i * (n / 64) + 1, n / 64 - 2));
+  const std::int64_t odd_count = n - 128;
+
   struct Kernel {
     const char* name;
     double bytes_an_element;
@@ -117,6 +121,7 @@ void bandwidth() {
       {"cast f32 to bf16", 6, [&] { detail::cast(halves, a.view(), stream); }},
       {"cast bf16 to f32", 6, [&] { detail::cast(a.view(), halves, stream); }},
       {"pack f32", 8, [&] { detail::pack(b.view(), pieces, stream); }},
+      {"pack f32, not aligned", 8, [&] { detail::pack(b.view().slice(0, odd_count), odd_pieces, stream); }},
       {"fill f32", 4, [&] { detail::fill(a.view(), 1, stream); }},
       {"add f32", 12, [&] { detail::add(a.view(), b.view(), stream); }},
       {"count bad values f32", 4, [&] { detail::count_bad(counts.view(), a.view(), stream); }},

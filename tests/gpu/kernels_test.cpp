@@ -162,20 +162,26 @@ TEST_F(OnDevice, CastIsItsTwin) {
   }
 }
 
+// Pieces of odd lengths: they begin where 16, 4, 2 or 1 bytes divide the address.
 TEST_F(OnDevice, PackIsItsTwin) {
-  for (const int pieces : {1, 5, 128, 300}) {
-    std::vector<Buffer> buffers;
-    RecycledVector<ConstView> views;
-    std::vector<float> flat;
-    for (int i = 0; i < pieces; ++i) {
-      const auto piece = values<float>(i * 37 % 1001);
-      flat.insert(flat.end(), piece.begin(), piece.end());
-      buffers.push_back(put(piece));
-      views.push_back(buffers.back().view());
-    }
-    Buffer out = Buffer::on(device_, DataType::f32, static_cast<std::int64_t>(flat.size()));
-    detail::pack(out.view(), views, stream_);
-    expect_same(get<float>(out.view()), flat, text("pack of ", pieces));
+  for (const DataType dtype : {DataType::f32, DataType::f16, DataType::u8}) {
+    dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+      for (const int pieces : {1, 5, 128, 300}) {
+        std::vector<Buffer> buffers;
+        RecycledVector<ConstView> views;
+        std::vector<T> flat;
+        for (int i = 0; i < pieces; ++i) {
+          const auto piece = values<T>(i * 37 % 1001);
+          const std::int64_t skipped = std::min<std::int64_t>(i % 5, std::ssize(piece));
+          flat.insert(flat.end(), piece.begin() + skipped, piece.end());
+          buffers.push_back(put(piece));
+          views.push_back(buffers.back().view().slice(skipped, std::ssize(piece) - skipped));
+        }
+        Buffer out = Buffer::on(device_, dtype, static_cast<std::int64_t>(flat.size()));
+        detail::pack(out.view(), views, stream_);
+        expect_same(get<T>(out.view()), flat, text("pack of ", pieces, " ", dtype));
+      }
+    });
   }
 }
 

@@ -125,8 +125,8 @@ class GradientReducer {
   std::int64_t held_bytes() const;
   /// Bytes of pinned host memory: the means, with means_on_host.
   std::int64_t host_bytes() const;
-  /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127. Only
-  /// for compute streams of the host. Collective, between steps; blocks.
+  /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127.
+  /// Collective, between steps; blocks, on a device until that is through with them.
   StepHistory account();
 
  private:

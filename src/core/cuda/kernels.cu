@@ -104,21 +104,28 @@ struct Pieces {
   int count;
 };
 
-/// Row y of thread blocks copies piece y: 16 bytes a thread where both ends are aligned, else byte by byte.
+template <class Word>
+__device__ void copy_by(std::byte* out, const std::byte* from, std::int64_t bytes) {
+  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  constexpr auto width = static_cast<std::int64_t>(sizeof(Word));
+  const std::int64_t words = bytes / width;
+  for (std::int64_t i = thread; i < words; i += stride)
+    reinterpret_cast<Word*>(out)[i] = reinterpret_cast<const Word*>(from)[i];
+  for (std::int64_t i = words * width + thread; i < bytes; i += stride) out[i] = from[i];
+}
+
+/// Row y of thread blocks copies piece y, by the widest words that both ends are aligned for: a parameter may begin at any element.
 __global__ void pack_kernel(std::byte* to, const Pieces pieces) {
   const int piece = static_cast<int>(blockIdx.y);
   const std::byte* from = pieces.from[piece];
   std::byte* out = to + pieces.begin[piece];
   const std::int64_t bytes = pieces.begin[piece + 1] - pieces.begin[piece];
-  const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
-  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const bool whole =
-      (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(out)) % vector_bytes == 0;
-  const std::int64_t vectors = whole ? bytes / static_cast<std::int64_t>(vector_bytes) : 0;
-  for (std::int64_t i = thread; i < vectors; i += stride)
-    reinterpret_cast<uint4*>(out)[i] = reinterpret_cast<const uint4*>(from)[i];
-  for (std::int64_t i = vectors * static_cast<std::int64_t>(vector_bytes) + thread; i < bytes; i += stride)
-    out[i] = from[i];
+  const auto ends = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(out);
+  if (ends % sizeof(uint4) == 0) return copy_by<uint4>(out, from, bytes);
+  if (ends % sizeof(std::uint32_t) == 0) return copy_by<std::uint32_t>(out, from, bytes);
+  if (ends % sizeof(std::uint16_t) == 0) return copy_by<std::uint16_t>(out, from, bytes);
+  copy_by<std::byte>(out, from, bytes);
 }
 
 }  // namespace

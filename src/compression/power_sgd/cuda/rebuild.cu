@@ -122,6 +122,26 @@ __device__ void store(float* to, std::int64_t columns, const float (&from)[colum
   }
 }
 
+/// Stores what lies in the part. @param at the first of the block's columns, in the matrix
+template <bool side_by_side>
+__device__ void store_part(const LowRankPart& part, std::int64_t at, std::int64_t columns, const float (&from)[columns_a_thread]) {
+  constexpr int width = side_by_side ? 4 : 1;
+  float* const values = part.job.matrix.values + at;
+#pragma unroll
+  for (int q = 0; q < columns_a_thread; q += width) {
+    const int c = column_of<side_by_side>(q);
+    if (c >= columns) continue;
+    if (side_by_side && at + c >= part.begin && at + c + width <= part.end) {
+      *reinterpret_cast<float4*>(values + c) = {from[q], from[q + 1], from[q + 2], from[q + 3]};
+      continue;
+    }
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      if (at + c + k >= part.begin && at + c + k < part.end) values[c + k] = from[q + k];
+    }
+  }
+}
+
 /// Stores 256 columns of a row as residual. All threads of the warp take part.
 template <bool side_by_side>
 __device__ void keep(const Matrix& matrix, std::int64_t row, std::int64_t column, bool is_there,
@@ -215,11 +235,7 @@ __device__ void take_rows(const LowRankPart& part, std::int64_t first_row, std::
     if (pass == Pass::rebuild) {
       store<side_by_side>(matrix.values + at, columns, mean[r]);
     } else {
-#pragma unroll
-      for (int q = 0; q < columns_a_thread; ++q) {
-        const int c = column_of<side_by_side>(q);
-        if (c < columns && at + c >= part.begin && at + c < part.end) matrix.values[at + c] = mean[r][q];
-      }
+      store_part<side_by_side>(part, at, columns, mean[r]);
     }
   }
 }
