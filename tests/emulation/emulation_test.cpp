@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <bit>
+#include <cmath>
 #include <numeric>
+#include <random>
 
 #include "compression/codecs/cuda/block_codes.hpp"
 #include "compression/power_sgd/low_rank_jobs.hpp"
@@ -16,6 +19,7 @@
 #include "weft/core/stream.hpp"
 #include "weft/interop/cuda.hpp"
 #include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/float_pair.cuh"
 #include "zero/update/update_cuda.hpp"
 
 namespace weft::emulation {
@@ -216,6 +220,44 @@ TEST(LargeGrids, PackPiecesBeyondThirtyTwoBits) {
   detail::pack(to.view(DataType::u8), {from.view(DataType::u8)}, stream);
   stream.synchronize();
   EXPECT_EQ(static_cast<unsigned char*>(to.view(DataType::u8).data())[at], 5);
+}
+
+// What the pairs are sure of is what f64 gives, and they are sure nearly always. Numbers of every size, sums that cancel, and zeros.
+TEST(FloatPairs, AreSureOfTheBitsOfDoubles) {
+  using Pair = detail::cuda::kernels::PairLane;
+  std::mt19937 random(1);
+  const auto drawn = [&](int range) {
+    const double magnitude =
+        std::ldexp(1 + static_cast<double>(random()) * 0x1p-32,
+                   static_cast<int>(random() % static_cast<unsigned>(range)) - range / 2);
+    return static_cast<float>(random() % 2 == 0 ? magnitude : -magnitude);
+  };
+  for (const double beta : {0.9, 0.95, 0.9871, 0.999}) {
+    for (const int range : {4, 40, 240}) {
+      int unsure = 0;
+      constexpr int tries = 100'000;
+      for (int i = 0; i < tries; ++i) {
+        const float g = i % 50 == 0 ? 0.0F : drawn(range);
+        const float m = i % 70 == 0 ? -0.0F : i % 3 == 0 ? -g / 8 : drawn(range);
+        const double fresh = 1 - beta;
+        const auto exact =
+            static_cast<float>(std::fma(static_cast<double>(m), beta, static_cast<double>(g) * fresh));
+        const float found = Pair::narrow(Pair::plus_product(Pair::product(Pair::wide(g), Pair::all(fresh)),
+                                                            Pair::wide(m), Pair::all(beta)));
+        if (std::isnan(found)) {
+          ++unsure;
+        } else {
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(found), std::bit_cast<std::uint32_t>(exact))
+              << m << " and " << g;
+        }
+      }
+      // Short decimals make ties; the smallest numbers underflow.
+      EXPECT_LT(unsure, range > 100      ? tries / 4
+                        : beta == 0.9871 ? tries / 500
+                                         : tries / 10)
+          << beta << ", numbers in 2^" << range;
+    }
+  }
 }
 
 // Only the last rows of a part are touched.

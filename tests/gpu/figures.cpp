@@ -14,6 +14,7 @@
 #include "weft/interop/cuda.hpp"
 #include "weft/weft.hpp"
 #include "zero/optimizer/gradient_norm.hpp"
+#include "zero/update/step_factors.hpp"
 #include "zero/update/update_cuda.hpp"
 
 namespace {
@@ -103,6 +104,18 @@ void bandwidth() {
   };
   using detail::BlockFormat;
 
+  // A quarter of the elements each: gradients, parameters and two moments.
+  const auto adamw = detail::factors(zero::AdamW{}, 3, 1e-3, 1);
+  const auto update = [&](detail::cuda::Arithmetic arithmetic) {
+    const std::int64_t part = n / 4;
+    const detail::StepArrays arrays{.gradient = a.view().data(),
+                                    .parameters = a.view().slice(part, part).data(),
+                                    .first = static_cast<float*>(b.view().data()),
+                                    .second = static_cast<float*>(b.view().slice(part, part).data()),
+                                    .count = part};
+    stream.run([&] { of_steps->update(arrays, adamw, 0, native_handle(stream), arithmetic); });
+  };
+
   RecycledVector<ConstView> odd_pieces;
   for (std::int64_t i = 0; i < 64; ++i) odd_pieces.push_back(a.view().slice(i * (n / 64) + 1, n / 64 - 2));
   const std::int64_t odd_count = n - 128;
@@ -126,6 +139,8 @@ void bandwidth() {
       {"add f32", 12, [&] { detail::add(a.view(), b.view(), stream); }},
       {"count bad values f32", 4, [&] { detail::count_bad(counts.view(), a.view(), stream); }},
       {"squares by 1024 f32", 4, [&] { detail::square_sums(sums.view(), a.view(), block, stream); }},
+      {"AdamW f32", 28.0 / 4, [&] { update(detail::cuda::Arithmetic::f64); }},
+      {"AdamW f32, in pairs of f32", 28.0 / 4, [&] { update(detail::cuda::Arithmetic::pairs); }},
       {"encode fp16", 6.0 / 4, [&] { encoded(BlockFormat::f16); }},  // a quarter of the elements
       {"decode fp16", 6.0 / 4, [&] { decoded(BlockFormat::f16); }},
       {"encode int8", 5.0 / 4, [&] { encoded(BlockFormat::i8); }},

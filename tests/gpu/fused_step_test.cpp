@@ -33,7 +33,7 @@ Mirrored mirror(std::vector<T>& values, Stream stream) {
 }
 
 void expect_twins(Form form, DataType type, const zero::Optimizer& rule, std::int64_t count,
-                  std::int64_t skipped) {
+                  std::int64_t skipped, detail::cuda::Arithmetic arithmetic) {
   SomeStep here(form, type, count, skipped);
   here.draw(static_cast<unsigned>(count));
   SomeStep there = here;
@@ -53,10 +53,13 @@ void expect_twins(Form form, DataType type, const zero::Optimizer& rule, std::in
   if (arrays.master != nullptr) arrays.master = moved(master, arrays.master, there.master.data());
   arrays.first = reinterpret_cast<float*>(moved(first, arrays.first, there.first.data()));
   arrays.second = reinterpret_cast<float*>(moved(second, arrays.second, there.second.data()));
-  stream.run([=] { detail::cuda::update_kernels()->update(arrays, constants, 0, native_handle(stream)); });
+  stream.run([=] {
+    detail::cuda::update_kernels()->update(arrays, constants, 0, native_handle(stream), arithmetic);
+  });
   for (Mirrored* one : {&parameters, &master, &first, &second}) one->fetch(stream);
   stream.synchronize();
-  ASSERT_EQ(here.differs_at(there), -1) << "of " << count << " from " << skipped << ", rule " << rule.index();
+  ASSERT_EQ(here.differs_at(there), -1) << "of " << count << " from " << skipped << ", rule " << rule.index()
+                                        << ", arithmetic " << static_cast<int>(arithmetic);
 }
 
 TEST(FusedStepOnDevice, EveryStepIsItsTwin) {
@@ -66,7 +69,12 @@ TEST(FusedStepOnDevice, EveryStepIsItsTwin) {
         for (const std::int64_t count : {1, 3, 4, 255, 1027, 300000}) {
           for (const std::int64_t skipped : {0, 1, 4}) {
             if (WEFT_EMULATED && count > 10'000 && skipped != 0) continue;  // takes long there
-            expect_twins(form, type, rule, count, skipped);
+            for (const auto arithmetic : {detail::cuda::Arithmetic::f64, detail::cuda::Arithmetic::pairs}) {
+              if (WEFT_EMULATED && count > 10'000 &&
+                  (arithmetic == detail::cuda::Arithmetic::f64) == (form == Form::f32))
+                continue;  // takes long there
+              expect_twins(form, type, rule, count, skipped, arithmetic);
+            }
           }
         }
       }

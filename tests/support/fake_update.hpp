@@ -14,7 +14,7 @@ class FakeUpdate final : public detail::cuda::UpdateKernels {
   std::atomic<int> launches{0};
 
   void update(const detail::StepArrays& arrays, const detail::StepFactors& factors, int,
-              detail::cuda::NativeStream stream) override {
+              detail::cuda::NativeStream stream, std::optional<detail::cuda::Arithmetic>) override {
     ++launches;
     FakeCuda::enqueue(stream, [arrays, factors] { detail::update(arrays, factors); });
   }

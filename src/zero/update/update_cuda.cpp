@@ -12,11 +12,13 @@ namespace {
 #if WEFT_HAS_CUDA
 class UpdateDriver final : public UpdateKernels {
  public:
-  void update(const StepArrays& arrays, const StepFactors& factors, int device,
-              NativeStream stream) override {
+  void update(const StepArrays& arrays, const StepFactors& factors, int device, NativeStream stream,
+              std::optional<Arithmetic> arithmetic) override {
     const std::shared_ptr<Runtime> cuda = runtime();
     const Current current(*cuda, device);
-    launched(kernels::update(arrays, factors, stream), "update", device);
+    Arithmetic fitting = arithmetic.value_or(Arithmetic::f64);
+    if (!arithmetic) launched(kernels::fitting(fitting), "update", device);
+    launched(kernels::update(arrays, factors, fitting, stream), "update", device);
   }
   void add_squares(View sum, ConstView gradients, NativeStream stream) override {
     const int device = gradients.device().index();

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/cuda/launch.cuh"
+#include "zero/update/float_pair.cuh"
 #include "zero/update/update_launch.hpp"
 
 #define WEFT_LANES cuda_lanes
@@ -123,75 +124,120 @@ __device__ void set_parameters(const StepArrays& arrays, std::int64_t i, const V
   }
 }
 
-template <Form form, int width, class Rule>
+/// An element in f64. @param p, m, v @returns the parameter
+template <class Rule>
+struct InDoubles {
+  Rule rule;
+  __device__ explicit InDoubles(const StepFactors& factors) : rule(factors) {}
+  __device__ float operator()(float g, float p, float& m, float& v) const {
+    return rule(ThreadLane::wide(g), ThreadLane::wide(p), ThreadLane::wide(m), ThreadLane::wide(v), m, v);
+  }
+};
+
+/// The same bits from pairs of f32, and from f64 where those are not sure.
+template <class Pairs, class Doubles>
+struct InPairs {
+  Pairs pairs;
+  const StepFactors& factors;
+  __device__ explicit InPairs(const StepFactors& of) : pairs(of), factors(of) {}
+  __device__ float operator()(float g, float p, float& m, float& v) const {
+    float new_m = m;
+    float new_v = v;
+    const float result = pairs(PairLane::wide(g), PairLane::wide(p), PairLane::wide(m), PairLane::wide(v), new_m, new_v);
+    if (isnan(result) || isnan(new_v)) return Doubles(factors)(g, p, m, v);
+    if (isnan(new_m)) {  // often, and cheap: nothing but the moment is computed here
+      float unused = v;
+      static_cast<void>(Doubles(factors)(g, p, m, unused));
+    } else {
+      m = new_m;
+    }
+    v = new_v;
+    return result;
+  }
+};
+
+template <Form form, int width, int moments, class Rule>
 __device__ void step(const StepArrays& arrays, const Rule& rule, std::int64_t i) {
   const auto g = gradient_at<width>(arrays, i);
   auto p = master_at<form, width>(arrays, i);
   Vector<float, width> m{};
   Vector<float, width> v{};
-  if constexpr (Rule::moments > 0) m = load<width, float>(arrays.first, i);
-  if constexpr (Rule::moments > 1) v = load<width, float>(arrays.second, i);
+  if constexpr (moments > 0) m = load<width, float>(arrays.first, i);
+  if constexpr (moments > 1) v = load<width, float>(arrays.second, i);
 #pragma unroll
-  for (int k = 0; k < width; ++k)
-    p.at[k] = rule(ThreadLane::wide(g.at[k]), ThreadLane::wide(p.at[k]), ThreadLane::wide(m.at[k]),
-                   ThreadLane::wide(v.at[k]), m.at[k], v.at[k]);
-  if constexpr (Rule::moments > 0) store(m, arrays.first, i);
-  if constexpr (Rule::moments > 1) store(v, arrays.second, i);
+  for (int k = 0; k < width; ++k) p.at[k] = rule(g.at[k], p.at[k], m.at[k], v.at[k]);
+  if constexpr (moments > 0) store(m, arrays.first, i);
+  if constexpr (moments > 1) store(v, arrays.second, i);
   set_parameters<form, width>(arrays, i, p);
 }
 
 /// `vectors` times four elements, then the remaining elements one by one.
-template <Form form, class Rule>
+template <Form form, int moments, class Rule>
 __global__ void __launch_bounds__(threads_a_block)
     update_kernel(const __grid_constant__ StepArrays arrays, const __grid_constant__ StepFactors factors,
                   std::int64_t vectors) {
   const Rule rule(factors);
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (std::int64_t i = thread; i < vectors; i += stride) step<form, together>(arrays, rule, together * i);
+  for (std::int64_t i = thread; i < vectors; i += stride) step<form, together, moments>(arrays, rule, together * i);
   for (std::int64_t i = together * vectors + thread; i < arrays.count; i += stride)
-    step<form, 1>(arrays, rule, i);
+    step<form, 1, moments>(arrays, rule, i);
 }
 
 bool aligned(const void* address) {  // null counts as aligned
   return reinterpret_cast<std::uintptr_t>(address) % (sizeof(float) * together) == 0;
 }
 
-template <Form form, class Rule>
-cudaError_t start(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream) {
+template <Form form, class Doubles, class Pairs>
+cudaError_t start(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic, cudaStream_t stream) {
   const bool whole = aligned(arrays.gradient) && aligned(arrays.parameters) && aligned(arrays.master) &&
                      aligned(arrays.first) && aligned(arrays.second);
   const std::int64_t vectors = whole ? arrays.count / together : 0;
   const std::int64_t threads = std::max(vectors, arrays.count - together * vectors);
   const std::int64_t blocks = std::min((threads + threads_a_block - 1) / threads_a_block, most_blocks);
-  return cuda::launch(update_kernel<form, Rule>, static_cast<unsigned>(blocks), threads_a_block, stream, arrays,
-                      factors, vectors);
+  constexpr int moments = Doubles::moments;
+  const auto run = [&](auto kernel) {
+    return cuda::launch(kernel, static_cast<unsigned>(blocks), threads_a_block, stream, arrays, factors, vectors);
+  };
+  if (arithmetic == Arithmetic::f64) return run(update_kernel<form, moments, InDoubles<Doubles>>);
+  return run(update_kernel<form, moments, InPairs<Pairs, InDoubles<Doubles>>>);
 }
 
 template <Form form>
-cudaError_t launch_as(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream) {
+cudaError_t launch_as(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic, cudaStream_t stream) {
   using namespace cuda_lanes;
   if (factors.rule == UpdateRule::adamw)
-    return start<form, AdaptiveRule<ThreadLane, false>>(arrays, factors, stream);
+    return start<form, AdaptiveRule<ThreadLane, false>, AdaptiveRule<PairLane, false>>(arrays, factors, arithmetic, stream);
   if (factors.rule == UpdateRule::adam)
-    return start<form, AdaptiveRule<ThreadLane, true>>(arrays, factors, stream);
-  if (factors.moments() == 1) return start<form, DescentRule<ThreadLane, true>>(arrays, factors, stream);
-  return start<form, DescentRule<ThreadLane, false>>(arrays, factors, stream);
+    return start<form, AdaptiveRule<ThreadLane, true>, AdaptiveRule<PairLane, true>>(arrays, factors, arithmetic, stream);
+  if (factors.moments() == 1)
+    return start<form, DescentRule<ThreadLane, true>, DescentRule<PairLane, true>>(arrays, factors, arithmetic, stream);
+  return start<form, DescentRule<ThreadLane, false>, DescentRule<PairLane, false>>(arrays, factors, arithmetic, stream);
 }
 
 }  // namespace
 
-cudaError_t update(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream) {
+cudaError_t fitting(Arithmetic& arithmetic) {
+  constexpr int slow = 16;
+  int device = 0;
+  int ratio = 0;
+  cudaError_t code = cudaGetDevice(&device);
+  if (code == cudaSuccess) code = cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, device);
+  arithmetic = ratio < slow ? Arithmetic::f64 : Arithmetic::pairs;
+  return code;
+}
+
+cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic, cudaStream_t stream) {
   if (arrays.count == 0) return cudaSuccess;
   switch (arrays.form) {
     case Form::f32:
-      return launch_as<Form::f32>(arrays, factors, stream);
+      return launch_as<Form::f32>(arrays, factors, arithmetic, stream);
     case Form::bf16:
-      return launch_as<Form::bf16>(arrays, factors, stream);
+      return launch_as<Form::bf16>(arrays, factors, arithmetic, stream);
     case Form::f16:
-      return launch_as<Form::f16>(arrays, factors, stream);
+      return launch_as<Form::f16>(arrays, factors, arithmetic, stream);
     case Form::split:
-      return launch_as<Form::split>(arrays, factors, stream);
+      return launch_as<Form::split>(arrays, factors, arithmetic, stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -5,13 +5,21 @@
 //
 // A call enqueues work on a stream and returns. Any thread may call.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/cuda/runtime.hpp"
 #include "weft/core/view.hpp"
 #include "zero/update/update_kernel.hpp"
 
 namespace weft::detail::cuda {
+
+/// How a kernel computes an element: both give the same bits.
+enum class Arithmetic : std::uint8_t {
+  f64,
+  pairs,  ///< of f32 (float_pair.cuh), and f64 where they are not sure
+};
 
 class UpdateKernels {
  public:
@@ -21,9 +29,10 @@ class UpdateKernels {
   UpdateKernels& operator=(const UpdateKernels&) = delete;
 
   /// @param device the stream's device
+  /// @param arithmetic that which the device is fast in, unless it is given
   /// @throws Error (system) when the driver refuses the launch
-  virtual void update(const StepArrays& arrays, const StepFactors& factors, int device,
-                      NativeStream stream) = 0;
+  virtual void update(const StepArrays& arrays, const StepFactors& factors, int device, NativeStream stream,
+                      std::optional<Arithmetic> arithmetic = std::nullopt) = 0;
   /// Adds gradients^2, of f32, f16 or bf16.
   /// @param sum what ExactSum::put() writes, on the device
   /// @param gradients begin on a cache line

@@ -6,11 +6,14 @@
 #include <cuda_runtime_api.h>
 
 #include "weft/core/view.hpp"
-#include "zero/update/update_kernel.hpp"
+#include "zero/update/update_cuda.hpp"
 
 namespace weft::detail::cuda::kernels {
 
-cudaError_t update(const StepArrays& arrays, const StepFactors& factors, cudaStream_t stream);
+/// What the current device is fast in.
+cudaError_t fitting(Arithmetic& arithmetic);
+cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
+                   cudaStream_t stream);
 /// @param sum of ExactSum::put(), on the device
 cudaError_t add_squares(std::int64_t* sum, ConstView gradients, cudaStream_t stream);
 
