@@ -46,7 +46,7 @@ struct Memory {
 
 class CodesOnDevice : public testing::Test {
  protected:
-  using Place = detail::cuda::BlockCodeKernels::Place;
+  using Place = detail::cuda::Place;
 
   template <class T>
   T* on_device(const std::vector<T>& values) {

@@ -77,7 +77,7 @@ void bandwidth() {
   Buffer sum = Buffer::on(Device::cuda(0), DataType::i64, detail::ExactSum::places_count + 1);
   const auto of_steps = detail::cuda::update_kernels();
   const auto norm_of = [&](ConstView gradients) {
-    stream.run([&] { of_steps->add_squares(sum.view(), gradients, native_handle(stream)); });
+    stream.run([&] { of_steps->add_squares(sum.view(), gradients, detail::cuda::place_of(stream)); });
   };
   Buffer counts = Buffer::on(Device::cuda(0), DataType::i64, 2);
   RecycledVector<ConstView> pieces;
@@ -113,7 +113,7 @@ void bandwidth() {
                                     .first = static_cast<float*>(b.view().data()),
                                     .second = static_cast<float*>(b.view().slice(part, part).data()),
                                     .count = part};
-    stream.run([&] { of_steps->update(arrays, adamw, 0, native_handle(stream), arithmetic); });
+    stream.run([&] { of_steps->update(arrays, adamw, detail::cuda::place_of(stream), arithmetic); });
   };
 
   RecycledVector<ConstView> odd_pieces;

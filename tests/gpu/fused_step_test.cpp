@@ -54,7 +54,7 @@ void expect_twins(Form form, DataType type, const zero::Optimizer& rule, std::in
   arrays.first = reinterpret_cast<float*>(moved(first, arrays.first, there.first.data()));
   arrays.second = reinterpret_cast<float*>(moved(second, arrays.second, there.second.data()));
   stream.run([=] {
-    detail::cuda::update_kernels()->update(arrays, constants, 0, native_handle(stream), arithmetic);
+    detail::cuda::update_kernels()->update(arrays, constants, detail::cuda::place_of(stream), arithmetic);
   });
   for (Mirrored* one : {&parameters, &master, &first, &second}) one->fetch(stream);
   stream.synchronize();

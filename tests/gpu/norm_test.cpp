@@ -26,9 +26,10 @@ Places normalized(const detail::ExactSum& sum) {
 class SquaresOnDevice : public testing::Test {
  protected:
   void add(ConstView gradients) {
-    stream_.run([this, gradients, native = native_handle(stream_), kernels = detail::cuda::update_kernels()] {
-      kernels->add_squares(sum_.view(), gradients, native);
-    });
+    stream_.run(
+        [this, gradients, place = detail::cuda::place_of(stream_), kernels = detail::cuda::update_kernels()] {
+          kernels->add_squares(sum_.view(), gradients, place);
+        });
   }
   Places sum() {
     Places places{};

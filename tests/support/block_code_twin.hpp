@@ -9,6 +9,7 @@
 
 #include "compression/codecs/cuda/block_codes.hpp"
 #include "support/fake_cuda.hpp"
+#include "support/in_force.hpp"
 
 namespace weft::test::block_twin {
 
@@ -118,6 +119,8 @@ inline void decode_means(const BlockCodes& codes, const std::byte* means) {
 
 class FakeKernels final : public detail::cuda::BlockCodeKernels {
  public:
+  using Place = detail::cuda::Place;
+
   std::atomic<int> launches{0};
 
   void encode_parts(const BlockCodes& codes, std::byte* out, Place place) override {
@@ -149,20 +152,6 @@ class FakeKernels final : public detail::cuda::BlockCodeKernels {
   }
 };
 
-/// Puts them in force for a scope.
-class WithFakeKernels {
- public:
-  WithFakeKernels() : fake_(std::make_shared<FakeKernels>()) {
-    detail::cuda::replace_block_code_kernels(fake_);
-  }
-  ~WithFakeKernels() { detail::cuda::replace_block_code_kernels(nullptr); }
-  WithFakeKernels(const WithFakeKernels&) = delete;
-  WithFakeKernels& operator=(const WithFakeKernels&) = delete;
-
-  FakeKernels* operator->() const { return fake_.get(); }
-
- private:
-  std::shared_ptr<FakeKernels> fake_;
-};
+using WithFakeKernels = InForce<FakeKernels, detail::cuda::replace_block_code_kernels>;
 
 }  // namespace weft::test::block_twin

@@ -6,11 +6,14 @@
 
 #include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 #include "support/fake_cuda.hpp"
+#include "support/in_force.hpp"
 
 namespace weft::test {
 
 class FakeLowRank final : public detail::cuda::LowRankKernels {
  public:
+  using Place = detail::cuda::Place;
+
   std::atomic<int> launches{0};
 
   void multiply(Jobs jobs, Place place) override { enqueue(jobs, place, detail::on_host::multiply); }
@@ -57,20 +60,6 @@ class FakeLowRank final : public detail::cuda::LowRankKernels {
   }
 };
 
-/// Replaces the kernels by the fake for a scope.
-class WithFakeLowRank {
- public:
-  WithFakeLowRank() : fake_(std::make_shared<FakeLowRank>()) {
-    detail::cuda::replace_low_rank_kernels(fake_);
-  }
-  ~WithFakeLowRank() { detail::cuda::replace_low_rank_kernels(nullptr); }
-  WithFakeLowRank(const WithFakeLowRank&) = delete;
-  WithFakeLowRank& operator=(const WithFakeLowRank&) = delete;
-
-  FakeLowRank* operator->() const { return fake_.get(); }
-
- private:
-  std::shared_ptr<FakeLowRank> fake_;
-};
+using WithFakeLowRank = InForce<FakeLowRank, detail::cuda::replace_low_rank_kernels>;
 
 }  // namespace weft::test

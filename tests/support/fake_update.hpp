@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "support/fake_cuda.hpp"
+#include "support/in_force.hpp"
 #include "zero/optimizer/gradient_norm.hpp"
 #include "zero/update/update_cuda.hpp"
 
@@ -13,14 +14,14 @@ class FakeUpdate final : public detail::cuda::UpdateKernels {
  public:
   std::atomic<int> launches{0};
 
-  void update(const detail::StepArrays& arrays, const detail::StepFactors& factors, int,
-              detail::cuda::NativeStream stream, std::optional<detail::cuda::Arithmetic>) override {
+  void update(const detail::StepArrays& arrays, const detail::StepFactors& factors, detail::cuda::Place place,
+              std::optional<detail::cuda::Arithmetic>) override {
     ++launches;
-    FakeCuda::enqueue(stream, [arrays, factors] { detail::update(arrays, factors); });
+    FakeCuda::enqueue(place.stream, [arrays, factors] { detail::update(arrays, factors); });
   }
-  void add_squares(View sum, ConstView gradients, detail::cuda::NativeStream stream) override {
+  void add_squares(View sum, ConstView gradients, detail::cuda::Place place) override {
     ++launches;
-    FakeCuda::enqueue(stream, [sum, gradients] {
+    FakeCuda::enqueue(place.stream, [sum, gradients] {
       const std::span<std::int64_t, detail::ExactSum::places_count + 1> places(
           static_cast<std::int64_t*>(sum.data()), detail::ExactSum::places_count + 1);
       auto all = detail::ExactSum::from(places);
@@ -30,18 +31,6 @@ class FakeUpdate final : public detail::cuda::UpdateKernels {
   }
 };
 
-/// Puts a fake in force for a scope.
-class WithFakeUpdate {
- public:
-  WithFakeUpdate() : fake_(std::make_shared<FakeUpdate>()) { detail::cuda::replace_update_kernels(fake_); }
-  ~WithFakeUpdate() { detail::cuda::replace_update_kernels(nullptr); }
-  WithFakeUpdate(const WithFakeUpdate&) = delete;
-  WithFakeUpdate& operator=(const WithFakeUpdate&) = delete;
-
-  FakeUpdate* operator->() const { return fake_.get(); }
-
- private:
-  std::shared_ptr<FakeUpdate> fake_;
-};
+using WithFakeUpdate = InForce<FakeUpdate, detail::cuda::replace_update_kernels>;
 
 }  // namespace weft::test

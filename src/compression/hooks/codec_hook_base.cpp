@@ -115,8 +115,7 @@ void CodecHookBase::exchange_uncoded(const Job& job, Communicator& comm, Stream 
   const View any_bad(job.scratch.data(), 1, DataType::i32, job.scratch.device());
   const bool on_host = job.gradient.device().is_host();
   const auto kernels = on_host ? nullptr : cuda::block_code_kernels();
-  const cuda::BlockCodeKernels::Place place =
-      on_host ? cuda::BlockCodeKernels::Place() : cuda::place_of(wire);
+  const cuda::Place place = on_host ? cuda::Place() : cuda::place_of(wire);
   if (on_host) {
     wire.run([=] { any_bad.as<std::int32_t>()[0] = can_count(job.gradient.as<float>()) ? 0 : 1; });
   } else {

@@ -7,23 +7,21 @@
 
 #include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 #include "compression/power_sgd/low_rank.hpp"
+#include "core/cuda/stream.hpp"
 #include "core/memory/elementwise.hpp"
-#include "weft/interop/cuda.hpp"
 
 namespace weft::detail {
 namespace {
 
 using cuda::LowRankKernels;
-using Place = LowRankKernels::Place;
+using cuda::Place;
 
 /// Runs `on_host` or `on_device` in the order of `stream`, by where the stream's device is.
 template <class OnHost, class OnDevice>
 void run(Stream& stream, OnHost on_host, OnDevice on_device) {
   if (stream.device().is_host()) return stream.run(std::move(on_host));
-  const Place place{stream.device().index(), native_handle(stream)};
-  stream.run([place, on_device = std::move(on_device), kernels = cuda::low_rank_kernels()] {
-    on_device(*kernels, place);
-  });
+  stream.run([place = cuda::place_of(stream), on_device = std::move(on_device),
+              kernels = cuda::low_rank_kernels()] { on_device(*kernels, place); });
 }
 
 void run(const LowRankJobs& jobs, Stream& stream, void (*host)(std::span<const LowRankJob>),

@@ -22,6 +22,12 @@ namespace weft::detail::cuda {
 using NativeStream = CUstream_st*;
 using NativeEvent = CUevent_st*;
 
+/// A stream, and the device that it belongs to.
+struct Place {
+  int device = 0;
+  NativeStream stream = nullptr;
+};
+
 class Runtime {
  public:
   virtual ~Runtime() = default;

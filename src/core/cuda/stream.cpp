@@ -228,6 +228,11 @@ Timeline& timeline_of(const Stream& stream) {
   return state->timeline();
 }
 
+Place place_of(const Stream& stream) {
+  const Timeline& timeline = timeline_of(stream);
+  return {timeline.device(), timeline.native()};
+}
+
 }  // namespace weft::detail::cuda
 
 namespace weft {

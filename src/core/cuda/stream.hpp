@@ -113,5 +113,7 @@ std::shared_ptr<StreamState> adopt_stream(int device, NativeStream native);
 
 /// The timeline of a stream of a CUDA device. @throws Error (usage) for a host stream
 Timeline& timeline_of(const Stream& stream);
+/// @throws Error (usage) for a host stream
+Place place_of(const Stream& stream);
 
 }  // namespace weft::detail::cuda

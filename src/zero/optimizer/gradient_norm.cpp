@@ -5,7 +5,6 @@
 
 #include "core/memory/elementwise.hpp"
 #include "weft/core/copy.hpp"
-#include "weft/interop/cuda.hpp"
 #include "zero/update/update_cuda.hpp"
 
 namespace weft::detail {
@@ -68,8 +67,8 @@ void GradientNorm::add(ConstView gradients, const Stream& compute) {
   check_dtype(gradients.dtype());
   if (on_device_.count() == 0)
     on_device_ = Buffer::on(gradients.device(), DataType::i64, ExactSum::places_count + 1);
-  stream.run([sum = on_device_.view(), gradients, native = native_handle(stream),
-              kernels = cuda::update_kernels()] { kernels->add_squares(sum, gradients, native); });
+  stream.run([sum = on_device_.view(), gradients, place = cuda::place_of(stream),
+              kernels = cuda::update_kernels()] { kernels->add_squares(sum, gradients, place); });
 }
 
 void GradientNorm::take_from_device(Stream compute) {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "weft/core/error.hpp"
-#include "weft/interop/cuda.hpp"
 #include "zero/update/update_cuda.hpp"
 #include "zero/update/update_kernel.hpp"
 
@@ -90,9 +89,8 @@ void fused_step(const StepSlice& slice, const StepFactors& factors, Stream strea
   if (stream.device().is_host()) {
     stream.run([arrays = arrays_of(slice), factors] { update(arrays, factors); });
   } else {
-    stream.run([arrays = arrays_of(slice), factors, device = stream.device().index(),
-                native = native_handle(stream),
-                kernels = cuda::update_kernels()] { kernels->update(arrays, factors, device, native); });
+    stream.run([arrays = arrays_of(slice), factors, place = cuda::place_of(stream),
+                kernels = cuda::update_kernels()] { kernels->update(arrays, factors, place); });
   }
 }
 

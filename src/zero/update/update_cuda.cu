@@ -217,7 +217,7 @@ cudaError_t launch_as(const StepArrays& arrays, const StepFactors& factors, Arit
 
 }  // namespace
 
-cudaError_t fitting(Arithmetic& arithmetic) {
+cudaError_t find_fitting(Arithmetic& arithmetic) {
   constexpr int slow = 16;
   int device = 0;
   int ratio = 0;

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/cuda/runtime.hpp"
+#include "core/cuda/stream.hpp"
 #include "weft/core/view.hpp"
 #include "zero/update/update_kernel.hpp"
 
@@ -28,15 +28,14 @@ class UpdateKernels {
   UpdateKernels(const UpdateKernels&) = delete;
   UpdateKernels& operator=(const UpdateKernels&) = delete;
 
-  /// @param device the stream's device
   /// @param arithmetic that which the device is fast in, unless it is given
   /// @throws Error (system) when the driver refuses the launch
-  virtual void update(const StepArrays& arrays, const StepFactors& factors, int device, NativeStream stream,
+  virtual void update(const StepArrays& arrays, const StepFactors& factors, Place place,
                       std::optional<Arithmetic> arithmetic = std::nullopt) = 0;
   /// Adds gradients^2, of f32, f16 or bf16.
   /// @param sum what ExactSum::put() writes, on the device
   /// @param gradients begin on a cache line
-  virtual void add_squares(View sum, ConstView gradients, NativeStream stream) = 0;
+  virtual void add_squares(View sum, ConstView gradients, Place place) = 0;
 };
 
 /// The kernels in use. @throws Error (usage) in a build without CUDA

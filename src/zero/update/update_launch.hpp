@@ -11,7 +11,7 @@
 namespace weft::detail::cuda::kernels {
 
 /// What the current device is fast in.
-cudaError_t fitting(Arithmetic& arithmetic);
+cudaError_t find_fitting(Arithmetic& arithmetic);
 cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
                    cudaStream_t stream);
 /// @param sum of ExactSum::put(), on the device

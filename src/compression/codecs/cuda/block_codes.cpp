@@ -3,9 +3,9 @@
 #include "compression/codecs/cuda/block_codes.hpp"
 
 #include "core/cuda/replaceable.hpp"
-#include "weft/core/error.hpp"
 #if WEFT_HAS_CUDA
 #include "compression/codecs/cuda/block_codes_launch.hpp"
+#include "core/cuda/launched.hpp"
 #endif
 
 namespace weft::detail::cuda {
@@ -15,35 +15,24 @@ namespace {
 class BlockCodeDriver final : public BlockCodeKernels {
  public:
   void encode_parts(const BlockCodes& codes, std::byte* out, Place place) override {
-    launch("encode_parts", place, [&](auto stream) { return kernels::encode_parts(codes, out, stream); });
+    launch_at(place, "encode_parts of codes",
+              [&](auto stream) { return kernels::encode_parts(codes, out, stream); });
   }
   void sum_mine(const BlockCodes& codes, const std::byte* in, std::byte* mean, float* mine, std::int32_t* bad,
                 Place place) override {
-    launch("sum_mine", place,
-           [&](auto stream) { return kernels::sum_mine(codes, in, mean, mine, bad, stream); });
+    launch_at(place, "sum_mine of codes",
+              [&](auto stream) { return kernels::sum_mine(codes, in, mean, mine, bad, stream); });
   }
   void decode_means(const BlockCodes& codes, const std::byte* means, Place place) override {
-    launch("decode_means", place, [&](auto stream) { return kernels::decode_means(codes, means, stream); });
+    launch_at(place, "decode_means of codes",
+              [&](auto stream) { return kernels::decode_means(codes, means, stream); });
   }
   void check(ConstView gradient, std::int32_t* bad, Place place) override {
-    launch("check", place, [&](auto stream) { return kernels::check_coded(gradient, bad, stream); });
+    launch_at(place, "check of codes",
+              [&](auto stream) { return kernels::check_coded(gradient, bad, stream); });
   }
   void report(const std::int32_t* any, std::int32_t* bad, Place place) override {
-    launch("report", place, [&](auto stream) { return kernels::report(any, bad, stream); });
-  }
-
- private:
-  template <class Launch>
-  static void launch(const char* kernel, Place place, Launch launch) {
-    const std::shared_ptr<Runtime> cuda = runtime();
-    const Current current(*cuda, place.device);
-    const cudaError_t code = launch(place.stream);
-    if (code == cudaSuccess) return;
-    cudaGetLastError();  // clears it: it is reported here
-    throw Error(ErrorKind::system,
-                text("cannot launch ", kernel, " of codes on ", Device::cuda(place.device),
-                     ": CUDA: ", cudaGetErrorString(code)),
-                "the driver's log (dmesg, Xid) may say more");
+    launch_at(place, "report of codes", [&](auto stream) { return kernels::report(any, bad, stream); });
   }
 };
 #endif

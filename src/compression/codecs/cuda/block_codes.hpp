@@ -7,8 +7,7 @@
 #include <memory>
 
 #include "compression/codecs/block_kernel.hpp"
-#include "core/cuda/runtime.hpp"
-#include "weft/interop/cuda.hpp"
+#include "core/cuda/stream.hpp"
 
 namespace weft::detail {
 
@@ -38,12 +37,6 @@ namespace cuda {
 
 class BlockCodeKernels {
  public:
-  /// A stream, and the device that it belongs to.
-  struct Place {
-    int device = 0;
-    NativeStream stream = nullptr;
-  };
-
   virtual ~BlockCodeKernels() = default;
   BlockCodeKernels() = default;
   BlockCodeKernels(const BlockCodeKernels&) = delete;
@@ -65,11 +58,6 @@ class BlockCodeKernels {
   /// Sets *bad to 1 if *any is not 0. @param any on the device
   virtual void report(const std::int32_t* any, std::int32_t* bad, Place place) = 0;
 };
-
-/// @throws Error (usage) for a stream of the host
-inline BlockCodeKernels::Place place_of(const Stream& stream) {
-  return {stream.device().index(), native_handle(stream)};
-}
 
 /// The kernels in use. @throws Error (usage) in a build without CUDA
 std::shared_ptr<BlockCodeKernels> block_code_kernels();

@@ -6,29 +6,15 @@
 #include <vector>
 
 #include "core/cuda/replaceable.hpp"
-#include "weft/core/error.hpp"
 #if WEFT_HAS_CUDA
 #include "compression/power_sgd/cuda/low_rank_launch.hpp"
+#include "core/cuda/launched.hpp"
 #endif
 
 namespace weft::detail::cuda {
 namespace {
 
 #if WEFT_HAS_CUDA
-/// Launches on the place's device. @throws Error (system) with the driver's message
-template <class Launch>
-void launch(const char* kernel, LowRankKernels::Place place, Launch launch) {
-  const std::shared_ptr<Runtime> cuda = runtime();
-  const Current current(*cuda, place.device);
-  const cudaError_t code = launch(place.stream);
-  if (code == cudaSuccess) return;
-  cudaGetLastError();  // clears it: it is reported here
-  throw Error(ErrorKind::system,
-              text("cannot launch ", kernel, " on ", Device::cuda(place.device),
-                   ": CUDA: ", cudaGetErrorString(code)),
-              "the driver's log (dmesg, Xid) may say more");
-}
-
 /// Whole matrices as parts.
 RecycledVector<LowRankPart> whole(LowRankKernels::Jobs jobs) {
   RecycledVector<LowRankPart> parts;
@@ -43,37 +29,37 @@ class LowRankDriver final : public LowRankKernels {
     RecycledVector<LowRankJob> left;
     RecycledVector<LowRankJob> right;
     for (const LowRankJob& job : jobs) (job.product == Side::left ? left : right).push_back(job);
-    launch("project", place, [&](auto stream) { return kernels::project(left, stream); });
-    launch("project_transposed", place,
-           [&](auto stream) { return kernels::project_transposed(right, stream); });
+    launch_at(place, "project", [&](auto stream) { return kernels::project(left, stream); });
+    launch_at(place, "project_transposed",
+              [&](auto stream) { return kernels::project_transposed(right, stream); });
   }
   void check_finite(Jobs jobs, std::int32_t* bad, Place place) override {
-    launch("check_finite", place, [&](auto stream) { return kernels::check_finite(jobs, bad, stream); });
+    launch_at(place, "check_finite", [&](auto stream) { return kernels::check_finite(jobs, bad, stream); });
   }
   void check_finite(ConstView sums, std::int32_t* bad, Place place) override {
-    launch("check_finite", place, [&](auto stream) { return kernels::check_finite(sums, bad, stream); });
+    launch_at(place, "check_finite", [&](auto stream) { return kernels::check_finite(sums, bad, stream); });
   }
   void check_counts(ConstView counts, std::int32_t* bad, Place place) override {
-    launch("check_counts", place, [&](auto stream) { return kernels::check_counts(counts, bad, stream); });
+    launch_at(place, "check_counts", [&](auto stream) { return kernels::check_counts(counts, bad, stream); });
   }
   void orthonormalize(Jobs jobs, Place place) override {
-    launch("orthonormalize", place, [&](auto stream) { return kernels::orthonormalize(jobs, stream); });
+    launch_at(place, "orthonormalize", [&](auto stream) { return kernels::orthonormalize(jobs, stream); });
   }
   void start_next(Jobs jobs, Place place) override {
-    launch("start_next", place, [&](auto stream) { return kernels::start_next(jobs, stream); });
+    launch_at(place, "start_next", [&](auto stream) { return kernels::start_next(jobs, stream); });
   }
   void start_anew(Jobs jobs, Place place) override {
-    launch("start_anew", place, [&](auto stream) { return kernels::start_anew(jobs, stream); });
+    launch_at(place, "start_anew", [&](auto stream) { return kernels::start_anew(jobs, stream); });
   }
   void rebuild(Jobs jobs, Place place) override {
-    launch("rebuild", place, [&](auto stream) { return kernels::rebuild(whole(jobs), stream); });
+    launch_at(place, "rebuild", [&](auto stream) { return kernels::rebuild(whole(jobs), stream); });
   }
   void keep_residuals(Jobs jobs, Place place) override {
-    launch("keep_residuals", place,
-           [&](auto stream) { return kernels::keep_residuals(whole(jobs), stream); });
+    launch_at(place, "keep_residuals",
+              [&](auto stream) { return kernels::keep_residuals(whole(jobs), stream); });
   }
   void expand(std::span<const LowRankPart> parts, Place place) override {
-    launch("expand", place, [&](auto stream) { return kernels::expand(parts, stream); });
+    launch_at(place, "expand", [&](auto stream) { return kernels::expand(parts, stream); });
   }
 };
 #endif
@@ -82,8 +68,7 @@ std::shared_ptr<LowRankKernels> make_default() {
 #if WEFT_HAS_CUDA
   return std::make_shared<LowRankDriver>();
 #else
-  throw Error(ErrorKind::usage, "PowerSGD on a CUDA device asked of a weft that was built without CUDA",
-              "build it where nvcc is (WEFT_CUDA=ON), or use the host");
+  refuse_without_cuda("PowerSGD on a CUDA device");
 #endif
 }
 

@@ -21,11 +21,6 @@ namespace weft::detail::cuda {
 class LowRankKernels {
  public:
   using Jobs = std::span<const LowRankJob>;
-  /// A stream, and the device that it belongs to.
-  struct Place {
-    int device = 0;
-    NativeStream stream = nullptr;
-  };
 
   virtual ~LowRankKernels() = default;
   LowRankKernels() = default;
