@@ -23,7 +23,7 @@ struct NcclOptions {
   /// Thread blocks that a collective takes from computation beside it, 1 to 64.
   std::optional<int> min_ctas{};
   std::optional<int> max_ctas{};
-  /// Thread blocks of a cluster, 0 to 8, on compute capability 9.0 and newer: larger ones are faster and find room less easily.
+  /// Thread blocks of a cluster, 0 to 8, on compute capability 9.0 and newer: a cluster begins when there is room for all of them.
   std::optional<int> cga_size{};
   /// The traffic class of InfiniBand and RoCE, 0 to 255, which switches tell apart. NCCL 2.26.
   std::optional<int> traffic_class{};

@@ -36,8 +36,8 @@ class Registration {
         return how_ == How::window ? api.CommWindowDeregister(comm, names_->window)
                                    : api.CommDeregister(comm, names_->handle);
       });
-    } catch (const std::exception&
-                 error) {  // a lost device, perhaps, of which the exception tells that is under way
+    } catch (const std::exception& error) {
+      // A lost device, perhaps, of which the exception tells that is under way.
       if (std::uncaught_exceptions() == 0) log::warn(text("giving back registered memory: ", error.what()));
     }
   }

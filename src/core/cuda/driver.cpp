@@ -1,11 +1,11 @@
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <cstring>
 #include <optional>
 
 #include "core/base/strings.hpp"
 #include "core/cuda/kernels.hpp"
+#include "core/cuda/launched.hpp"
 #include "core/cuda/runtime.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -33,13 +33,10 @@ const char* advice_for(cudaError_t code) {
               text(what, ": CUDA: ", cudaGetErrorString(code)), advice_for(code));
 }
 
-/// What was thrown last: a device that is lost answers every later call with it, and once is enough.
-std::atomic<cudaError_t> thrown = cudaSuccess;
-
 void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // clears it: it is reported here, once
-  thrown = code;
+  reported = code;
   refuse(code, what);
 }
 
@@ -47,7 +44,7 @@ void check(cudaError_t code, const char* what) {
 void check_quietly(cudaError_t code, const char* what) noexcept {
   if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
   cudaGetLastError();
-  if (code == thrown) return;
+  if (code == reported) return;
   try {
     log::warn(text(what, ": CUDA: ", cudaGetErrorString(code)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory even for the message
@@ -126,8 +123,8 @@ class Driver final : public Runtime {
     if (stream == nullptr) current.emplace(*this, device);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     const cudaError_t code = cudaStreamIsCapturing(stream, &status);
-    if (code ==
-        cudaErrorStreamCaptureImplicit) {  // the default stream, while one that waits for it is captured
+    // The default stream, while one that waits for it is captured.
+    if (code == cudaErrorStreamCaptureImplicit) {
       cudaGetLastError();
       return true;
     }
@@ -239,7 +236,10 @@ class Driver final : public Runtime {
 
  private:
   static void launched(cudaError_t code, const char* kernel, Device device) {
-    if (code != cudaSuccess) refuse(code, text("cannot launch ", kernel, " on ", device));
+    if (code == cudaSuccess) return;
+    cudaGetLastError();
+    reported = code;
+    refuse(code, text("cannot launch ", kernel, " on ", device));
   }
 };
 

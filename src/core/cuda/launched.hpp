@@ -3,10 +3,15 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+
 #include "core/cuda/runtime.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail::cuda {
+
+/// What was thrown last: a device that is lost answers every later call with it, and destructors do not say it again.
+inline std::atomic<cudaError_t> reported = cudaSuccess;
 
 /// @param launch is given the stream, and returns what CUDA said of its launches
 /// @throws Error (system)
@@ -17,6 +22,7 @@ void launch_at(Place place, const char* kernel, Launch launch) {
   const cudaError_t code = launch(place.stream);
   if (code == cudaSuccess) return;
   cudaGetLastError();  // clears it, so that no later call reports it again
+  reported = code;
   throw Error(ErrorKind::system,
               text("cannot launch ", kernel, " on ", Device::cuda(place.device),
                    ": CUDA: ", cudaGetErrorString(code)),

@@ -11,8 +11,8 @@
 
 namespace weft::detail {
 
-inline constexpr std::int64_t code_header_bytes =
-    8;  ///< before each rank's code: zero if its gradients can count
+/// Before each rank's code: zero if its gradients can count.
+inline constexpr std::int64_t code_header_bytes = 8;
 
 /// A bucket whose gradients lie on a device. Part r of it, of `part` elements, is rank r's; the last parts may be shorter, or empty.
 struct BlockCodes {
