@@ -62,8 +62,9 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
     times_ = clock_.unaccounted();
     return true;
   }
-  if (device_clock_)
-    observed_ ? device_clock_->finish(Deadline::in(comm_.timeout())) : device_clock_->collect();
+  if (device_clock_) device_clock_->collect();
+  if (device_clock_ && observed_)
+    device_clock_->finish(Deadline::in(comm_.timeout()));  // its plan needs all times
   if (observed_ && hook_->settled())
     observed_->begin_step(device_clock_ ? &*device_clock_ : nullptr, compute_);
   clock_.begin_step(ready_->step());
