@@ -161,7 +161,7 @@ train() {
 
 # weft-scaling itself. Each strategy's loss falls, and those that only place or cut otherwise have the loss of ddp.
 scaling() {
-  local program=gpu-pack/bin/weft-scaling strategies=nocomm,ddp,ddp+fp16,ddp+bf16,ddp+int8,ddp+powersgd:4,zero1,zero2,zero3,zero2+offload,pipeline:1f1b
+  local program=gpu-pack/bin/weft-scaling strategies=nocomm,ddp,ddp+fp16,ddp+bf16,ddp+int8,ddp+powersgd:4,auto,zero1,zero2,zero3,zero2+offload,pipeline:1f1b
   if [ $dry = 1 ]; then
     program=build/gpu-dry/tools/bin/weft-scaling
     strategies=nocomm,ddp,ddp+fp16,zero3

@@ -8,7 +8,7 @@
 //
 // The steps:
 // 1. When the reducer is made, all ranks together time an all_reduce of few and of many bytes, and each times
-//    its codecs.
+//    its codecs: on a device by its kernels, in up to 300 MB of its memory that are free again afterwards.
 // 2. The first steps reduce gradients exactly, while the hook records when buckets are ready and how long a
 //    step takes.
 // 3. In one step, ranks agree on the slowest rank's figures; each then chooses from them (choose_codecs).
@@ -18,12 +18,12 @@
 //
 // Wire and codecs are measured while no rank computes. With a wire stream that has a thread of its own, the
 // observed steps show how much slower the wire is beside computation, and coding is assumed to slow down by
-// the same factor. The time that both take from computation on shared cores is not predicted.
+// the same factor. The time that both take from computation, on shared cores or on a device, is not predicted.
 //
 // The choice depends on measured times. Two runs may choose differently, and then differ in the last bits or
 // more. For runs that must be repeated bit by bit, name the hook that was chosen (hook_named).
 //
-// One hook serves one reducer, of f32 gradients in host memory. WRONG: comparing step times from the first
+// One hook serves one reducer, of f32 gradients in host or device memory. WRONG: comparing step times from the first
 // step on; nothing is compressed before settled().
 
 #include <memory>
@@ -47,8 +47,8 @@ class AutoHook : public CommHook {
 };
 
 /// @throws Error (usage) for a rank below 1, a gain outside of [0, 1), a negative start step. When the
-/// reducer is made: (usage) unless gradients are f32 in host memory. In a step: (mismatch) on all ranks when
-/// they chose differently
+/// reducer is made: (usage) unless gradients are f32; (system) when the device has no memory to measure in. In a
+/// step: (mismatch) on all ranks when they chose differently
 std::shared_ptr<AutoHook> auto_hook(AutoOptions options = {});
 
 }  // namespace weft

@@ -55,6 +55,7 @@ class ChoosingHook final : public AutoHook {
  private:
   std::size_t number(const Bucket& bucket) const;
   void begin_step(Communicator& comm, const Stream& wire);
+  void exchange(Communicator& comm, const Stream& wire);
   void next_phase(Communicator& comm);
   void observe(const Bucket& bucket, Communicator& comm, const Stream& compute, const Stream& wire);
   void choose(Communicator& comm);
@@ -65,12 +66,14 @@ class ChoosingHook final : public AutoHook {
   detail::ProfileObserver observer_;
   std::optional<BucketPlan> plan_;
   GradientSpace gradients_;
-  std::shared_ptr<detail::NonFiniteGuard> guard_ = std::make_shared<detail::NonFiniteGuard>();
+  std::shared_ptr<detail::NonFiniteGuard> guard_;
   detail::StepMeasurements mine_;
   std::optional<detail::BucketTimes> times_;
   Buffer bad_;      // by bucket: counts of NaN and Inf in sharded means
-  Buffer figures_;  // this rank's figures, and then the maximum over ranks
-  Buffer hashes_;   // this rank's hash, and then those of all ranks
+  Buffer figures_;  // this rank's figures, and then the maximum over ranks; on the host
+  Buffer hashes_;   // this rank's hash, and then those of all ranks; on the host
+  Stream on_host_;  // carries both where the wire is a device's
+  Event exchanged_;
 
   Phase phase_ = Phase::observing;
   std::int64_t steps_ = 0;  // number of steps that counted
@@ -81,10 +84,9 @@ class ChoosingHook final : public AutoHook {
 };
 
 void ChoosingHook::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
-  if (gradients.dtype() != DataType::f32 || !gradients.device().is_host()) {
-    throw Error(ErrorKind::usage,
-                text("auto of gradients of ", gradients.dtype(), " on ", gradients.device()),
-                "codes are for f32 in host memory: set ReducerOptions::reduce_dtype to f32, on the host");
+  if (gradients.dtype() != DataType::f32) {
+    throw Error(ErrorKind::usage, text("auto of gradients of ", gradients.dtype()),
+                "codes are for f32: set ReducerOptions::reduce_dtype to f32");
   }
   const void* before = gradients_.memory().data();
   if (before != nullptr && before != gradients.memory().data())
@@ -92,17 +94,20 @@ void ChoosingHook::planned(const BucketPlan& plan, GradientSpace gradients, Comm
   plan_ = plan;
   gradients_ = gradients;
   if (inner_) return inner_->planned(plan, gradients, comm);
+  if (!guard_) guard_ = std::make_shared<detail::NonFiniteGuard>(gradients.device());
   if (guard_->finish_step()) ++steps_;
+  exchanged_.wait();
   if (mine_.link.empty()) {
     // measure_link ends on all ranks together, so that they also measure codecs at the same time.
     mine_.link = detail::measure_link(comm, plan.layout());
-    mine_.profile.coding = detail::measure_coding(plan.layout(), options_.rank);
+    mine_.profile.coding = detail::measure_coding(plan.layout(), options_.rank, comm);
   }
   phase_ = Phase::observing;
-  times_.emplace(plan.buckets().size());
+  times_.emplace(plan.buckets().size(), gradients.device());
   bad_ = comm.allocate(DataType::i64, 2 * std::ssize(plan.buckets()));
-  figures_ = comm.allocate(DataType::f64, 2 * detail::numbers_of(plan.buckets().size(), mine_.link.size()));
-  hashes_ = comm.allocate(DataType::i64, 1 + comm.size());
+  const std::int64_t numbers = detail::numbers_of(plan.buckets().size(), mine_.link.size());
+  figures_ = Buffer::on_host(DataType::f64, 2 * numbers);
+  hashes_ = Buffer::on_host(DataType::i64, 1 + comm.size());
 }
 
 std::size_t ChoosingHook::number(const Bucket& bucket) const {
@@ -144,7 +149,8 @@ void ChoosingHook::observe(const Bucket& bucket, Communicator& comm, const Strea
 
 void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {
   const bool counts = guard_->finish_step();
-  times_->end_step(counts);
+  times_->end_step(counts, Deadline::in(comm.timeout()));
+  exchanged_.wait();
   if (counts) {
     ++steps_;
     next_phase(comm);
@@ -152,13 +158,19 @@ void ChoosingHook::begin_step(Communicator& comm, const Stream& wire) {
   if (inner_) return;
   times_->begin_step();
   mine_.profile.beside = !wire.is_inline();
-  // The results are read when the step has ended. If that step does not count, they are posted again.
+  exchange(comm, wire.device().is_host() ? wire : on_host_);
+}
+
+// The results are read when the step has ended. If that step does not count, they are posted again.
+void ChoosingHook::exchange(Communicator& comm, const Stream& wire) {
+  if (phase_ == Phase::observing) return;
   if (phase_ == Phase::agreeing) {
     const std::int64_t half = figures_.count() / 2;
     comm.all_reduce(figures_.view().slice(0, half), figures_.view().slice(half, half), ReduceOp::max, wire);
-  }
-  if (phase_ == Phase::comparing)
+  } else {
     comm.all_gather(hashes_.view().slice(0, 1), hashes_.view().slice(1, comm.size()), wire);
+  }
+  exchanged_ = wire.record();
 }
 
 // Called when a step that counts has ended.

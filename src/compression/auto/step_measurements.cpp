@@ -23,17 +23,29 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
+BucketTimes::BucketTimes(std::size_t buckets, Device device)
+    : buckets_(buckets), ready_seconds_(buckets), took_(buckets) {
+  if (!device.is_host()) device_clock_.emplace(device.index());
+}
+
+void BucketTimes::note(Stream stream, Clock::time_point& to) {
+  const std::shared_ptr<Clock::time_point> kept(times_, &to);
+  if (device_clock_) return device_clock_->note(std::move(stream), kept);
+  stream.run([kept] { *kept = Clock::now(); });
+}
+
 void BucketTimes::ready(std::size_t bucket, Stream compute, Stream wire) {
-  compute.run([times = times_, bucket] { (*times)[bucket].ready = Clock::now(); });
+  note(compute, (*times_)[bucket].ready);
   wire.wait(compute.record());
-  wire.run([times = times_, bucket] { (*times)[bucket].begun = Clock::now(); });
+  note(wire, (*times_)[bucket].begun);
 }
 
 void BucketTimes::arrived(std::size_t bucket, Stream wire) {
-  wire.run([times = times_, bucket] { (*times)[bucket].arrived = Clock::now(); });
+  note(std::move(wire), (*times_)[bucket].arrived);
 }
 
-void BucketTimes::end_step(bool counts) {
+void BucketTimes::end_step(bool counts, Deadline deadline) {
+  if (device_clock_) device_clock_->finish(deadline);
   if (!counts) {
     before_.reset();
     return;

@@ -9,19 +9,22 @@
 #include <span>
 #include <vector>
 
+#include "core/cuda/timing.hpp"
 #include "weft/compression/codec_choice.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
 
 /// When buckets are ready, how long the wire takes for each, and how long steps are. The thread that submits
-/// calls all functions; the times that streams record are read after their step has ended.
+/// calls all functions; the times that streams record are read after their step has ended. Times of a device's streams are
+/// those at which the device passes a place, on the host's clock.
 class BucketTimes {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t counted = 4;
 
-  explicit BucketTimes(std::size_t buckets) : buckets_(buckets), ready_seconds_(buckets), took_(buckets) {}
+  /// @param device whose streams compute and wire are
+  explicit BucketTimes(std::size_t buckets, Device device = {});
 
   void begin_step() { times_ = std::make_shared<std::vector<Times>>(buckets_); }
   /// Call it after the work that finishes a bucket's gradients was submitted. The wire waits for that work,
@@ -31,7 +34,8 @@ class BucketTimes {
   void arrived(std::size_t bucket, Stream wire);
   /// Call it when everything submitted in the step has run.
   /// @param counts false: the step's times are dropped
-  void end_step(bool counts);
+  /// @throws Error (timeout) for a device that has not passed the step's places by the deadline
+  void end_step(bool counts, Deadline deadline);
 
   /// Whether `counted` steps were recorded.
   bool enough() const { return spans_.size() >= counted; }
@@ -49,7 +53,11 @@ class BucketTimes {
     Clock::time_point arrived;
   };
 
+  /// Writes the time at which `stream` gets here.
+  void note(Stream stream, Clock::time_point& to);
+
   std::size_t buckets_;
+  std::optional<cuda::DeviceClock> device_clock_;
   std::shared_ptr<std::vector<Times>> times_;       // of the current step, by bucket
   std::optional<Clock::time_point> before_;         // when the previous step's first bucket was ready
   std::vector<std::vector<double>> ready_seconds_;  // by bucket, of steps that count
