@@ -19,8 +19,11 @@ namespace weft {
 /// To be added to this rank's steady clock to read that of rank 0. Collective; blocks.
 std::chrono::nanoseconds clock_offset(Communicator comm);
 
-/// All ranks' traces in one file on rank 0's clock, each rank a process of the viewer; what rank 0 attached
-/// stands beside them. Collective; rank 0 writes. @throws Error (system) on rank 0 when it cannot
+/// All ranks' traces on rank 0's clock, each rank a process of the viewer; what rank 0 attached stands beside them.
+/// Collective; empty on the other ranks.
+std::string merged_trace(const Trace& trace, const Communicator& comm);
+/// The same in a file, which is whole or as it was before. Collective; rank 0 writes. @throws Error (usage) on rank 0 when the file cannot
+/// be opened, (system) when it cannot be written
 void write_trace(const Trace& trace, const Communicator& comm, const std::string& path);
 
 }  // namespace weft

@@ -1,9 +1,9 @@
 #include "weft/collectives/clock.hpp"
 
 #include <array>
-#include <fstream>
 #include <limits>
 
+#include "core/base/output_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -80,18 +80,20 @@ std::chrono::nanoseconds clock_offset(Communicator comm) {
   return std::chrono::nanoseconds(offset);
 }
 
-void write_trace(const Trace& trace, const Communicator& comm, const std::string& path) {
+std::string merged_trace(const Trace& trace, const Communicator& comm) {
   const auto events = gathered(comm, trace.events(comm.rank(), clock_offset(comm)));
-  if (comm.rank() != 0) return;
-  std::ofstream file(path);
-  file << trace.heading();
+  if (comm.rank() != 0) return {};
+  std::string all = trace.heading();
   const char* separator = "";
   for (const std::string& one : events) {
-    if (!one.empty()) file << std::exchange(separator, ",\n") << one;
+    if (!one.empty()) all += std::exchange(separator, ",\n") + one;
   }
-  file << "\n]}\n";
-  file.close();
-  if (!file) throw system_error(text("cannot write the trace to ", path));
+  return all + "\n]}\n";
+}
+
+void write_trace(const Trace& trace, const Communicator& comm, const std::string& path) {
+  const std::string all = merged_trace(trace, comm);
+  if (comm.rank() == 0) detail::OutputFile(path, "the trace " + path).write(all);
 }
 
 }  // namespace weft

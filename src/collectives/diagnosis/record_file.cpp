@@ -9,28 +9,11 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/file_limit.hpp"
+#include "core/base/output_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 bool is_trusted(uid_t owner) {
   return owner == 0 || owner == geteuid();
@@ -65,16 +48,6 @@ Descriptor open_folder(const std::string& path) {
     from = end + 1;
   }
   return folder;
-}
-
-void write_all(int fd, std::string_view content, const std::string& path) {
-  const FileLimitIsAnError limit;
-  while (!content.empty()) {
-    const ssize_t written = write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw system_error(text("cannot write ", path));
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 }  // namespace

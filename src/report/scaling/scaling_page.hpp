@@ -12,7 +12,7 @@
 //
 //   ScalingPage page{.title = "gpt-ref, 4 ranks, host (shared memory)"};
 //   page.strategies.push_back({.name = "ddp", .step_seconds = 0.263, ...});
-//   tool::write("run.html", to_html(page));
+//   std::ofstream("run.html") << to_html(page);
 //
 // A value that was not measured stays 0 or empty and is not shown: without a timeline there is no such
 // section.

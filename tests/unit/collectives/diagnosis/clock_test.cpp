@@ -118,13 +118,15 @@ TEST_F(Traces, OfOneRankAreItsOwn) {
 }
 
 TEST_F(Traces, ThatCannotBeWrittenAreAnErrorOfRank0Alone) {
-  for (const std::string place : {"/no/such/folder/trace.json", "/dev/full"}) {
+  using Case = std::pair<std::string, ErrorKind>;
+  for (const auto& [place, kind] :
+       {Case{"/no/such/folder/trace.json", ErrorKind::usage}, Case{"/dev/full", ErrorKind::system}}) {
     run_as_threads(3, [&](Communicator comm) {
       Trace trace(comm.rank());
       record(trace, comm.rank());
       const auto write = [&] { write_trace(trace, comm, place); };
       if (comm.rank() == 0) {
-        test::expect_error(ErrorKind::system, {"cannot write the trace to " + place}, write);
+        test::expect_error(kind, {"the trace " + place, "cannot write"}, write);
       } else {
         EXPECT_NO_THROW(write());
       }
