@@ -161,8 +161,10 @@ cudaError_t emulated_launch(dim3 blocks, dim3 threads, cudaStream_t stream, std:
 
 extern "C" {
 
+// An error that breaks the device is not cleared (CUDA Runtime API, "Error Handling": subsequent calls fail with it).
 cudaError_t cudaGetLastError() {
-  return std::exchange(last, cudaSuccess);
+  const cudaError_t code = std::exchange(last, cudaSuccess);
+  return broken != cudaSuccess ? broken.load() : code;
 }
 const char* cudaGetErrorString(cudaError_t code) {
   switch (code) {
