@@ -35,6 +35,7 @@ check "zero ranks" 42 "-n 0 is not a number of ranks" "$launch" -n 0 "$bench" al
 check "an arena too small" 42 "WEFT_HEAP_BYTES" env WEFT_HEAP_BYTES=1000000 "$launch" -n 2 "$bench" all_reduce -b 8M -e 8M
 check "more than the machine has" 70 "needs [0-9]+ bytes, and this rank has [0-9]+ left" env WEFT_HEAP_BYTES=4000000000000 "$launch" -n 2 "$bench" all_reduce -b 900G -e 900G
 check "a full disk" 70 "/dev/full" "$bench" all_reduce -b 8 -e 8 --json /dev/full
+refused "figures in no folder" "--json /no/such/file: cannot write it: No such file" "$bench" all_reduce -b 8 -e 8 --json /no/such/file
 full_output "figures" "$bench" all_reduce -b 8 -e 8
 
 fast=(-n 3 -w 1)

@@ -53,6 +53,7 @@ memory "figures for machines" '^\{"plans":\[\{"stage":3,"ranks":2,"device_bytes"
 lines "with what fits" 1 '"fits":true\}\]\}$'
 [ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
 check "a full disk" 70 "/dev/full" "$plan" memory --json /dev/full
+refused "a plan in no folder" "--json /no/such/file: cannot write it: No such file" "$plan" memory --json /no/such/file
 full_output "memory" "$plan" memory
 
 wrong() { refused "$1" "$2" "$plan" memory "${@:3}"; }
@@ -101,6 +102,12 @@ cat > "$work/profile.json" << 'PROFILE'
 PROFILE
 schedule "costs of every stage" "^makespan 0.347 s, bubble " --profile "$work/profile.json" --microbatches 8
 check "a full disk" 70 "/dev/full" "$plan" schedule --json /dev/full
+for option in --json --text --csv --svg --trace --compare; do
+  refused "$option in no folder" "$option /no/such/file: cannot write it: No such file" "$plan" schedule $option /no/such/file
+done
+refused "two outputs on standard output" "--svg - is what --json names, too" "$plan" schedule --json - --svg -
+check "a full disk, and another file" 70 "/dev/full" "$plan" schedule --json /dev/full --compare "$work/beside.html"
+grep -q "</html>" "$work/beside.html" || fail "a full disk took the other file along"
 schedule "a drawing" "^makespan 45, " --name 1f1b --microbatches 8 --svg "$work/plan.svg"
 cp "$work/plan.svg" "$work/out"
 lines "with a box for each computation and two keys" $((2 * 8 * 8 + 2)) '^<rect class="[fb]" '

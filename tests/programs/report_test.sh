@@ -81,6 +81,7 @@ flight other 2 3 signal "" "$one" "$two"
 check "a rank that issued something else" 2 "^critical: rank 0 diverged at #2 of 'world' \(host\) \[rank-diverged, " "$report" flight "$work/other"
 
 check "a full disk" 70 "/dev/full" "$report" flight "$work/well" --json /dev/full
+refused "findings in no folder" "--json /no/such/file: cannot write it: No such file" "$report" flight "$work/well" --json /no/such/file
 full_output "findings" "$report" flight "$work/well"
 cp "$work/well/rank-1.json" "$work/well/rank-01.json"
 refused "two records of a rank" "rank-01.json and .*rank-1.json are both of rank 1; keep the records of one run" "$report" flight "$work/well"

@@ -54,7 +54,6 @@ check "a peer that never arrives" 75 "rank 1 of 2 did not arrive within 1" env R
 check "a full disk" 70 "/dev/full" "$scaling" "${small[@]}" --json /dev/full
 full_output "figures" "$scaling" "${small[@]}"
 full_output "losses" "$(dirname "$scaling")/gpt" --steps 3 --text "$work/text.txt"
-check "a folder that is not there" 70 "/no/such" "$scaling" "${small[@]}" --json /no/such/folder/figures.json
 
 check "one rank" 0 "^ddp +1 " "$scaling" "${small[@]}" --json "$work/one.json"
 check "two ranks of weft-launch" 0 "host \(shared memory\)" "$launch" -n 2 "$scaling" "${small[@]}" --ranks 2 --json "$work/two.json" --trace "$work/trace.json"
@@ -185,6 +184,12 @@ untrained() {
 }
 refused "a page on standard output" "--report - is no file" "$scaling" --report -
 refused "a sweep compared" "--compare with --sweep" "$scaling" --sweep 1 --compare "$work/earlier.json"
+for option in --json --trace; do
+  untrained "$option in no folder" "$option /no/such/file: cannot write it: No such file" "${two[@]}" $option /no/such/file
+done
+untrained "two outputs in one file" "--report $work/./one is what --json names, too" "${two[@]}" --json "$work/one" --report "$work/./one"
+check "figures on a full disk, and a page" 70 "cannot write --json /dev/full: No space" "$scaling" "${small[@]}" --json /dev/full --report "$work/beside.html" --trace "$work/beside.json"
+grep -q "</html>" "$work/beside.html" && python3 -m json.tool "$work/beside.json" > /dev/null || fail "a full disk took the other files along"
 untrained "a page in no folder" "--report /no/such/page.html: cannot write it: No such file" "${two[@]}" --report /no/such/page.html
 untrained "a page that is a folder" "--report $work/nothing: cannot write it: Is a directory" "${two[@]}" --report "$work/nothing"
 echo kept >"$work/kept.html"

@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <iostream>
+#include <memory>
 
 #include "common/command_line.hpp"
+#include "common/rank_outputs.hpp"
 #include "report.hpp"
 #include "tune.hpp"
 #include "weft/core/error.hpp"
@@ -48,7 +50,7 @@ void explain(const Options& options, const Communicator& comm, std::ostream& out
 /// --tune: measures every algorithm, each on a communicator of its own, and writes the table. Collective.
 /// @returns the number of wrong elements. @throws Error (usage) if a node has several ranks: the exchange
 /// between nodes is a different one there
-std::int64_t tune(const Options& options, const World& world, Communicator& comm, std::ostream& out) {
+std::int64_t tune(const Options& options, const World& world, Communicator& comm, tool::Outputs& outputs) {
   if (comm.topology().nodes() != comm.size() || comm.size() == 1) {
     throw Error(ErrorKind::usage,
                 text("--tune with ", comm.size(), " ranks on ", comm.topology().nodes(),
@@ -65,13 +67,11 @@ std::int64_t tune(const Options& options, const World& world, Communicator& comm
       which.in_place = exists(which.op, true);
       results.push_back(measure(comm, which, all, options.effort));
       wrong += results.back().wrong;
-      if (comm.rank() == 0) print_tuned(out, results.back());
+      if (comm.rank() == 0) print_tuned(outputs.people(), results.back());
     }
   }
-  if (comm.rank() == 0) {
-    tool::write(*options.tune, text("# weft-bench --tune on ", comm.size(), " nodes, ", comm.backend(), '\n',
-                                    tuned(results).text()));
-  }
+  outputs.write({{"--tune", text("# weft-bench --tune on ", comm.size(), " nodes, ", comm.backend(), '\n',
+                                 tuned(results).text())}});
   return wrong;
 }
 
@@ -140,19 +140,27 @@ std::vector<std::uint64_t> network_bytes(const Communicator& comm, const World& 
 class Table {
  public:
   Table(const bench::Options& options, Communicator& comm,
-        const std::vector<std::unique_ptr<bench::Contestant>>& contestants, bench::Report& report)
-      : options_(options), comm_(comm), contestants_(contestants), report_(report) {}
+        const std::vector<std::unique_ptr<bench::Contestant>>& contestants, bench::Report& report,
+        tool::Outputs& outputs)
+      : options_(options), comm_(comm), contestants_(contestants), report_(report), outputs_(outputs) {
+    if (!speaks()) return;
+    outputs.keep([rows = rows_] {
+      return tool::Kept{
+          .how_far = rows->empty() ? "" : text(rows->size(), rows->size() == 1 ? " row" : " rows"),
+          .files = {{"--json", bench::to_json(*rows, {}, tool::Partial::yes)}}};
+    });
+  }
 
   void measure(const bench::Case& like) {
     if (speaks()) report_.heading(like);
     for (const bench::Case& which : bench::cases(options_.sizes, like)) {
       bench::Row row{which, one(which, false), one(which, true)};
       if (speaks()) report_.row(row);
-      rows_.push_back(std::move(row));
+      outputs_.change([&] { rows_->push_back(std::move(row)); });
     }
   }
   bool speaks() const { return comm_.rank() == 0; }
-  const std::vector<bench::Row>& rows() const { return rows_; }
+  const std::vector<bench::Row>& rows() const { return *rows_; }
 
  private:
   std::optional<bench::Result> one(bench::Case which, bool in_place) {
@@ -167,7 +175,8 @@ class Table {
   Communicator& comm_;
   const std::vector<std::unique_ptr<bench::Contestant>>& contestants_;
   bench::Report& report_;
-  std::vector<bench::Row> rows_;
+  tool::Outputs& outputs_;
+  std::shared_ptr<std::vector<bench::Row>> rows_ = std::make_shared<std::vector<bench::Row>>();
 };
 
 struct Verdict {
@@ -217,25 +226,27 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   const PeersMpi mpi(options.compares_with("mpi"));
+  tool::Outputs outputs("weft-bench");
   const World world = World::from_environment();
   check(options, world);
+  tool::open_on_rank_0(outputs, world, {{"--json", options.json}, {"--tune", options.tune}});
   Communicator comm = connect(world);
-  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
+  std::ostream& people = outputs.people();
   if (options.explain) {
     bench::explain(options, comm, people);
     return 0;
   }
-  if (options.tune) return bench::tune(options, world, comm, people) == 0 ? 0 : 1;
+  if (options.tune) return bench::tune(options, world, comm, outputs) == 0 ? 0 : 1;
   bench::Report report(people, options, comm.backend(), places(world));
   if (world.rank() == 0) report.begin();
   const auto all = contestants(options, world, comm);
-  Table table(options, comm, all, report);
+  Table table(options, comm, all, report, outputs);
   for (const bench::Case& like : options.tables(comm.rank(), comm.size())) table.measure(like);
   const std::vector<std::uint64_t> sent = network_bytes(comm, world);
   const Verdict verdict = judge(options, table.rows());
   if (world.rank() == 0) {
     report.end(verdict.wrong, verdict.bus_bandwidth);
-    if (options.json) tool::write(*options.json, bench::to_json(table.rows(), sent));
+    outputs.write({{"--json", bench::to_json(table.rows(), sent)}});
     for (const std::string& line : verdict.slower) std::cerr << "weft-bench: " << line << '\n';
   }
   return verdict.wrong == 0 && verdict.slower.empty() ? 0 : 1;

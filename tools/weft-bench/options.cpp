@@ -213,7 +213,8 @@ std::string help() {
          "  WEFT_ORDER=any mpirun -n 4 --map-by ppr:1:node weft-bench all_reduce --explain\n\n"
          "Exit status: 0 done, 1 wrong results or slower than --expect, 42 wrong usage, 75 a rank was lost "
          "or\n"
-         "did not start, 70 a fault of the system.\n";
+         "did not start, 70 a fault of the system, 130 and 143 ended by Ctrl-C and SIGTERM: the rows so far\n"
+         "are written.\n";
   return std::move(out).str();
 }
 

@@ -172,7 +172,8 @@ void Report::end(std::int64_t wrong, double mean_bus_bandwidth) {
        << print("# %-20s : %g %s\n#\n", "Avg bus bandwidth", mean_bus_bandwidth, "") << std::flush;
 }
 
-std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes) {
+std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes,
+                    tool::Partial partial) {
   boost::json::array results;
   const auto add = [&](const std::optional<Result>& result) {
     if (!result) return;
@@ -206,9 +207,9 @@ std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_
     add(row.in_place);
   }
   boost::json::array by_rank(network_bytes.begin(), network_bytes.end());
-  return boost::json::serialize(boost::json::object{{"results", std::move(results)},
-                                                    {"network_bytes_by_rank", std::move(by_rank)}}) +
-         "\n";
+  boost::json::object all{{"results", std::move(results)}, {"network_bytes_by_rank", std::move(by_rank)}};
+  if (partial == tool::Partial::yes) all["partial"] = true;
+  return boost::json::serialize(all) + "\n";
 }
 
 }  // namespace weft::bench

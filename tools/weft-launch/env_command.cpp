@@ -1,10 +1,10 @@
 #include "env_command.hpp"
 
 #include <boost/json.hpp>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 
+#include "common/outputs.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/core/error.hpp"
 
@@ -46,33 +46,27 @@ json::object as_json(const LaunchClaim& claim) {
           {"rendezvous", claim.rendezvous}};
 }
 
-void write_json(const std::string& path, const std::vector<LaunchClaim>& claims, const LaunchClaim& decision,
-                std::ostream& out) {
+std::string to_json(const std::vector<LaunchClaim>& claims, const LaunchClaim& decision) {
   json::array all;
   for (const LaunchClaim& claim : claims) all.push_back(as_json(claim));
-  const json::object document{{"claims", std::move(all)}, {"decision", as_json(decision)}};
-  if (path == "-") {
-    out << json::serialize(document) << '\n';
-    return;
-  }
-  std::ofstream file(path);
-  file << json::serialize(document) << '\n';
-  if (!file.flush()) throw system_error(text("cannot write --json ", path));
+  return json::serialize(json::object{{"claims", std::move(all)}, {"decision", as_json(decision)}}) + "\n";
 }
 
 }  // namespace
 
-void print_environment(const EnvOptions& options, const Environment& environment, std::ostream& out) {
+void print_environment(const EnvOptions& options, const Environment& environment) {
   if (options.document) {
-    out << env::document();
+    std::cout << env::document();
     return;
   }
+  tool::Outputs outputs("weft-launch");
+  outputs.open("--json", options.json);
   const std::vector<LaunchClaim> claims = launch_claims({}, environment);
   const bool table = options.json != "-";
-  if (table) print_table(claims, out);
+  if (table) print_table(claims, std::cout);
   const LaunchClaim decision = decide(claims);
-  if (table) out << "\nbelieved: " << name(decision.launcher) << ", " << describe(decision) << '\n';
-  if (options.json) write_json(*options.json, claims, decision, out);
+  if (table) std::cout << "\nbelieved: " << name(decision.launcher) << ", " << describe(decision) << '\n';
+  outputs.write({{"--json", to_json(claims, decision)}});
 }
 
 }  // namespace weft::launch

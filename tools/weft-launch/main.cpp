@@ -19,7 +19,7 @@ int run(const std::vector<std::string>& arguments) {
     if (options.help) {
       std::cout << env_help();
     } else {
-      print_environment(options, weft::Environment::of_process(), std::cout);
+      print_environment(options, weft::Environment::of_process());
     }
     return 0;
   }

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "bucket_profile.hpp"
-#include "common/command_line.hpp"
+#include "common/outputs.hpp"
 #include "core/base/input_file.hpp"
 #include "weft/core/error.hpp"
 
@@ -174,10 +174,12 @@ int run_buckets(const std::vector<std::string>& arguments) {
     std::cout << help();
     return 0;
   }
+  tool::Outputs outputs("weft-plan");
+  outputs.open("--json", options.json);
   const BucketProfile profile =
       parse_bucket_profile(detail::read_input(options.file, text("'", options.file, "'")), options.file);
-  explain_buckets(options, profile, options.json == "-" ? std::cerr : std::cout);
-  if (options.json) tool::write(*options.json, buckets_json(options, profile));
+  explain_buckets(options, profile, outputs.people());
+  outputs.write({{"--json", buckets_json(options, profile)}});
   return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <set>
 #include <span>
 
-#include "common/command_line.hpp"
+#include "common/outputs.hpp"
 #include "gpt/trainer/reference.hpp"
 #include "memory_options.hpp"
 #include "weft/core/error.hpp"
@@ -252,10 +252,12 @@ int run_memory(const std::vector<std::string>& arguments) {
     std::cout << memory_help();
     return 0;
   }
+  tool::Outputs outputs("weft-plan");
+  outputs.open("--json", command.json);
   const SizedModel model = sized_model(command);
   const std::vector<MemoryCase> cases = memory_cases(command, model);
-  explain_memory(command, model, cases, command.json == "-" ? std::cerr : std::cout);
-  if (command.json) tool::write(*command.json, memory_json(cases));
+  explain_memory(command, model, cases, outputs.people());
+  outputs.write({{"--json", memory_json(cases)}});
   return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "common/command_line.hpp"
+#include "common/outputs.hpp"
 #include "input.hpp"
 #include "schedule_options.hpp"
 #include "schedule_page.hpp"
@@ -140,6 +140,23 @@ std::string drawn(const ScheduleCommand& command, const ScheduleResult& result) 
               .objective = result.objective});
 }
 
+tool::Contents contents(const ScheduleCommand& command, const ScheduleResult& all) {
+  tool::Contents result;
+  if (command.text) result["--text"] = text(all.schedule);
+  if (command.csv) result["--csv"] = to_csv(all.schedule, CsvFormat::compute_only);
+  if (command.json) result["--json"] = to_json(command, all);
+  if (command.svg) result["--svg"] = drawn(command, all);
+  if (command.compare) {
+    const Problem& asked = command.file ? all.problem : command.problem;
+    result["--compare"] = schedule_page(all, rivals(asked, all), command.unit);
+  }
+  if (command.trace) {
+    const double unit = command.has_profile ? 1e3 : command.unit.nanoseconds / 1e3;
+    result["--trace"] = schedule_trace(all.schedule, all.problem, all.predicted, unit);
+  }
+  return result;
+}
+
 }  // namespace
 
 int run_schedule(const std::vector<std::string>& arguments) {
@@ -148,28 +165,19 @@ int run_schedule(const std::vector<std::string>& arguments) {
     std::cout << schedule_help();
     return 0;
   }
+  tool::Outputs outputs("weft-plan");
+  const std::initializer_list<std::pair<const char*, std::optional<std::string>>> files = {
+      {"--json", command.json}, {"--text", command.text},   {"--csv", command.csv},
+      {"--svg", command.svg},   {"--trace", command.trace}, {"--compare", command.compare}};
+  for (const auto& [option, path] : files) outputs.open(option, path);
   ScheduleResult all = evaluated(command);
-  const auto files = {&command.json, &command.text,  &command.csv,
-                      &command.svg,  &command.trace, &command.compare};
-  const bool quiet = std::ranges::any_of(files, [](const auto* file) { return *file == "-"; });
-  std::ostream& out = quiet ? std::cerr : std::cout;
   if (const auto fault = find_fault(all.schedule, all.problem)) {
-    out << grid(all.schedule, {.width = command.width, .fault = &*fault}) << *fault << '\n';
+    outputs.people() << grid(all.schedule, {.width = command.width, .fault = &*fault}) << *fault << '\n';
     return 1;
   }
   all.predicted = simulate(all.schedule, all.problem, Keep::times);
-  explain(command, all, out);
-  if (command.text) tool::write(*command.text, text(all.schedule));
-  if (command.csv) tool::write(*command.csv, to_csv(all.schedule, CsvFormat::compute_only));
-  if (command.json) tool::write(*command.json, to_json(command, all));
-  if (command.svg) tool::write(*command.svg, drawn(command, all));
-  if (command.compare) {
-    const Problem& asked = command.file ? all.problem : command.problem;
-    tool::write(*command.compare, schedule_page(all, rivals(asked, all), command.unit));
-  }
-  if (command.trace)
-    tool::write(*command.trace, schedule_trace(all.schedule, all.problem, all.predicted,
-                                               command.has_profile ? 1e3 : command.unit.nanoseconds / 1e3));
+  explain(command, all, outputs.people());
+  outputs.write(contents(command, all));
   return 0;
 }
 

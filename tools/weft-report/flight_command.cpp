@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "common/command_line.hpp"
+#include "common/outputs.hpp"
 #include "options.hpp"
 #include "print.hpp"
 #include "report/flight/flight.hpp"
@@ -99,13 +99,15 @@ int flight_command(const std::vector<std::string>& arguments) {
     std::cout << flight_help();
     return 0;
   }
+  tool::Outputs outputs("weft-report");
+  outputs.open("--json", options.json);
   const std::vector<FlightRecord> records = read_flights(options.folder);
   const std::vector<Finding> findings = examine(records);
-  std::ostream& out = options.json == "-" ? std::cerr : std::cout;
+  std::ostream& out = outputs.people();
   print(findings, out);
   if (findings.empty()) out << "nothing wrong: " << one_line(progress_summary(records)) << "\n\n";
   print_ranks(records, out);
-  if (options.json) tool::write(*options.json, to_json(findings, records));
+  outputs.write({{"--json", to_json(findings, records)}});
   return exit_status(findings);
 }
 

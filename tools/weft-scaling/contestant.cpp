@@ -72,9 +72,10 @@ void Contestant::train(std::int64_t steps) {
 }
 
 Run Contestant::result(double last_loss) {
-  const auto skipped = static_cast<std::ptrdiff_t>(first_counted_);
+  const std::ptrdiff_t skipped = std::min(std::ssize(seconds_), static_cast<std::ptrdiff_t>(first_counted_));
   const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
   const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
+  if (timed.empty()) throw Error(ErrorKind::internal, "a result of a strategy before a step has counted");
   const GradientReducer* reducer = training_->reducer();
   if (trace_ && reducer != nullptr && reducer->profile())
     trace_->attach("buckets", reducer->profile()->to_json(reducer->layout()));

@@ -37,6 +37,8 @@ class Contestant {
   /// Every rank evaluates its share of the same held-out sequences.
   double held_out_loss(std::int64_t batches = batches_between) { return training_->held_out_loss(batches); }
   double mean_training_loss() { return training_->training_loss(); }
+  /// Whether there is a result yet.
+  bool has_result() const { return steps_done() > first_counted_; }
   /// The result of the training so far.
   Run result(double last_loss);
 

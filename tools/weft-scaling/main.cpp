@@ -1,7 +1,10 @@
 #include <iomanip>
 #include <iostream>
+#include <memory>
+#include <sstream>
 
 #include "common/command_line.hpp"
+#include "common/rank_outputs.hpp"
 #include "earlier.hpp"
 #include "gpt/math/blas_advice.hpp"
 #include "measure.hpp"
@@ -13,7 +16,6 @@ namespace {
 
 using namespace weft;
 
-/// Collective: all ranks refuse wrong input together, before any rank waits for another.
 void check_ranks(const scaling::Options& options, const World& world) {
   if (!options.ranks || *options.ranks == world.size()) return;
   throw Error(ErrorKind::usage,
@@ -22,16 +24,85 @@ void check_ranks(const scaling::Options& options, const World& world) {
               text("start it with mpirun -n ", *options.ranks, " or weft-launch -n ", *options.ranks));
 }
 
-using Say = std::function<void(const std::string&)>;
+/// What the ranks have in common with the program's end: rank 0 speaks and writes.
+class Session {
+ public:
+  Session(const scaling::Options& options, const std::vector<std::string>& arguments,
+          const Communicator& comm, tool::Outputs& outputs)
+      : options_(options), arguments_(arguments), comm_(comm), outputs_(outputs) {}
 
-auto loss_curve(const scaling::Options& options, const Say& say) {
-  return [&options, say](const std::string& strategy, std::int64_t step, double training, double held_out) {
+  bool speaks() const { return comm_.rank() == 0; }
+  void say(const std::string& line) const {
+    if (speaks()) outputs_.people() << line << std::flush;
+  }
+  /// Trains, and keeps what there is for a signal.
+  scaling::Results measure(const examples::Text& source, const std::shared_ptr<Trace>& trace);
+  tool::Contents files(const scaling::Results& results, std::optional<report::Comparison> comparison) const {
+    return {{"--json", to_json(results)},
+            {"--report",
+             report::to_html(scaling::page_of(options_, arguments_, comm_, results, std::move(comparison)))}};
+  }
+
+ private:
+  void say_loss(const std::string& strategy, std::int64_t step, double training, double held_out) const {
     std::ostringstream line;
     line << std::fixed << std::setprecision(3) << std::left << std::setw(8) << strategy << std::right
-         << " step " << std::setw(5) << step << "/" << options.steps << "   loss " << training
+         << " step " << std::setw(5) << step << "/" << options_.steps << "   loss " << training
          << "   held out " << held_out << '\n';
     say(std::move(line).str());
-  };
+  }
+
+  const scaling::Options& options_;
+  const std::vector<std::string>& arguments_;
+  const Communicator& comm_;
+  tool::Outputs& outputs_;
+};
+
+scaling::Results Session::measure(const examples::Text& source, const std::shared_ptr<Trace>& trace) {
+  const auto there = std::make_shared<scaling::Results>();
+  there->setting = {options_.model, comm_.backend()};
+  if (speaks()) {
+    outputs_.keep([this, there] {
+      if (!there->is_partial()) return tool::Kept();
+      std::ostringstream table;
+      if (options_.sweep.empty()) scaling::print_table(table, there->runs);
+      return tool::Kept{there->how_far, "\n" + std::move(table).str(), files(*there, std::nullopt)};
+    });
+  }
+  if (options_.sweep.empty()) {
+    const scaling::Progress progress{[this](const auto&... losses) { say_loss(losses...); },
+                                     [&](std::int64_t step, const std::vector<scaling::Run>& runs) {
+                                       outputs_.change([&] {
+                                         there->runs = runs;
+                                         there->how_far = text(step, " of ", options_.steps, " steps");
+                                       });
+                                     }};
+    auto runs = scaling::measure(comm_, options_, source, progress, trace);
+    outputs_.change([&] { there->runs = std::move(runs); });
+  } else {
+    say(scaling::sweep_heading());
+    scaling::sweep(comm_, options_, source, [&](const scaling::SweepRun& one) {
+      say(scaling::sweep_row(one));
+      outputs_.change([&] {
+        there->swept.push_back(one);
+        there->how_far = text(there->swept.size(), " of ", 2 * options_.sweep.size(), " rows");
+      });
+    });
+  }
+  scaling::Results all = *there;
+  all.how_far.clear();
+  return all;
+}
+
+/// All ranks refuse wrong input together, before any rank waits for another.
+World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment) {
+  const World world = World::from_environment({}, environment);
+  check_ranks(options, world);
+  scaling::check_pipelines(options, world.size());
+  scaling::check_sweep(options, world.size());
+  tool::open_on_rank_0(outputs, world,
+                       {{"--json", options.json}, {"--report", options.report}, {"--trace", options.trace}});
+  return world;
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -40,7 +111,7 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << scaling::help();
     return 0;
   }
-  // All ranks refuse wrong input together, before any rank waits for another.
+  tool::Outputs outputs("weft-scaling");
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
   std::optional<report::EarlierRun> earlier;
@@ -48,61 +119,38 @@ int run(const std::vector<std::string>& arguments) {
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);
   FlightRecorder::dump_on_sigusr2();
-  const World world = World::from_environment({}, environment);
-  check_ranks(options, world);
-  scaling::check_pipelines(options, world.size());
-  scaling::check_sweep(options, world.size());
-  const bool speaks = world.rank() == 0;
+  const World world = world_of(options, outputs, environment);
   const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
   const Communicator comm = connect(world, {.trace = trace});
   if (earlier) scaling::check_comparable(*earlier, options, comm);
-  if (options.report) scaling::check_writable(*options.report, comm);
+  Session session(options, arguments, comm, outputs);
 
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
-  if (speaks && !advice.empty()) std::cerr << text("weft-scaling: ", advice, "\n") << std::flush;
-  // With the figures on standard output, the rest goes to standard error.
-  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
-  if (speaks) {
-    people << text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
-                   ", text ", options.text, "\n")
-           << std::flush;
-  }
-  const auto say = [&](const std::string& line) {
-    if (speaks) people << line << std::flush;
-  };
-  std::vector<scaling::Run> runs;
-  std::vector<scaling::SweepRun> swept;
+  if (session.speaks() && !advice.empty()) std::cerr << text("weft-scaling: ", advice, "\n") << std::flush;
+  session.say(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
+                   ", text ", options.text, "\n"));
+  scaling::Results results = session.measure(source, trace);
   if (options.sweep.empty()) {
-    runs = scaling::measure(comm, options, source, {loss_curve(options, say)}, trace);
-    if (speaks) people << '\n';
-    if (speaks) scaling::print_table(people, runs);
-    for (const scaling::Run& run : runs) say(scaling::parts_text(run));
-    for (const scaling::Run& run : runs) say(scaling::choice_text(run));
-  } else {
-    say(scaling::sweep_heading());
-    swept = scaling::sweep(comm, options, source, [&](const auto& one) { say(scaling::sweep_row(one)); });
+    std::ostringstream table;
+    scaling::print_table(table, results.runs);
+    session.say("\n" + std::move(table).str());
   }
-  const scaling::Setting setting{options.model, comm.backend()};
+  for (const scaling::Run& run : results.runs) session.say(scaling::parts_text(run));
+  for (const scaling::Run& run : results.runs) session.say(scaling::choice_text(run));
   std::optional<report::Comparison> comparison;
-  if (earlier && speaks) {
-    comparison = scaling::compare(*earlier, setting, runs);
-    say(text("\n", report::to_text(*comparison)));
+  if (earlier && session.speaks()) {
+    comparison = scaling::compare(*earlier, results.setting, results.runs);
+    session.say(text("\n", report::to_text(*comparison)));
   }
-  const std::vector<scaling::Connection> connections = scaling::connections(comm, nccl_log);
-  if (trace) write_trace(*trace, comm, *options.trace);
-  const std::string lacks = scaling::shortfall(options.require, connections);
+  results.connections = scaling::connections(comm, nccl_log);
+  tool::Contents contents = session.files(results, std::move(comparison));
+  if (trace) contents["--trace"] = merged_trace(*trace, comm);
+  const std::string lacks = scaling::shortfall(options.require, results.connections);
   const int status = lacks.empty() ? 0 : 1;
-  if (!speaks) return status;
-  if (!connections.empty()) say("\ntransport\n" + scaling::to_text(connections));
-  if (options.json) {
-    tool::write(*options.json, options.sweep.empty() ? scaling::to_json(setting, runs, connections)
-                                                     : scaling::to_json(setting, swept, connections));
-  }
-  if (options.report) {
-    tool::write(*options.report, report::to_html(scaling::page_of(options, arguments, comm, runs, swept,
-                                                                  connections, std::move(comparison))));
-  }
+  if (!session.speaks()) return status;
+  if (!results.connections.empty()) session.say("\ntransport\n" + scaling::to_text(results.connections));
+  outputs.write(contents);
   if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';
   return status;
 }

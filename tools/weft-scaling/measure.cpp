@@ -37,6 +37,17 @@ double measure_single(Communicator comm, const Options& options, const examples:
   return agreed;
 }
 
+/// Every strategy beside nocomm, where that is one, and beside one rank alone.
+void compare(std::vector<Run>& runs, const Options& options, double single) {
+  const auto nocomm = std::ranges::find(runs, "nocomm", &Run::strategy);
+  for (Run& run : runs) {
+    if (nocomm != runs.end()) run.efficiency_vs_nocomm = run.tokens_per_second / nocomm->tokens_per_second;
+    if (nocomm != runs.end() && options.wire_rate && !run.parts.bytes.empty())
+      run.bound_seconds = run.parts.bound(nocomm->median_seconds, *options.wire_rate * 1e9);
+    run.efficiency_vs_single = run.tokens_per_second / (single * run.ranks);
+  }
+}
+
 }  // namespace
 
 std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
@@ -54,7 +65,14 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
     progress.loss(one.strategy(), 0, one.first_loss, one.first_loss);
   }
 
+  const auto all_results = [&](const auto& last_loss) {
+    std::vector<Run> runs;
+    for (Contestant& one : contestants) runs.push_back(one.result(last_loss(one)));
+    compare(runs, options, single);
+    return runs;
+  };
   const std::int64_t between_points = std::max(turn_steps, options.steps / curve_points);
+  std::int64_t next_result = 0;
   for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
     for (Contestant& one : contestants) {
       one.train(std::min(turn_steps, options.steps - done));
@@ -64,18 +82,12 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
       one.curve.push_back({one.steps_done(), loss});
       progress.loss(one.strategy(), one.steps_done(), one.mean_training_loss(), loss);
     }
+    const std::int64_t there = contestants.back().steps_done();
+    if (!contestants.back().has_result() || there < next_result) continue;
+    next_result = there + there / 10;
+    progress.so_far(there, all_results([](const Contestant& one) { return one.curve.back().held_out; }));
   }
-
-  std::vector<Run> runs;
-  for (Contestant& one : contestants) runs.push_back(one.result(one.held_out_loss(batches_at_end)));
-  const auto nocomm = std::ranges::find(runs, "nocomm", &Run::strategy);
-  for (Run& run : runs) {
-    if (nocomm != runs.end()) run.efficiency_vs_nocomm = run.tokens_per_second / nocomm->tokens_per_second;
-    if (nocomm != runs.end() && options.wire_rate && !run.parts.bytes.empty())
-      run.bound_seconds = run.parts.bound(nocomm->median_seconds, *options.wire_rate * 1e9);
-    run.efficiency_vs_single = run.tokens_per_second / (single * run.ranks);
-  }
-  return runs;
+  return all_results([](Contestant& one) { return one.held_out_loss(batches_at_end); });
 }
 
 }  // namespace weft::scaling

@@ -41,11 +41,13 @@ struct Run {
   std::vector<double> samples;
 };
 
-/// Called on rank 0 during training.
+/// Called on every rank during training.
 struct Progress {
   std::function<void(const std::string& strategy, std::int64_t step, double training_loss,
                      double held_out_loss)>
       loss;
+  /// The result of the steps so far, whenever there are a tenth more: a signal leaves the last of them. Its last losses are the curve's.
+  std::function<void(std::int64_t step, const std::vector<Run>& runs)> so_far;
 };
 
 /// Collective. The same result on every rank. @param trace records what the strategies compute; may be null

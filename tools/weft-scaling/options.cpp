@@ -187,7 +187,8 @@ std::string help() {
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"
          "Exit status: 0 done, 1 another transport than required, 42 wrong usage or input, 75 a rank was "
          "lost\n"
-         "or did not start, 70 a fault of the system.\n";
+         "or did not start, 70 a fault of the system, 130 and 143 ended by Ctrl-C and SIGTERM: the figures\n"
+         "so far are written.\n";
   return std::move(out).str();
 }
 

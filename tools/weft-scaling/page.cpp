@@ -1,11 +1,7 @@
 #include "page.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "contestant.hpp"
@@ -14,19 +10,6 @@
 
 namespace weft::scaling {
 namespace {
-
-/// The error number of opening the file for writing, 0 if it opens. An existing file stays as it is; a new
-/// one is removed.
-int refusal(const std::string& file) {
-  std::error_code unknown;
-  const bool was_there = std::filesystem::exists(file, unknown);
-  errno = 0;
-  std::ofstream attempt(file, std::ios::app);
-  if (!attempt) return errno == 0 ? EIO : errno;
-  attempt.close();
-  if (!was_there) std::filesystem::remove(file, unknown);
-  return 0;
-}
 
 std::string date() {
   const std::time_t now = std::time(nullptr);
@@ -81,16 +64,8 @@ report::ScalingPage::Strategy strategy_of(const Run& run) {
 
 }  // namespace
 
-void check_writable(const std::string& file, const Communicator& comm) {
-  const double refused = comm.rank() == 0 ? refusal(file) : 0;
-  const int error = static_cast<int>(gather(comm, refused)[0]);
-  if (error != 0)
-    throw Error(ErrorKind::usage, text("--report ", file, ": cannot write it: ", std::strerror(error)));
-}
-
 report::ScalingPage page_of(const Options& options, const std::vector<std::string>& command,
-                            const Communicator& comm, const std::vector<Run>& runs,
-                            const std::vector<SweepRun>& sweep, const std::vector<Connection>& connections,
+                            const Communicator& comm, const Results& results,
                             std::optional<report::Comparison> comparison) {
   report::ScalingPage page;
   const std::string ranks = text(comm.size(), comm.size() == 1 ? " rank" : " ranks");
@@ -105,15 +80,19 @@ report::ScalingPage page_of(const Options& options, const std::vector<std::strin
       {"seed", text(options.seed)},
       {"date", date()},
       {"command", text("weft-scaling ", joined(command, " "))}};
-  if (!connections.empty()) page.facts.push_back({"transport", summary(connections)});
+  if (results.is_partial()) {
+    page.title += ", partial";
+    page.facts.insert(page.facts.begin(), {"partial", text("ended by a signal after ", results.how_far)});
+  }
+  if (!results.connections.empty()) page.facts.push_back({"transport", summary(results.connections)});
   if (comparison) page.facts.push_back({"compared with", comparison->earlier});
-  for (const Run& run : runs) {
+  for (const Run& run : results.runs) {
     page.strategies.push_back(strategy_of(run));
     if (!page.timeline.empty()) continue;  // the timeline of the first strategy that communicates
     for (const StepSpan& span : run.parts.timeline)
       page.timeline.push_back({span.rank, span.track, span.name, span.begin, span.end});
   }
-  for (const SweepRun& one : sweep) {
+  for (const SweepRun& one : results.swept) {
     page.scaling.push_back({one.strong ? "strong" : "weak", one.run.ranks, one.efficiency,
                             one.run.median_seconds, one.run.tokens_per_second});
   }

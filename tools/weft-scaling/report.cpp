@@ -112,42 +112,35 @@ boost::json::object row(const Run& run) {
   return result;
 }
 
-std::string document(const Setting& setting, const char* name, boost::json::array rows,
-                     const std::vector<Connection>& connections) {
-  boost::json::array transports;
+boost::json::array transports(const std::vector<Connection>& connections) {
+  boost::json::array all;
   for (const Connection& one : connections) {
-    transports.push_back({{"from", one.from},
-                          {"to", one.to},
-                          {"via", one.via},
-                          {"gdr", one.gdr},
-                          {"nvlink", one.nvlink},
-                          {"channels", one.channels}});
+    all.push_back({{"from", one.from},
+                   {"to", one.to},
+                   {"via", one.via},
+                   {"gdr", one.gdr},
+                   {"nvlink", one.nvlink},
+                   {"channels", one.channels}});
   }
-  return boost::json::serialize(boost::json::object{{"model", setting.model},
-                                                    {"backend", setting.backend},
-                                                    {name, std::move(rows)},
-                                                    {"transports", std::move(transports)}}) +
-         "\n";
+  return all;
 }
 
 }  // namespace
 
-std::string to_json(const Setting& setting, const std::vector<Run>& runs,
-                    const std::vector<Connection>& connections) {
+std::string to_json(const Results& results) {
   boost::json::array rows;
-  for (const Run& run : runs) rows.push_back(row(run));
-  return document(setting, "runs", std::move(rows), connections);
-}
-
-std::string to_json(const Setting& setting, const std::vector<SweepRun>& runs,
-                    const std::vector<Connection>& connections) {
-  boost::json::array rows;
-  for (const SweepRun& one : runs) {
+  for (const Run& run : results.runs) rows.push_back(row(run));
+  for (const SweepRun& one : results.swept) {
     boost::json::object entry{{"scaling", one.strong ? "strong" : "weak"}, {"efficiency", one.efficiency}};
     for (auto& [key, value] : row(one.run)) entry.emplace(key, value);
     rows.push_back(std::move(entry));
   }
-  return document(setting, "sweep", std::move(rows), connections);
+  boost::json::object all{{"model", results.setting.model},
+                          {"backend", results.setting.backend},
+                          {results.swept.empty() ? "runs" : "sweep", std::move(rows)},
+                          {"transports", transports(results.connections)}};
+  if (results.is_partial()) all["partial"] = true;
+  return boost::json::serialize(all) + "\n";
 }
 
 std::string sweep_heading() {
