@@ -1,33 +1,20 @@
 #pragma once
 // Where rank 0's store listens. Included by store_tcp_server.hpp alone.
 
-#include <ifaddrs.h>
-
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "collectives/store/store_tcp_wire.hpp"
+#include "collectives/tcp/tcp_addresses.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft::detail::tcp_store {
 
 /// Whether an interface of this machine has it.
 inline bool is_own(const asio::ip::address& address) {
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) return false;
-  bool found = false;
-  for (const ifaddrs* one = first; one != nullptr && !found; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr) continue;
-    if (one->ifa_addr->sa_family == AF_INET && address.is_v4()) {
-      const auto* v4 = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-      found = address.to_v4().to_uint() == ntohl(v4->sin_addr.s_addr);
-    } else if (one->ifa_addr->sa_family == AF_INET6 && address.is_v6()) {
-      const auto* v6 = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
-      found = std::memcmp(address.to_v6().to_bytes().data(), &v6->sin6_addr, sizeof(v6->sin6_addr)) == 0;
-    }
-  }
-  freeifaddrs(first);
-  return found;
+  return std::ranges::any_of(interface_addresses(),
+                             [&](const InterfaceAddress& one) { return one.address == address; });
 }
 
 /// The address that `host` names, if this machine has it and others can reach it. This machine's own name often

@@ -4,28 +4,21 @@
 // it, at all addresses at once: the first that answers is taken. Who calls sends the secret of the rank that it calls, and gets
 // its own back, so that neither takes a stranger for a rank. Nothing is encrypted (docs/security.md). The listener closes when all are there.
 
-#include <ifaddrs.h>
-#include <net/if.h>
-
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <list>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "collectives/store/job_token.hpp"
+#include "collectives/tcp/tcp_addresses.hpp"
 #include "collectives/tcp/tcp_peers.hpp"
-#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 namespace {
 
-using Secret = Challenge;
 constexpr std::array<char, 8> magic{'w', 'e', 'f', 't', '-', 't', 'c', '1'};
 constexpr std::size_t most_strangers =
     128;  // whose connections have proved nothing yet, beside one of each rank; one more, and the oldest goes
@@ -33,72 +26,9 @@ constexpr std::size_t most_strangers =
 struct Hello {
   std::array<char, 8> is_weft = magic;
   std::int64_t rank = 0;
-  Secret secret{};
+  Challenge secret{};
 };
 static_assert(sizeof(Hello) == 48);
-
-Secret secret_from(const std::string& digits) {
-  Secret secret{};
-  if (digits.size() != 2 * secret.size())
-    throw Error(ErrorKind::mismatch, "a rank introduces itself without a secret of 64 digits");
-  for (std::size_t i = 0; i < secret.size(); ++i)
-    secret[i] = static_cast<unsigned char>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
-  return secret;
-}
-
-/// The addresses of this machine's interfaces that are up, or of those that are named; without any, loopback.
-std::vector<std::string> own_addresses(const std::string& interfaces) {
-  const auto is_wanted = [&](const std::string& name, unsigned flags) {
-    if (interfaces.empty()) return (flags & IFF_LOOPBACK) == 0;
-    return ("," + interfaces + ",").find("," + name + ",") != std::string::npos;
-  };
-  std::vector<std::string> addresses;
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) throw system_error("cannot list this machine's network interfaces");
-  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 ||
-        !is_wanted(one->ifa_name, one->ifa_flags))
-      continue;
-    if (one->ifa_addr->sa_family == AF_INET) {
-      const auto* v4 = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-      addresses.push_back(asio::ip::address_v4(ntohl(v4->sin_addr.s_addr)).to_string());
-    } else if (one->ifa_addr->sa_family == AF_INET6) {
-      asio::ip::address_v6::bytes_type bytes;
-      std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr,
-                  bytes.size());
-      const asio::ip::address_v6 v6(bytes);
-      if (!v6.is_link_local()) addresses.push_back(v6.to_string());
-    }
-  }
-  freeifaddrs(first);
-  if (addresses.empty() && !interfaces.empty())
-    throw Error(ErrorKind::usage, text(env::interface.name, "=", interfaces,
-                                       " names no interface of this machine that is up and has an address"));
-  return addresses.empty() ? std::vector<std::string>{"127.0.0.1"} : addresses;
-}
-
-/// Where a rank can be called, or why it cannot.
-struct Introduction {
-  Secret secret{};
-  std::vector<tcp::endpoint> endpoints{};
-
-  static Introduction from(const std::string& note) {
-    std::istringstream words(note);
-    std::string digits;
-    unsigned short port = 0;
-    words >> digits >> port;
-    Introduction result{secret_from(digits)};
-    for (std::string address; words >> address;)
-      result.endpoints.emplace_back(asio::ip::make_address(address), port);
-    return result;
-  }
-  std::string text_of_endpoints() const {
-    std::string all;
-    for (const tcp::endpoint& one : endpoints)
-      all += text(all.empty() ? "" : ", ", one.address().to_string(), " port ", one.port());
-    return all;
-  }
-};
 
 /// Everything happens in run(), on the caller's thread.
 class Caller {
@@ -106,11 +36,12 @@ class Caller {
   Caller(asio::io_context& context, int rank) : context_(context), acceptor_(context), rank_(rank) {}
 
   std::string introduction(const Environment& environment) {
-    const std::vector<std::string> addresses = own_addresses(environment.value(env::interface));
-    secret_ = new_challenge();
-    std::string note = text(hex_digits(secret_), ' ', listen());
-    for (const std::string& address : addresses) note += " " + address;
-    return note;
+    const auto addresses = reachable_addresses(environment.value(env::interface));
+    Introduction mine{.secret = new_challenge()};
+    secret_ = mine.secret;
+    const unsigned short port = listen();
+    for (const asio::ip::address& address : addresses) mine.endpoints.emplace_back(address, port);
+    return mine.note();
   }
 
   std::map<int, tcp::socket> run(std::vector<Introduction> ranks, Deadline deadline) {
@@ -263,7 +194,7 @@ class Caller {
   asio::io_context& context_;
   tcp::acceptor acceptor_;
   const int rank_;
-  Secret secret_{};
+  Challenge secret_{};
   std::vector<Introduction> ranks_;
   std::vector<std::string> last_error_;
   std::vector<std::pair<int, tcp::endpoint>> failed_;

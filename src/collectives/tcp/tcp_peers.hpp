@@ -18,6 +18,7 @@
 #include "collectives/tcp/tcp_asio.hpp"
 #include "collectives/wire/peers.hpp"
 #include "core/base/descriptor.hpp"
+#include "weft/core/env.hpp"
 
 namespace weft::detail {
 
