@@ -1,7 +1,7 @@
 // A TCP connection between each two ranks of a world.
 //
 // Every rank listens, tells the others its addresses, its port and a secret of this job through the rendezvous, and is called by all ranks above
-// it, at all addresses at once: the first that answers is taken. Who calls sends the secret of the rank that it calls, and gets
+// it, at one address after the other (tcp_calls.hpp): the first that answers is taken. Who calls sends the secret of the rank that it calls, and gets
 // its own back, so that neither takes a stranger for a rank. Nothing is encrypted (docs/security.md). The listener closes when all are there.
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/tcp/tcp_addresses.hpp"
+#include "collectives/tcp/tcp_calls.hpp"
 #include "collectives/tcp/tcp_peers.hpp"
 #include "weft/core/error.hpp"
 
@@ -47,22 +48,21 @@ class Caller {
   std::map<int, tcp::socket> run(std::vector<Introduction> ranks, Deadline deadline) {
     ranks_ = std::move(ranks);
     last_error_.resize(ranks_.size());
+    std::vector<std::size_t> addresses;
+    for (int rank = 0; rank < rank_; ++rank)
+      addresses.push_back(ranks_[static_cast<std::size_t>(rank)].endpoints.size());
+    calls_ = Calls(addresses, Deadline::Clock::now());
     accept();
-    for (int rank = 0; rank < rank_; ++rank) {
-      for (const tcp::endpoint& endpoint : ranks_[static_cast<std::size_t>(rank)].endpoints)
-        call(rank, endpoint);
-    }
     while (sockets_.size() + 1 < ranks_.size() && !deadline.passed()) {
+      while (const auto next = calls_.next(Deadline::Clock::now())) call(*next);
       context_.restart();
-      context_.run_one_until(std::min(deadline.end(), Deadline::Clock::now() + retry));
-      call_again();
+      context_.run_one_until(std::min(deadline.end(), calls_.wakes()));
     }
     if (sockets_.size() + 1 < ranks_.size()) complain(deadline);
     return std::move(sockets_);
   }
 
  private:
-  static constexpr std::chrono::milliseconds retry{100};
   struct Attempt {
     explicit Attempt(asio::io_context& context) : socket(context) {}
     tcp::socket socket;
@@ -89,30 +89,46 @@ class Caller {
 
   // --- who calls
 
-  void call(int rank, const tcp::endpoint& endpoint) {
+  void call(Calls::Call call) {
     const auto attempt = std::make_shared<Attempt>(context_);
-    attempt->socket.async_connect(endpoint, [this, rank, endpoint, attempt](error_code failed) {
-      if (failed) return fail(rank, endpoint, failed.message());
-      attempt->ours = {.rank = rank_, .secret = ranks_[static_cast<std::size_t>(rank)].secret};
-      exchange(attempt, [this, rank, endpoint, attempt](error_code broken) {
-        if (broken) return fail(rank, endpoint, broken.message());
-        const bool is_it = attempt->theirs.is_weft == magic && attempt->theirs.rank == rank &&
+    outgoing_[call] = attempt;
+    const Introduction& called = ranks_[static_cast<std::size_t>(call.rank)];
+    attempt->socket.async_connect(called.endpoints[call.address], [this, call, attempt](error_code failed) {
+      if (is_over(call, attempt)) return;
+      if (failed) return fail(call, failed.message());
+      calls_.opened(call, Deadline::Clock::now());
+      attempt->ours = {.rank = rank_, .secret = ranks_[static_cast<std::size_t>(call.rank)].secret};
+      exchange(attempt, [this, call, attempt](error_code broken) {
+        if (is_over(call, attempt)) return;
+        if (broken) return fail(call, broken.message());
+        const bool is_it = attempt->theirs.is_weft == magic && attempt->theirs.rank == call.rank &&
                            equal(attempt->theirs.secret, secret_);
-        is_it ? take(rank, attempt) : fail(rank, endpoint, "something else answers there");
+        is_it ? answered(call.rank, attempt) : fail(call, "something else answers there");
       });
     });
   }
-  /// An interface may come up, and a rank's queue of callers have room again.
-  void fail(int rank, const tcp::endpoint& endpoint, const std::string& why) {
-    last_error_[static_cast<std::size_t>(rank)] = why;
-    failed_.emplace_back(rank, endpoint);
+  /// Another address has answered, and this call was closed.
+  bool is_over(Calls::Call call, const Ptr& attempt) const {
+    const auto found = outgoing_.find(call);
+    return found == outgoing_.end() || found->second != attempt;
   }
-  void call_again() {
-    if (failed_.empty() || Deadline::Clock::now() < next_retry_) return;
-    next_retry_ = Deadline::Clock::now() + retry;
-    for (const auto& [rank, endpoint] : std::exchange(failed_, {})) {
-      if (!sockets_.contains(rank)) call(rank, endpoint);
+  /// An interface may come up, and a rank's queue of callers have room again.
+  void fail(Calls::Call call, const std::string& why) {
+    last_error_[static_cast<std::size_t>(call.rank)] = why;
+    outgoing_.erase(call);
+    calls_.failed(call, Deadline::Clock::now());
+  }
+  /// Its other addresses may never: their calls would go on as long as the job.
+  void answered(int rank, const Ptr& attempt) {
+    take(rank, attempt);
+    calls_.answered(rank);
+    const auto first = outgoing_.lower_bound({rank, 0});
+    const auto last = outgoing_.lower_bound({rank + 1, 0});
+    for (auto one = first; one != last; ++one) {
+      error_code ignored;
+      one->second->socket.close(ignored);
     }
+    outgoing_.erase(first, last);
   }
   /// Says hello and hears the answer.
   void exchange(const Ptr& attempt, std::function<void(error_code)> done) {
@@ -197,8 +213,8 @@ class Caller {
   Challenge secret_{};
   std::vector<Introduction> ranks_;
   std::vector<std::string> last_error_;
-  std::vector<std::pair<int, tcp::endpoint>> failed_;
-  Deadline::Clock::time_point next_retry_{};
+  Calls calls_{{}, {}};
+  std::map<Calls::Call, Ptr> outgoing_;
   std::map<int, tcp::socket> sockets_;
   std::list<Ptr> unproved_;  // oldest first
 };
