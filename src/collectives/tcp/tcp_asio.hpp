@@ -25,8 +25,11 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 /// A machine that is gone closes no connection: the kernel asks it after so many seconds of silence, so many times, a second apart.
+/// Not within a machine, whose kernel closes what a process leaves. There hundreds of ranks have a hundred thousand connections, and those whose time
+/// comes in the same quarter of a second are asked in one go: more than the kernel's queue takes, and what was not answered was closed.
 inline void watch_for_lost_hosts(tcp::socket& socket, int times = 3, int silence = 1) {
   error_code ignored;
+  if (socket.local_endpoint(ignored).address() == socket.remote_endpoint(ignored).address()) return;
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const auto set = [&](int option, int value) {  // without it the system's own times hold, which are hours
     (void)::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
