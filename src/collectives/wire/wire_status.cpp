@@ -17,7 +17,9 @@ constexpr std::size_t remembered = 1024;
 constexpr auto say_when_stuck = 250ms;
 constexpr std::chrono::nanoseconds say_every = 1s;
 constexpr std::chrono::nanoseconds for_each_rank = 10ms;
+constexpr int of_its_cost = 20;  // a word at most so often: after twenty times what the last one took to send
 constexpr int silent_after = 3;  // words that did not come
+constexpr int at_most_times = 2;  // as long between two words: below that
 
 constexpr std::string_view is_at = "at";
 constexpr std::string_view left = "left";
@@ -52,7 +54,8 @@ WirePeerStatus::WirePeerStatus(SideChannel& channel, Wire& wire, std::vector<boo
       wire_(wire),
       rank_(wire.rank()),
       are_seen_(std::move(are_seen)),
-      between_(std::max(say_every, for_each_rank * wire.size())) {}
+      least_between_(std::max(say_every, for_each_rank * wire.size())),
+      between_(least_between_) {}
 
 WirePeerStatus::~WirePeerStatus() {
   if (is_used_ && !has_given_up_) post(text(left, '\n', last_));
@@ -87,7 +90,8 @@ std::string WirePeerStatus::behind(std::uint64_t number) const {
   for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (are_seen_[static_cast<std::size_t>(rank)]) continue;
-    const bool is_silent = peer.is_active && !peer.has_left && now - peer.heard > silent_after * between_;
+    const bool is_silent =
+        peer.is_active && !peer.has_left && now - peer.heard > silent_after * least_between_;
     if (peer.number >= number && !is_silent) continue;
     out << (out.tellp() > 0 ? ", rank " : "rank ") << rank << " (";
     if (is_silent) {
@@ -124,15 +128,26 @@ void WirePeerStatus::tell(bool is_active, Clock::time_point now) {
         if (!peers_[static_cast<std::size_t>(rank)].has_left)
           lose(rank, lost_error(text("rank ", rank, " is gone: ", how)));
       }
-      for (std::size_t rank = 0; rank < peers_.size(); ++rank)
-        compare_what_was_said(static_cast<int>(rank), peers_[rank]);
+      if (!heard.empty() || std::exchange(compared_, last_) != last_) {
+        for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+          compare_what_was_said(static_cast<int>(rank), peers_[rank]);
+      }
       if (is_time_to_say(is_active, now)) message = word();
     }
-    if (!message.empty()) channel_.post(message);
+    if (!message.empty()) say(message);
   } catch (const Error& error) {
     const std::lock_guard lock(mutex_);
     lose(rank_, error);
   }
+}
+
+// Hundreds of ranks on few cores would else be busy with nothing but words, and so have ever more to say before they come to the end.
+void WirePeerStatus::say(const std::string& message) {
+  const auto before = Clock::now();
+  channel_.post(message);
+  const std::chrono::nanoseconds took = Clock::now() - before;
+  const std::lock_guard lock(mutex_);
+  between_ = std::clamp(of_its_cost * took, least_between_, at_most_times * least_between_);
 }
 
 /// What a rank says of itself.
@@ -147,7 +162,8 @@ bool WirePeerStatus::is_time_to_say(bool is_active, Clock::time_point now) {
   if (std::exchange(seen_, last_) != last_) moved_ = now;
   const bool falls_idle = !is_active && (said_active_ || said_ != last_);
   const bool is_stuck = is_active && said_ != last_ && now - moved_ >= say_when_stuck;
-  const bool is_due = is_active && (!said_at_ || now - *said_at_ >= between_);
+  // While ranks connect none has issued anything, and each would send that to each again and again.
+  const bool is_due = is_active && last_ > 0 && (!said_at_ || now - *said_at_ >= between_);
   if (!falls_idle && !is_stuck && !is_due) return false;
   said_ = last_;
   said_at_ = now;

@@ -102,8 +102,11 @@ TEST_F(WireStatus, NobodyIsLateOrLostWhereAllDoTheSame) {
 
 TEST_F(WireStatus, ARankSpeaksOncePerSecondOrWhenItIsStuckOrFallsIdle) {
   look();
-  EXPECT_EQ(said(0), 1U);
+  EXPECT_EQ(said(0), 0U);  // it has issued nothing
   issue(0, all_reduce(1));
+  look();
+  EXPECT_EQ(said(0), 1U);
+  issue(0, all_reduce(2));
   look();
   EXPECT_EQ(said(0), 1U);
   now += 249ms;
@@ -226,6 +229,7 @@ TEST_F(WireStatus, WhatNoRankSaysIsPassedOver) {
 }
 
 TEST_F(WireStatus, AChannelThatFailsIsALossAndNoException) {
+  issue(0, all_reduce(1));
   look();
   rank(0).channel.refuses = true;
   now += 1s;
