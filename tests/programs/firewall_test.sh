@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A firewall that lets the rendezvous through and no other port: after the time to connect every rank names whom it misses. Two network
-# namespaces of its own; their routing rules drop the rest. Ends with 77 (skipped) where this system does not allow them.
+# A firewall that lets the rendezvous through and no other port: after the time to connect every rank names whom it misses. One that lets a
+# second address through: there they meet. Two network namespaces of its own; their routing rules drop the rest. Ends with 77 (skipped) where
+# this system does not allow them.
 # usage: firewall_test.sh WEFT_BENCH [UCX]   (in a build with it)
 set -u
 bench=$1
@@ -54,6 +55,14 @@ export WEFT_TOKEN
 through "TCP" tcp 75 "rank 0: connect: .*: rank 1 did not call" "rank 1: connect: .*: rank 0 was not reached at 10.78.0.1"
 [ "${2:-}" != UCX ] || through "UCX" ucx 75 "rank 0: connect: UCX did not connect the ranks within 3 s: rank 1 was not heard" \
   "rank 1: connect: UCX did not connect the ranks within 3 s: rank 0 was not heard"
+# Both hosts get a second address, which it lets through: that is called when the first one stays silent.
+number=1
+for host in a b; do
+  ip -n "$pair$host" addr add 10.79.0.$number/24 dev eth0
+  ip -n "$pair$host" rule add pref 2 iif eth0 to 10.79.0.0/24 lookup local
+  number=2
+done
+through "TCP, at a second address" tcp 0 "Avg bus bandwidth" "Avg bus bandwidth"
 unset WEFT_TOKEN
 through "no token between hosts" tcp 42 "rank 0: the ranks are to meet .* without a token.*WEFT_TOKEN" "rank 1: .* without a token"
 export WEFT_TOKEN=$(printf 'a%.0s' {1..64})
