@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What it takes to start many ranks: processes on this machine, each told that it is a host of its own, meet over TCP, connect and sum once.
+"""What it takes to start many ranks: processes on this machine, each told that it is a host of its own, meet over TCP, connect and sum twice.
 
-usage: start_up.py [RANKS...]    32 64 128 256 512; BIN=build/recorded/bin: where gpu_victim is, of an emulated build
+usage: start_up.py [RANKS...]    32 64 128 256 512; BIN=build/recorded/bin: where gpu_victim is, of an emulated build; WEFT_DEVICE=host:
+                                without devices
 
 For each number of ranks: the time until all have ended, and of a rank (median, and rank 0, where the store and the fake NCCL's hub are) the
 processor's time and the most memory. The sum is a device's, over emulated kernels and a fake NCCL: what is to be seen is what grows, and how.
@@ -29,7 +30,7 @@ def free_port():
 def start(ranks):
     """(seconds, [(status, processor seconds, MiB) of each rank])"""
     shared = dict(os.environ, WEFT_SIZE=str(ranks), WEFT_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}", WEFT_TOKEN=secrets.token_hex(32),
-                  WEFT_TRANSPORT="tcp", WEFT_DEVICE="cuda", WEFT_EMULATED_DEVICES="1", NCCL_SOCKET_IFNAME="lo", WEFT_FLIGHT_DIR="off",
+                  WEFT_TRANSPORT="tcp", WEFT_DEVICE=os.environ.get("WEFT_DEVICE", "cuda"), WEFT_EMULATED_DEVICES="1", NCCL_SOCKET_IFNAME="lo", WEFT_FLIGHT_DIR="off",
                   WEFT_CONNECT_TIMEOUT="600", WEFT_HEAP_BYTES=str(1 << 24), WEFT_NCCL_LIBRARY=str(BIN.parent / "lib/libweft_fake_nccl.so"))
     began = time.monotonic()
     rank_of, result = {}, [None] * ranks
