@@ -13,7 +13,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto between_looks = 20ms;
+// Looks at the others while a call waits: who is gone is told a quarter of a second late at most, and hundreds of ranks that connect for
+// seconds, on few cores, do not spend them on looks.
+constexpr std::chrono::nanoseconds first_look = 20ms;
+constexpr std::chrono::nanoseconds last_look = 250ms;
 constexpr auto time_to_return = 2s;  // of a call that was ended
 constexpr auto time_to_end = 10s;    // for NCCL to end what is under way
 
@@ -155,8 +158,11 @@ Result Communicator::wait_apart(const char* operation, std::function<Result()> c
   const bool was_broken = broken();
   SeparateCall apart(options_.enter, std::move(call));
   try {
-    while (!apart.wait_for(std::min<std::chrono::nanoseconds>(between_looks, deadline.left())))
+    auto between_looks = first_look;
+    while (!apart.wait_for(std::min(between_looks, deadline.left()))) {
       look_up(operation, was_broken, deadline, meanwhile);
+      between_looks = std::min(last_look, between_looks + between_looks / 8);
+    }
   } catch (const Error& error) {
     give_up(error);
     if (current() != nullptr) apart.wait_for(time_to_return);  // else nothing ends it
