@@ -67,7 +67,7 @@ lines "what mends it" 1 "^    fix: see what rank 1 does instead"
 
 flight failed 0 3 error "$(error timeout 'rank 2 is missing' 90)" "$one" "$(operation 2 8 failed)"
 flight failed 1 3 error "$(error system 'cannot allocate\nmemory' 50)" "$one"
-check "one raised, one left no record" 2 "^critical: rank 1 on node1 alone raised an error of its own: system \[rank-raised-first, confidence 0.95\]$" \
+check "one raised, one left no record" 2 "^critical: rank 1 on node1 alone raised an error of its own: system: cannot allocate memory \[rank-raised-first, confidence 0.95\]$" \
   "$report" flight "$work/failed" --json "$work/json"
 lines "its message in one line" 1 "^    rank-1.json: rank 1, .* UTC, system in all_reduce #2: cannot allocate memory$"
 lines "the table too" 1 "^1 +node1 +error +16 .* system: cannot allocate memory$"

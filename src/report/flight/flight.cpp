@@ -71,7 +71,7 @@ std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
       "rank ", first.rank, " on ", first.host,
       raised.size() == 1 ? " alone raised an error of its own: "
                          : text(" raised first of ", raised.size(), " ranks with an error of their own: "),
-      name(first.error->kind));
+      name(first.error->kind), ": ", first.error->message);
   bool close = false;
   for (const FlightRecord* one : raised) {
     if (finding.evidence.size() < most_lines) finding.evidence.push_back(told(*one));
@@ -90,6 +90,19 @@ std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
   }
   finding.fix = text("mend what rank ", first.rank, " reports; the others only waited for it, or lost it");
   return Raised{std::move(finding), raised_at(first)};
+}
+
+/// Ranks compare models, options and plans before they go on. (Operations that differ are a divergence.)
+std::optional<Finding> disagreed(const std::vector<FlightRecord>& records) {
+  const auto all =
+      errors_in_order(records, [](const FlightError& error) { return error.kind == ErrorKind::mismatch; });
+  if (all.empty()) return std::nullopt;
+  Finding finding{.cause = "ranks-disagree", .confidence = 0.9};
+  finding.verdict = text("ranks disagreed: ", all.front()->error->message);
+  for (std::size_t i = 0; i < std::min(all.size(), most_lines); ++i)
+    finding.evidence.push_back(told(*all[i]));
+  finding.fix = "give every rank the same there; the first message names what differs";
+  return finding;
 }
 
 std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records) {
@@ -183,6 +196,9 @@ std::vector<Finding> examine(const std::vector<FlightRecord>& records) {
     findings.push_back(std::move(one.finding));
   }
   if (raised) findings.push_back(std::move(raised->finding));
+  if (diverged.empty()) {
+    if (auto mismatch = disagreed(records)) findings.push_back(std::move(*mismatch));
+  }
   if (auto missing = left_no_record(records)) findings.push_back(std::move(*missing));
   std::ranges::move(ranks_behind(communicators, records, !findings.empty()), std::back_inserter(findings));
   if (findings.empty()) {

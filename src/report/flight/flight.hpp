@@ -120,7 +120,7 @@ std::vector<FlightRecord> of_one_run(std::vector<FlightRecord> records);
 std::vector<FlightRecord> read_flights(const std::string& folder);
 
 /// The most likely cause first: rank-diverged, rank-raised-first (before rank-diverged where it was earlier),
-/// rank-left-no-record, rank-behind; operation-failed if ranks failed and none of these explains it.
+/// rank-left-no-record, rank-behind, ranks-disagree; operation-failed if ranks failed and none of these explains it.
 /// @param records of_one_run
 std::vector<Finding> examine(const std::vector<FlightRecord>& records);
 /// The progress of all ranks in one line: steps, and the last operation of each communicator.

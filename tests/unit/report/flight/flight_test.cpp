@@ -192,7 +192,8 @@ TEST(Raised, TheEarliestErrorOfARanksOwnIsTheCauseAndItsMessageTheEvidence) {
   const auto findings = examine(records);
   ASSERT_EQ(causes(findings), Causes{"rank-raised-first"});
   EXPECT_EQ(findings[0].severity, Severity::critical);
-  EXPECT_EQ(findings[0].verdict, "rank 2 on node1 alone raised an error of its own: system");
+  EXPECT_EQ(findings[0].verdict,
+            "rank 2 on node1 alone raised an error of its own: system: cannot allocate 4 GiB");
   EXPECT_EQ(findings[0].evidence.at(0).file, "rank-2.json");
   EXPECT_TRUE(says(findings[0], "system in all_reduce #4: cannot allocate 4 GiB")) << words(findings[0]);
 }
@@ -204,7 +205,8 @@ TEST(Raised, TimesAreComparedByTheWallAsSteadyClocksOfHostsDiffer) {
   records[2].steady_ns = 5'020 * second;  // 20 s before its dump, at 80 s of the others' clock
   const auto findings = examine(records);
   ASSERT_EQ(causes(findings), Causes{"rank-raised-first"});
-  EXPECT_EQ(findings[0].verdict, "rank 2 on node1 raised first of 2 ranks with an error of their own: usage");
+  EXPECT_EQ(findings[0].verdict,
+            "rank 2 on node1 raised first of 2 ranks with an error of their own: usage: the first");
   EXPECT_TRUE(says(findings[0], "2026-09-21 14:14:40.000 UTC, usage")) << words(findings[0]);
   EXPECT_GT(findings[0].confidence, 0.9);
 
@@ -452,6 +454,26 @@ TEST(Behind, ComesAfterTheDivergenceThatCausedIt) {
                         then(operations({8, 16}), operation(3, 32, State::begun)),
                         {operation(1, 8), operation(2, 32, State::begun)}});
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-diverged", "rank-behind"}));
+}
+
+// --- disagreed
+
+TEST(Disagreed, WhatRanksWereRefusedForIsTheCause) {
+  auto records = world({operations({8}), operations({8}), operations({8})});
+  fails(records[0], ErrorKind::mismatch, 20 * second, "ranks have different models: parameter 3");
+  fails(records[1], ErrorKind::mismatch, 10 * second, "ranks have different models: parameter 3");
+  fails(records[2], ErrorKind::peer_lost, 30 * second, "rank 1 failed");
+  const auto findings = examine(records);
+  ASSERT_EQ(causes(findings), Causes{"ranks-disagree"});
+  EXPECT_EQ(findings[0].verdict, "ranks disagreed: ranks have different models: parameter 3");
+  EXPECT_TRUE(says(findings[0], "mismatch in all_reduce #4: ranks have different models"))
+      << words(findings[0]);
+}
+
+TEST(Disagreed, OperationsThatDifferAreADivergenceAlone) {
+  auto records = world({operations({8, 9}), operations({8, 10})});
+  fails(records[0], ErrorKind::mismatch, 20 * second, "counts differ: 9 and 10");
+  EXPECT_EQ(causes(examine(records)), Causes{"rank-diverged"});
 }
 
 // --- failed otherwise
