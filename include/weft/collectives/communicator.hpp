@@ -112,6 +112,19 @@ class Communicator {
   /// soon as they wait for this rank, instead of at their deadline. @param error what ended it; the others
   /// read it
   void give_up(const Error& error) noexcept;
+  /// Runs `body`: comm.run([&] { train(); }). The others read what an exception says that leaves it, and it is thrown on. (An Error they read
+  /// without this.)
+  template <class Body>
+  void run(Body&& body) {
+    try {
+      body();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      give_up(Error(ErrorKind::usage, error.what()));
+      throw;
+    }
+  }
   /// From then on, waiting so long for another rank is logged, once an operation, with who it is for: a rank
   /// that is slow is no error before the timeout. 1 s unless it is set; a GradientReducer sets twice the
   /// median step, and at least 0.25 s. For operations on host memory.

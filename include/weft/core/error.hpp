@@ -16,7 +16,10 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "weft/core/text.hpp"
 
@@ -66,25 +69,38 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string problem, std::string advice = {}, ErrorContext context = {},
         SourceLocation where = SourceLocation::current());
 
-  const char* what() const noexcept override { return line_.c_str(); }
-  ErrorKind kind() const noexcept { return kind_; }
-  const ErrorContext& context() const noexcept { return context_; }
-  const std::string& problem() const noexcept { return problem_; }
-  const std::string& advice() const noexcept { return advice_; }
-  const SourceLocation& where() const noexcept { return where_; }
+  // Copies share what they say: none of them throws, and none is ever empty, as one that was moved from would be.
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+  ~Error() override = default;
+
+  const char* what() const noexcept override { return parts_->line.c_str(); }
+  ErrorKind kind() const noexcept { return parts_->kind; }
+  const ErrorContext& context() const noexcept { return parts_->context; }
+  const std::string& problem() const noexcept { return parts_->problem; }
+  const std::string& advice() const noexcept { return parts_->advice; }
+  const SourceLocation& where() const noexcept { return parts_->where; }
 
   /// The same error, whose context gains the parts of `context` that it lacked.
   Error in(const ErrorContext& context) const;
 
- private:
-  void compose();
+  /// The Error that unwinds this thread's stack, for destructors that say why they end; none where nothing unwinds, or another
+  /// exception. (Of two that are alive the newer; one that a program keeps may be taken for it.)
+  static std::optional<Error> in_flight() noexcept;
 
-  ErrorKind kind_;
-  std::string problem_;
-  std::string advice_;
-  ErrorContext context_;
-  SourceLocation where_;
-  std::string line_;
+ private:
+  struct Parts {
+    ErrorKind kind;
+    std::string problem;
+    std::string advice;
+    ErrorContext context;
+    SourceLocation where;
+    std::string line{};
+  };
+  explicit Error(Parts parts);
+  explicit Error(std::shared_ptr<const Parts> parts) noexcept : parts_(std::move(parts)) {}
+
+  std::shared_ptr<const Parts> parts_;
 };
 
 /// An Error of kind system from errno: "problem: No such file or directory".

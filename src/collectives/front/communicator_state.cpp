@@ -49,10 +49,11 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
 
 CommunicatorState::~CommunicatorState() {
   // A rank alone holds up no other.
-  if (std::uncaught_exceptions() == 0 || is_broken_ || !recorder() || size_ == 1) return;
-  recorder()->raised(Error(ErrorKind::internal, "the communicator was left while an exception was thrown", {},
-                           {rank_, {}, 0}));
-  recorder()->dump("error");
+  if (std::uncaught_exceptions() == 0 || is_broken_ || size_ == 1) return;
+  const auto why = Error::in_flight();
+  fail(why ? why->in({rank_, {}, 0})
+           : Error(ErrorKind::usage, "an exception of the program's own ended it",
+                   "Communicator::run() tells the others what it says", {rank_, {}, 0}));
 }
 
 Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Payload payload) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <stdexcept>
+#include <type_traits>
+
 namespace weft {
 namespace {
 
@@ -33,6 +37,62 @@ TEST(Error, ExitCodesFollowTheProgramsContract) {
   EXPECT_EQ(exit_code(ErrorKind::peer_lost), 75);
   EXPECT_EQ(exit_code(ErrorKind::system), 70);
   EXPECT_EQ(exit_code(ErrorKind::internal), 70);
+}
+
+static_assert(std::is_nothrow_copy_constructible_v<Error>);
+
+/// What unwinds, as a destructor sees it.
+class Witness {
+ public:
+  explicit Witness(std::string& seen) : seen_(seen) {}
+  ~Witness() {
+    const auto error = Error::in_flight();
+    seen_ = error ? error->what() : "none";
+  }
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+
+ private:
+  std::string& seen_;
+};
+
+template <class Thrown>
+std::string seen_of(const Thrown& thrown, void (*before)()) {
+  std::string seen;
+  try {
+    const Witness witness(seen);
+    before();
+    throw thrown;
+  } catch (const std::exception&) {
+  }
+  return seen;
+}
+
+TEST(Error, IsSeenByDestructorsThatItUnwinds) {
+  const auto nothing = [] {};
+  const auto another = [] {
+    try {
+      throw Error(ErrorKind::timeout, "caught before");
+    } catch (const Error&) {
+    }
+  };
+  const auto found = [](void (*before)()) {
+    std::string seen;
+    try {
+      const Witness witness(seen);
+      before();
+      throw Error(ErrorKind::usage, "in flight").in({2, {}, 0});
+    } catch (const Error&) {
+    }
+    return seen;
+  };
+  EXPECT_EQ(found(nothing), "weft: rank 2: in flight");
+  EXPECT_EQ(found(another), "weft: rank 2: in flight");
+  EXPECT_EQ(seen_of(std::runtime_error("another's"), nothing), "none");
+  EXPECT_EQ(seen_of(std::runtime_error("another's"), another), "none") << "what was caught is over";
+  std::string seen;
+  { const Witness witness(seen); }
+  EXPECT_EQ(seen, "none");
 }
 
 TEST(Error, SystemErrorsCarryTheReasonOfTheSystem) {

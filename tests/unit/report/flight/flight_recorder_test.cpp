@@ -214,7 +214,7 @@ TEST_F(RecordedFlights, OfRanksThatWaitedInVainNameWhoDidNotCome) {
   EXPECT_NE(findings[0].verdict.find("rank 2"), std::string::npos) << findings[0].verdict;
 }
 
-TEST_F(RecordedFlights, OfARankThatLeftWithAnExceptionSayWhatItLeft) {
+TEST_F(RecordedFlights, OfARankThatLeftWithAnExceptionSayThatItDid) {
   fly(2, [](Communicator comm) {
     Stream stream;
     comm.barrier(stream).wait();
@@ -227,10 +227,40 @@ TEST_F(RecordedFlights, OfARankThatLeftWithAnExceptionSayWhatItLeft) {
   });
   const auto all = records();
   ASSERT_TRUE(all.at(0).error);
-  EXPECT_EQ(all[0].error->kind, ErrorKind::internal);
-  EXPECT_NE(all[0].error->message.find("left while an exception was thrown"), std::string::npos);
+  EXPECT_EQ(all[0].error->kind, ErrorKind::usage);
+  EXPECT_NE(all[0].error->message.find("an exception of the program's own"), std::string::npos);
   EXPECT_EQ(all[0].error->operation, "");
   EXPECT_EQ(all[0].error->number, 0U);
+}
+
+// An error of a floor above, which no operation knows: the record has it, the other rank hears it, and so with the program's own where it
+// passes run().
+TEST_F(RecordedFlights, OfARankThatLeftWithAnErrorHaveThatError) {
+  for (const bool is_wefts : {true, false}) {
+    fly(2, [&](Communicator comm) {
+      Stream stream;
+      comm.barrier(stream).wait();
+      if (comm.rank() == 1) {
+        test::expect_error(ErrorKind::peer_lost, {"rank 0 failed: parameter 3 has no name"},
+                           [&] { comm.barrier(stream).wait(); });
+        return;
+      }
+      const auto leave = [&] {
+        Communicator mine = std::move(comm);
+        if (is_wefts) throw Error(ErrorKind::system, "parameter 3 has no name");
+        mine.run([] { throw std::runtime_error("parameter 3 has no name"); });
+      };
+      EXPECT_THROW(leave(), std::exception);
+    });
+    const auto all = records();
+    ASSERT_TRUE(all.at(0).error);
+    EXPECT_EQ(all[0].error->kind, is_wefts ? ErrorKind::system : ErrorKind::usage);
+    EXPECT_EQ(all[0].error->message, "parameter 3 has no name");
+    const auto findings = examine(all);
+    ASSERT_FALSE(findings.empty());
+    EXPECT_EQ(findings[0].cause, "rank-raised-first") << findings[0].verdict;
+    EXPECT_NE(findings[0].verdict.find("parameter 3 has no name"), std::string::npos) << findings[0].verdict;
+  }
 }
 
 // What a device was given is not over before the device has passed it: rank 0 waits there for rank 1.
