@@ -21,6 +21,7 @@
 #include "weft/gradient/comm_hook.hpp"
 #include "weft/gradient/gradient_reducer.hpp"
 #include "weft/gradient/gradient_space.hpp"
+#include "weft/gradient/initial_values.hpp"
 #include "weft/gradient/param_layout.hpp"
 #include "weft/pipeline/passes.hpp"
 #include "weft/pipeline/profile.hpp"

@@ -126,7 +126,7 @@ struct ZeroTraining {
           for (int group = 0; group < params.groups(); ++group) (void)params.gather(group, compute);
         }
         backward(params, comm.rank(), step * micro_steps + micro, scale, compute);
-        if (!last) params.reducer().finish_step(compute);
+        if (!last) params.finish_step(compute);
       }
       const zero::StepResult stepped = adam.step(compute);
       compute.synchronize();

@@ -127,14 +127,12 @@ zero::ShardedOptions PipelineTrainer<Real>::State::sharding() const {
   return result;
 }
 
-// The same initial values as without a pipeline; all replicas take those of the first.
+// The same initial values as without a pipeline. ShardedParams compares those of the replicas.
 template <class Real>
 void PipelineTrainer<Real>::State::load_initial() {
   for (const int parameter : groups.parameters) {
-    std::vector<Real> values =
+    const std::vector<Real> values =
         initial_values<Real>(table.infos()[static_cast<std::size_t>(parameter)], parameter, options.seed);
-    Stream stream;
-    data.broadcast(View(std::span(values)), 0, stream).wait();
     params.load(groups.id_of(parameter), ConstView(std::span(values)));
   }
 }

@@ -133,7 +133,7 @@ class Trainer<Real>::State {
   std::int64_t steps = 0;
 };
 
-// The whole model is initialized at once; all ranks take the values of rank 0.
+// The whole model is initialized at once. Its values depend on the seed alone; ShardedParams compares them.
 template <class Real>
 void Trainer<Real>::State::load_initial() {
   const auto infos = std::span(model->parameters());
@@ -141,7 +141,6 @@ void Trainer<Real>::State::load_initial() {
   Buffer start = math.allocate(total_count(infos));
   model->bind(start.view(), offsets);
   model->initialize(options.seed);
-  comm.broadcast(start.view(), 0, compute);
   compute.synchronize();
   for (std::size_t i = 0; i < infos.size(); ++i)
     params.load(ParamId{static_cast<int>(i)}, start.view().slice(offsets[i], infos[i].count));

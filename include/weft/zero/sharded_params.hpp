@@ -31,6 +31,9 @@
 //     adam.step(compute);
 //   }
 //
+// Gradient accumulation: all micro-steps but the last begin with Exchange::no_sync and end with
+// finish_step(compute) in place of adam.step(compute).
+//
 // WRONG: keeping full[id] beyond the scope of `full`: in stage 3 the slot may hold another group by then.
 // WRONG: reading parameters without a gather because the stage replicates them: the last step's update may
 // still be on its way.
@@ -40,6 +43,7 @@
 #include <vector>
 
 #include "weft/gradient/gradient_reducer.hpp"
+#include "weft/gradient/initial_values.hpp"
 #include "weft/zero/stage.hpp"
 
 namespace weft::zero {
@@ -71,6 +75,9 @@ struct ShardedOptions {
   /// Stages 2 and 3: this rank's shard of the gradients lies in pinned host memory, where the host's update
   /// reads it without a copy.
   bool offload_gradients = false;
+  /// What happens to the values that load() is given: the first gather or step compares them over all ranks,
+  /// or load() broadcasts those of rank 0.
+  InitialValues initial_values = InitialValues::compare;
 };
 
 class Gathered;
@@ -94,7 +101,9 @@ class ShardedParams {
   int group_of(ParamId id) const;
 
   /// Sets this rank's part of a parameter from the whole parameter's `values`, in host memory or on the
-  /// device. All ranks load the same values, between steps.
+  /// device. All ranks load the same parameters, between steps. Collective with InitialValues::from_rank_0.
+  /// With InitialValues::compare the next gather or step throws Error (mismatch), on every rank, that names
+  /// the first parameter in which two ranks differ.
   void load(ParamId id, ConstView values);
   /// A copy of the whole parameter on the host, in the layout's data type. Collective; blocks.
   Buffer whole(ParamId id);
@@ -114,6 +123,9 @@ class ShardedParams {
   View gradient(ParamId id, const Stream& compute);
   void mark_ready(ParamId id, const Stream& compute);
   void poll();
+  /// Ends a micro-step that was begun with Exchange::no_sync. ShardedOptimizer::step() ends the last one.
+  /// @throws Error (usage) in the last one
+  void finish_step(const Stream& compute);
 
   GradientReducer& reducer();
   const GradientReducer& reducer() const;

@@ -48,10 +48,10 @@ std::string difference(const std::vector<std::string>& first, const std::vector<
               (more ? first : second)[most], " is only on rank ", more ? 0 : rank);
 }
 
-/// Called on every rank once layouts are known to differ. Rank 0 broadcasts its description; the lowest rank
-/// that differs from it finds the difference and broadcasts it.
-[[noreturn]] void throw_difference(Communicator& comm, const ParamLayout& layout, int different) {
-  const std::vector<std::string> mine = described(layout);
+/// Called on every rank once lists are known to differ. Rank 0 broadcasts its list; the lowest rank that
+/// differs from it finds the difference and broadcasts it.
+[[noreturn]] void throw_difference(Communicator& comm, const std::vector<std::string>& mine, int different,
+                                   const Disagreement& otherwise) {
   std::string lines;
   for (const std::string& line : mine) lines += line + '\n';
   std::istringstream in(broadcast(comm, comm.rank() == 0 ? lines : "", 0));
@@ -59,8 +59,8 @@ std::string difference(const std::vector<std::string>& first, const std::vector<
   for (std::string line; std::getline(in, line);) first.push_back(line);
   const bool finds = comm.rank() == different;
   const std::string found = broadcast(comm, finds ? difference(first, mine, different) : "", different);
-  throw Error(ErrorKind::mismatch, text("ranks have different models: ", found),
-              "build the same model on every rank", {comm.rank(), "GradientReducer", 0});
+  throw Error(ErrorKind::mismatch, text(otherwise.what, ": ", found), otherwise.advice,
+              {comm.rank(), otherwise.operation, 0});
 }
 
 std::vector<std::int64_t> hashes(Communicator& comm, std::int64_t mine) {
@@ -80,7 +80,10 @@ std::optional<int> first_different_rank(const std::vector<std::int64_t>& all) {
 
 void agree_on(Communicator& comm, const ParamLayout& layout, const std::string& options) {
   const auto layouts = hashes(comm, static_cast<std::int64_t>(layout.hash()));
-  if (const auto other = first_different_rank(layouts)) throw_difference(comm, layout, *other);
+  if (const auto other = first_different_rank(layouts))
+    throw_difference(
+        comm, described(layout), *other,
+        {"ranks have different models", "build the same model on every rank", "GradientReducer"});
   agree_on(comm, options,
            {"ranks have different ReducerOptions", "use the same options on every rank", "GradientReducer"});
 }
@@ -91,6 +94,13 @@ void agree_on(Communicator& comm, const BucketPlan& plan) {
   throw Error(ErrorKind::mismatch,
               text("ranks 0 and ", *other, " plan different buckets for the same parameters"),
               "use the same bucket_bytes on every rank", {comm.rank(), "GradientReducer", 0});
+}
+
+void agree_on(Communicator& comm, const std::vector<std::string>& parameters, const Disagreement& otherwise) {
+  Fnv all;
+  for (const std::string& one : parameters) all.add(one);
+  const auto other = first_different_rank(hashes(comm, static_cast<std::int64_t>(all.value())));
+  if (other) throw_difference(comm, parameters, *other, otherwise);
 }
 
 void agree_on(Communicator& comm, const std::string& mine, const Disagreement& otherwise) {

@@ -6,6 +6,7 @@
 // hang or mix gradients in a later step. Collective.
 
 #include <string>
+#include <vector>
 
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bucket_plan.hpp"
@@ -24,6 +25,9 @@ struct Disagreement {
   const char* advice;
   const char* operation;
 };
+/// Compares a line for each parameter. The Error reads "what: parameter 3 is LINE on rank 0 and LINE on rank
+/// 2".
+void agree_on(Communicator& comm, const std::vector<std::string>& parameters, const Disagreement& otherwise);
 /// Compares a text of each rank. The Error reads "what: rank 0 `mine`; rank 2 `mine`".
 void agree_on(Communicator& comm, const std::string& mine, const Disagreement& otherwise);
 

@@ -46,6 +46,7 @@ class GatherWait final : public Task {
 }  // namespace
 
 void ShardedParams::State::gather(int group, const Stream& compute) {
+  expect_alike();
   if (group < 0 || group >= groups())
     throw Error(ErrorKind::usage, text("group ", group, " of ", groups()), {}, {comm_.rank(), "gather", 0});
   Group& one = groups_[static_cast<std::size_t>(group)];
@@ -82,6 +83,7 @@ void ShardedParams::State::release(int group, const Stream& compute) noexcept {
 }
 
 void ShardedParams::State::gather_all(const Stream& compute) {
+  expect_alike();
   for (int group = 0; group < groups(); ++group) {
     Group& one = groups_[static_cast<std::size_t>(group)];
     if (one.memory.empty()) {

@@ -7,8 +7,9 @@
 #include <algorithm>
 
 #include "core/memory/host_memory.hpp"
+#include "gradient/plan/initial_values.hpp"
+#include "gradient/plan/plan_agreement.hpp"
 #include "weft/core/copy.hpp"
-#include "zero/params/params_state.hpp"
 
 namespace weft::zero {
 namespace {
@@ -178,6 +179,21 @@ void ShardedParams::State::load(ParamId id, ConstView values) {
                      ", the parameter ", layout.count(id), " ", layout.dtype()),
                 "load a parameter whole", {comm_.rank(), "load", 0});
   }
+  if (options_.initial_values == InitialValues::from_rank_0) {
+    Buffer from_rank_0 = all_.allocate(values.dtype(), values.count());
+    if (all_.rank() == 0) copy(from_rank_0.view(), values, own_);
+    all_.broadcast(from_rank_0.view(), 0, own_);
+    set(id, from_rank_0.view());
+  } else {
+    loaded_.resize(static_cast<std::size_t>(layout.parameters()));
+    loaded_[index(id)] = detail::line_of_values(layout.name(id), values);
+    alike_ = false;
+    set(id, values);
+  }
+}
+
+void ShardedParams::State::set(ParamId id, ConstView values) {
+  const ParamLayout& layout = this->layout();
   const Group& group = groups_[static_cast<std::size_t>(group_of(id))];
   const std::int64_t begin = layout.offset(id);
   const std::int64_t end = begin + layout.count(id);
@@ -193,6 +209,36 @@ void ShardedParams::State::load(ParamId id, ConstView values) {
     }
   }
   own_.synchronize();
+}
+
+// A rank that has loaded nothing takes part, too, before the first step.
+void ShardedParams::State::expect_alike() {
+  if (alike_ || options_.initial_values != InitialValues::compare) return;
+  loaded_.resize(static_cast<std::size_t>(layout().parameters()));
+  for (int i = 0; i < layout().parameters(); ++i) {
+    std::string& line = loaded_[static_cast<std::size_t>(i)];
+    if (line.empty()) line = layout().name(ParamId{i}) + ", not loaded";
+  }
+  detail::agree_on(
+      all_, loaded_,
+      {"ranks start with different values",
+       "load the same values on every rank, or set ShardedOptions::initial_values to from_rank_0",
+       "ShardedParams"});
+  loaded_ = {};
+  alike_ = true;
+}
+
+void ShardedParams::State::begin_step(Exchange exchange) {
+  expect_alike();
+  reducer_->begin_step(exchange);
+  exchange_ = exchange;
+}
+
+void ShardedParams::State::finish_step(const Stream& compute) {
+  if (exchange_ == Exchange::now)
+    throw Error(ErrorKind::usage, "finish_step in a micro-step that reduces gradients",
+                "ShardedOptimizer::step() finishes it", {comm_.rank(), "finish_step", 0});
+  reducer_->finish_step(compute);
 }
 
 std::int64_t ShardedParams::State::state_elements() const {

@@ -35,11 +35,14 @@ class ShardedParams::State {
   const Communicator& comm() const { return comm_; }
   /// All ranks: those of comm() and, in hybrid sharding, those with replicas.
   const Communicator& all() const { return all_; }
+  bool has_replicas() const { return replicas_.has_value(); }
   int groups() const { return static_cast<int>(groups_.size()); }
   int group_of(ParamId id) const;
 
   void load(ParamId id, ConstView values);
   Buffer whole(ParamId id);
+  void begin_step(Exchange exchange);
+  void finish_step(const Stream& compute);
   void gather(int group, const Stream& compute);
   void release(int group, const Stream& compute) noexcept;
   View at(int group, ParamId id) const;
@@ -88,6 +91,8 @@ class ShardedParams::State {
     Event released{};                 // the compute stream has left it
   };
 
+  void set(ParamId id, ConstView values);
+  void expect_alike();
   void make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan);
   void place_groups(const detail::ParamsPlan& plan);
   void make_slots(const detail::ParamsPlan& plan);
@@ -109,7 +114,11 @@ class ShardedParams::State {
   std::optional<detail::ShardPlan> shards_;  // nullopt in stage 0
   std::unique_ptr<GradientReducer> reducer_;
   std::shared_ptr<detail::Wire> wire_;
-  Stream own_;    // for loading
+  Stream own_;  // for loading
+  /// By parameter, a line about the values that were loaded, until ranks have compared them.
+  std::vector<std::string> loaded_;
+  bool alike_ = false;  // whether they have
+  Exchange exchange_ = Exchange::now;
   Buffer whole_;  // replicated groups
   Buffer shard_memory_;
   View shard_;  // as the device addresses it

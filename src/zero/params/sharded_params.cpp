@@ -35,7 +35,7 @@ void ShardedParams::gather_all(const Stream& compute) {
   state_->gather_all(compute);
 }
 void ShardedParams::begin_step(Exchange exchange) {
-  reducer().begin_step(exchange);
+  state_->begin_step(exchange);
 }
 bool ShardedParams::accumulating() const {
   return reducer().accumulating();
@@ -48,6 +48,9 @@ void ShardedParams::mark_ready(ParamId id, const Stream& compute) {
 }
 void ShardedParams::poll() {
   reducer().poll();
+}
+void ShardedParams::finish_step(const Stream& compute) {
+  state_->finish_step(compute);
 }
 GradientReducer& ShardedParams::reducer() {
   return state_->reducer();
