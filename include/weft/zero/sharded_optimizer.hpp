@@ -23,6 +23,10 @@
 //
 // With loss scaling, backward starts from loss * adam.loss_scale().
 //
+// NaN and infinite gradients: a step that knows the norm knows of them before it changes anything. It then
+// throws, or skips the step, as NonFinite says. A step without clipping and loss scaling does not look, unless
+// NonFinite is given: NaN then reaches the parameters.
+//
 // WRONG: an optimizer that needs whole tensors (LAMB, Muon): a shard does not have them. Reduce with
 // GradientReducer and update tensor by tensor instead.
 // WRONG: whole_model made of the ranks that share a part. The constructor throws Error (mismatch).
@@ -43,12 +47,22 @@ enum class Master {
   split,  ///< bf16 only: the lower 16 bits, which the parameter lacks; 2 bytes for each parameter
 };
 
+/// What step() does where gradients of any rank are NaN or infinite. Nothing has changed then but the loss
+/// scale, and parameters, moments and steps() are as before.
+enum class NonFinite {
+  refuse,     ///< throws Error (usage), on every rank, that names the rank and its first such parameter
+  skip_step,  ///< the same as a warning; StepResult::skipped is set
+};
+
 struct ShardedOptimizerOptions {
   /// Gradients with a larger L2 norm over all parameters are scaled down to this norm. nullopt: no clipping.
   std::optional<double> clip_norm{};
-  /// Dynamic loss scaling for 16-bit gradients. nullopt: gradients are used as they are, and NaN reaches the
-  /// parameters.
+  /// Dynamic loss scaling for 16-bit gradients. nullopt: gradients are used as they are.
   std::optional<LossScalerOptions> loss_scale{};
+  /// nullopt: skip_step with loss scaling, which does not go with refuse; refuse with clipping; without either
+  /// gradients are not looked at. Price where they are: one pass over each rank's gradients, which says whose
+  /// they were (ReducerOptions::count_bad_values), and without clipping and scaling the norm's.
+  std::optional<NonFinite> non_finite{};
   Master master = Master::f32;
   Offload offload{};
   /// For a model in parts: one rank of each part, this rank among them, such as the devices of one pipeline.
@@ -64,14 +78,14 @@ struct ShardedOptimizerOptions {
 struct StepResult {
   bool skipped = false;          ///< some rank had NaN or infinite gradients: nothing changed
   std::optional<double> norm{};  ///< norm of the averaged gradients of the whole model, unscaled, before
-                                 ///< clipping; only with clipping or loss scaling
+                                 ///< clipping; only with clipping, loss scaling or NonFinite
 };
 
 class ShardedOptimizer {
  public:
-  /// Copies the masters from the parameters: load the parameters before.
-  /// @throws Error (usage) for options that exclude each other or are out of range; (mismatch) where parts of
-  /// a model clip or scale differently, or whole_model is made of the wrong ranks
+  /// Collective. Copies the masters from the parameters: load the parameters before.
+  /// @throws Error (usage) for options that exclude each other or are out of range; (mismatch) where ranks
+  /// have other rules or options (Offload may differ), or whole_model is made of the wrong ranks
   ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options = {});
   ~ShardedOptimizer();
   ShardedOptimizer(ShardedOptimizer&&) noexcept;
@@ -88,7 +102,8 @@ class ShardedOptimizer {
   /// Collective. Finishes the reduction of gradients, updates on `compute`, and starts to gather the new
   /// parameters. The gathers, and updates on the host, go on beside the work that follows. After begin_step,
   /// `learning_rate` is the announced rate or left out.
-  /// @throws Error (usage) for another rate
+  /// @throws Error (usage) for another rate; for NaN and infinite gradients, where NonFinite::refuse says so;
+  /// and where gradients overflow at the smallest loss scale
   StepResult step(const Stream& compute, std::optional<double> learning_rate = std::nullopt);
 
   /// The factor to multiply the loss by; 1 without loss scaling.

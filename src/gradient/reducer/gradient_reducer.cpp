@@ -79,8 +79,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
     tree_ = std::make_unique<detail::DeterministicTree>(options_.deterministic_tree, comm_, layout_);
   if (options_.uneven != Uneven::refuse)
     uneven_ = std::make_unique<detail::UnevenInputs>(options_.uneven == Uneven::mean_of_the_rest);
-  if (options_.count_bad_values)
-    bad_values_ = std::make_unique<detail::BadValueCounter>(layout_, comm_.device());
+  if (options_.count_bad_values) count_bad_values();
   if (options_.norm_block != 0)
     squares_ = std::make_unique<detail::BlockSquares>(layout_, comm_.device(), options_.norm_block);
   BucketPlan first = first_plan(layout);
@@ -128,6 +127,11 @@ const std::vector<BadValues>& GradientReducer::State::bad_values() {
   if (!bad_values_)
     throw Error(ErrorKind::usage, "bad values are not counted", "set ReducerOptions::count_bad_values");
   return bad_values_->found();
+}
+
+void GradientReducer::State::count_bad_values() {
+  expect_finished("count_bad_values");
+  if (!bad_values_) bad_values_ = std::make_unique<detail::BadValueCounter>(layout_, comm_.device());
 }
 
 ConstView GradientReducer::State::squares() const {
@@ -206,6 +210,9 @@ bool GradientReducer::used(ParamId id) {
 }
 const std::vector<BadValues>& GradientReducer::bad_values() {
   return state_->bad_values();
+}
+void GradientReducer::count_bad_values() {
+  state_->count_bad_values();
 }
 ConstView GradientReducer::squares() const {
   return state_->squares();

@@ -70,6 +70,7 @@ class GradientReducer::State {
 
   bool used(ParamId id) { return used_.anywhere(id); }
   const std::vector<BadValues>& bad_values();
+  void count_bad_values();
   ConstView squares() const;
   double exposed_seconds() const { return wire_->exposed_seconds(); }
   std::int64_t held_bytes() const;

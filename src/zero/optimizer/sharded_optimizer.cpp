@@ -14,59 +14,11 @@
 #include <limits>
 #include <ranges>
 
-#include "gradient/plan/plan_agreement.hpp"
+#include "weft/core/log.hpp"
 #include "zero/optimizer/sharded_optimizer_state.hpp"
-
-namespace weft::detail {
-namespace {
-
-std::string described(const zero::ShardedOptimizerOptions& options) {
-  std::string clipping = "does not clip";
-  if (options.clip_norm) clipping = text("clips to ", *options.clip_norm);
-  if (!options.loss_scale) return clipping + " and does not scale";
-  const zero::LossScalerOptions& scale = *options.loss_scale;
-  return text(clipping, " and scales from ", scale.initial, ", at least ", scale.minimum,
-              ", twice that after ", scale.growth_interval, " steps, half of it after ", scale.hysteresis,
-              " overflows");
-}
-
-}  // namespace
-
-void agree_on_whole_model(Communicator whole_model, const Communicator& part,
-                          const zero::ShardedOptimizerOptions& options) {
-  constexpr const char* operation = "ShardedOptimizer";
-  agree_on(
-      whole_model, text("is rank ", part.rank(), " of ", part.size(), " of its part"),
-      {"whole_model is not one rank of each part",
-       "make it of the ranks that have the other parts, each with the same rank among those that share its "
-       "part",
-       operation});
-  agree_on(whole_model, described(options),
-           {"parts of a model have different options", "clip and scale alike in all parts", operation});
-}
-
-// A hole ends where the next parameter begins: the gap between them is zeros.
-CountedRanges::CountedRanges(const ParamLayout& layout, const std::vector<ParamId>& counted_elsewhere) {
-  for (const ParamId id : counted_elsewhere) {
-    const int number = static_cast<int>(id);
-    if (number < 0 || number >= layout.parameters())
-      throw Error(ErrorKind::usage, text("counted_elsewhere has parameter ", number),
-                  text("parameters are 0 to ", layout.parameters() - 1));
-    const bool is_last = number + 1 == layout.parameters();
-    holes_.push_back({layout.offset(id), is_last ? layout.size() : layout.offset(ParamId{number + 1})});
-  }
-  std::ranges::sort(holes_, {}, &Range::begin);
-}
-
-}  // namespace weft::detail
 
 namespace weft::zero {
 namespace {
-
-void check(const ShardedOptimizerOptions& options) {
-  if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm)))
-    throw Error(ErrorKind::usage, text("clip_norm is ", *options.clip_norm), "it is finite and above 0");
-}
 
 void expect_rate(double learning_rate) {
   if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
@@ -79,11 +31,13 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
                                ShardedOptimizerOptions options)
     : params_(params.state()), optimizer_(optimizer), options_(std::move(options)) {
   detail::check(optimizer_);
-  check(options_);
+  detail::check(options_);
+  detail::agree_on_options(params_.all(), optimizer_, options_);
   if (options_.loss_scale) scaler_.emplace(*options_.loss_scale);
   counted_ = detail::CountedRanges(params_.layout(), options_.counted_elsewhere);
   if (options_.whole_model) detail::agree_on_whole_model(*options_.whole_model, params_.all(), options_);
-  if (scaler_ || options_.clip_norm) {
+  if (detail::non_finite_of(options_)) {
+    params_.reducer().count_bad_values();
     const bool everywhere = params_.stage().optimizer == Placement::replicated;
     norm_.emplace(params_.comm(), everywhere, options_.whole_model);
   }
@@ -139,6 +93,7 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
     offload(finder_->share(params_.comm(), kind_, factors, bytes, file_rate), std::nullopt);
     finder_.reset();
   }
+  if (result.skipped) say_why_skipped();
   return result;
 }
 
@@ -159,17 +114,38 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   };
   params_.reducer().finish_step(compute, std::ref(each));
   const auto [bad, squares] = norm_->finish(compute);
+  if (bad) return {.skipped = true};
   const double scale = loss_scale();
-  if (scaler_) scaler_->update(bad);
-  if (bad && scaler_) return {.skipped = true};
+  if (scaler_) scaler_->update(false);
   const double norm = std::sqrt(squares) / scale;
-  // The formula of torch.nn.utils.clip_grad_norm_; NaN is not clipped.
+  // The formula of torch.nn.utils.clip_grad_norm_.
   const double clip = options_.clip_norm ? std::max(1.0, (norm + 1e-6) / *options_.clip_norm) : 1;
   const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1 / (clip * scale));
   // Forward first needs the buckets that backward reduced last.
   for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
   ++steps_;
   return {.norm = norm};
+}
+
+// The step changed nothing. Logs why, or throws where NonFinite::refuse says so; the next step may follow.
+void ShardedOptimizer::State::say_why_skipped() {
+  const std::string why = detail::non_finite_gradients(params_.reducer().bad_values(), params_.layout(),
+                                                       options_.whole_model || params_.has_replicas());
+  const ErrorContext step{params_.comm().rank(), "step", static_cast<std::uint64_t>(steps_ + 1)};
+  if (detail::non_finite_of(options_) == NonFinite::refuse)
+    throw Error(
+        ErrorKind::usage, why,
+        "nothing was changed: lower the learning rate, look at this batch, or set NonFinite::skip_step",
+        step);
+  if (params_.comm().rank() == 0)
+    log::warn(text("step ", steps_ + 1, " is skipped: ", why,
+                   scaler_ ? text("; the loss scale was ", loss_scale()) : std::string()));
+  if (!scaler_) return;
+  try {
+    scaler_->update(true);
+  } catch (const Error& error) {
+    throw Error(error.kind(), text(error.problem(), ": ", why), error.advice(), step);
+  }
 }
 
 // Updates the offloaded pieces behind backward where the rate is known and no norm is needed; else step()

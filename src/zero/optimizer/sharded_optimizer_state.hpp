@@ -1,6 +1,6 @@
 #pragma once
-// The implementation of ShardedOptimizer: where its state lies (optimizer_placement.cpp), models in parts and
-// the step (sharded_optimizer.cpp).
+// The implementation of ShardedOptimizer: its options (optimizer_options.cpp), where its state lies
+// (optimizer_placement.cpp), and the step (sharded_optimizer.cpp).
 
 #include <map>
 #include <optional>
@@ -15,11 +15,26 @@
 
 namespace weft::detail {
 
+/// @throws Error (usage) for options that are out of range or exclude each other
+void check(const zero::ShardedOptimizerOptions& options);
+
+/// What a step does about NaN; nullopt: it does not look.
+std::optional<zero::NonFinite> non_finite_of(const zero::ShardedOptimizerOptions& options);
+
+/// Checks that all ranks update alike. Otherwise their parameters would differ from the first step on.
+/// Collective. @throws Error (mismatch)
+void agree_on_options(Communicator all, const zero::Optimizer& optimizer,
+                      const zero::ShardedOptimizerOptions& options);
+
 /// Checks that all parts clip and scale alike; otherwise they would train with different scales, or wait for
 /// a sum that other parts do not take. Collective over `whole_model`.
 /// @throws Error (mismatch) where options differ, or the ranks do not have the same rank in their parts
 void agree_on_whole_model(Communicator whole_model, const Communicator& part,
                           const zero::ShardedOptimizerOptions& options);
+
+/// "rank 1 has 3 NaN and 0 infinite values in its gradients, first in layer.weight".
+/// @param others whether ranks beside those of `found` take part in the norm
+std::string non_finite_gradients(const std::vector<BadValues>& found, const ParamLayout& layout, bool others);
 
 /// The flat space without the parameters that another part counts.
 class CountedRanges {
@@ -88,6 +103,7 @@ class ShardedOptimizer::State {
   void update(const Bucket& bucket, const detail::StepFactors& factors, const Stream& compute);
   StepResult step_at_once(const Stream& compute, double learning_rate);
   StepResult step_by_norm(const Stream& compute, double learning_rate);
+  void say_why_skipped();
 
   ShardedParams::State& params_;
   Optimizer optimizer_;

@@ -209,7 +209,8 @@ TEST_F(WholeModelRefuses, AllRanks) {
 
 TEST_F(WholeModelRefuses, PartsThatClipOrScaleDifferently) {
   expect(ErrorKind::mismatch,
-         {"rank 0 clips to 1 and does not scale; rank 1 does not clip and does not scale"},
+         {"rank 0 clips to 1 and does not scale, refuses NaN; rank 1 does not clip and does not scale, does "
+          "not look for NaN"},
          [](Communicator, const Place& here) {
            ShardedOptimizerOptions options{.whole_model = here.whole_model};
            if (here.part == 0) options.clip_norm = 1.0;
