@@ -38,6 +38,12 @@ inline std::optional<Operation> operation_from(std::istringstream& in) {
 inline Error lost_error(std::string how) {
   return Error(ErrorKind::peer_lost, std::move(how), "its own message says why");
 }
+/// Of a rank that ended as it should, while others still wait for it: it has said nothing.
+inline Error left_error(std::string how) {
+  return Error(ErrorKind::peer_lost, std::move(how),
+               "it has ended and said nothing; where ranks have different numbers of batches, set "
+               "ReducerOptions::uneven and call GradientReducer::join()");
+}
 /// What a rank hears of another that has failed. A disagreement has two sides, and says so itself; with anything else, that rank began.
 inline Error failure_of(int rank, ErrorKind kind, std::string_view problem) {
   return kind == ErrorKind::mismatch ? Error(kind, std::string(problem), "its own message says more")

@@ -171,18 +171,17 @@ void ShmSegment::wake(int rank) const {
 
 std::optional<Error> ShmSegment::lost(int rank) const {
   const RankBlock& other = block(rank);
-  const auto is_gone = [](std::string how) { return lost_error(std::move(how)); };
   switch (other.presence.load(std::memory_order_acquire)) {
     case Presence::failed:
       return failure_of(name_of(rank), other.failure, other.reason);
     case Presence::left:
-      return is_gone(text("rank ", name_of(rank), " has left the communicator"));
+      return left_error(text("rank ", name_of(rank), " has left the communicator"));
     case Presence::expected:
     case Presence::here:
       break;
   }
   auto how = died(rank);
-  return how ? std::optional(is_gone(std::move(*how))) : std::nullopt;
+  return how ? std::optional(lost_error(std::move(*how))) : std::nullopt;
 }
 
 void ShmSegment::expect_present(const std::function<bool(int rank)>& here) const {
@@ -197,7 +196,7 @@ void ShmSegment::expect_present_or_through(std::uint64_t number, Ranks ranks) co
   for (int rank = ranks.first; rank < ranks.end; ++rank) {
     const Presence presence = block(rank).presence.load(std::memory_order_acquire);
     if (presence == Presence::here || presence == Presence::expected || is_through(rank, number)) continue;
-    throw lost(rank).value_or(lost_error(text("rank ", name_of(rank), " has left")));
+    throw lost(rank).value_or(left_error(text("rank ", name_of(rank), " has left")));
   }
 }
 

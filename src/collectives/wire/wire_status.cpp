@@ -194,7 +194,7 @@ void WirePeerStatus::hear(const SideChannel::Message& message, Clock::time_point
     peer.has_left = true;
     losses_.push_back(
         {message.rank, peer.number, true,
-         lost_error(text("rank ", message.rank, " has left after its device operation #", peer.number))});
+         left_error(text("rank ", message.rank, " has left after its device operation #", peer.number))});
     return;
   }
   ErrorKind kind{};

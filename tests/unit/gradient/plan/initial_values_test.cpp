@@ -8,7 +8,9 @@
 
 #include "gradient/plan/initial_values.hpp"
 #include "support/expect_error.hpp"
+#include "support/ranks_with_fakes.hpp"
 #include "weft/core/buffer.hpp"
+#include "weft/core/copy.hpp"
 
 namespace weft {
 namespace {
@@ -91,6 +93,26 @@ TEST(InitialValues, AreTakenFromTheObjectsThatALayoutIsMadeOf) {
     const std::vector<Parameter> parameters{{"w", values.size(), values.data()}};
     sync_initial_values(comm, parameters, InitialValues::from_rank_0);
     EXPECT_EQ(values, (std::vector<float>{0, 7}));
+  });
+}
+
+TEST(InitialValues, OnDevicesAreComparedAndSentThere) {
+  const test::WithFakeCuda cuda;
+  test::FakeNcclRanks nccl;
+  test::run_with_fakes(nccl, 2, [](Communicator comm) {
+    Buffer there = Buffer::on(comm.device(), DataType::f32, 500);
+    std::vector<float> here(500, static_cast<float>(comm.rank() + 1));
+    Stream stream(comm.device());
+    copy(there.view(), View(std::span(here)), stream);
+    stream.synchronize();
+    const std::vector<NamedValues> tensors{{"there", there.view()}};
+    test::expect_error(ErrorKind::mismatch, {"there, 500 f32, hash", "on rank 1"},
+                       [&] { sync_initial_values(comm, tensors, InitialValues::compare); });
+    sync_initial_values(comm, tensors, InitialValues::from_rank_0);
+    sync_initial_values(comm, tensors, InitialValues::compare);
+    copy(View(std::span(here)), there.view(), stream);
+    stream.synchronize();
+    EXPECT_EQ(here, std::vector<float>(500, 1.0F));
   });
 }
 
