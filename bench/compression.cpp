@@ -28,7 +28,7 @@ class Compressed {
  public:
   Compressed(std::string name, const ParamLayout& layout, PowerSgdOptions options)
       : name_(std::move(name)),
-        reducer_(self(), layout, {.bucket_bytes = 1 << 20, .hook = power_sgd(options)}) {
+        reducer_(self(), layout, {.buckets = BucketBytes{1 << 20}, .hook = power_sgd(options)}) {
     fresh_.resize(static_cast<std::size_t>(layout.size()));
     std::mt19937 random(1);
     std::normal_distribution<float> normal;

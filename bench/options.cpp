@@ -86,13 +86,13 @@ int run(int argc, char** argv) {
   const ParamLayout layout = mlp();
   std::vector<Contestant> all;
   const auto add = [&](const char* name, const Communicator& on, ReducerOptions options) {
-    options.bucket_bytes = std::size_t{1} << 20;
+    options.buckets = BucketBytes{std::size_t{1} << 20};
     all.push_back({name, on, GradientReducer(on, layout, std::move(options))});
   };
   add("plain", comm, {});
   add("plain again", comm, {});
   add("fixed tree", comm, {.hook = tree_hook()});
-  add("reduce in bf16", comm, {.reduce_dtype = DataType::bf16});
+  add("reduce in bf16", comm, {.hook = cast_hook(DataType::bf16)});
   add("count bad values", comm, {.count_bad_values = true});
   add("squares by block", comm, {.norm_block = 64 << 10});
   add("unused: find", comm, {.unused = Unused::find});

@@ -15,7 +15,8 @@ void ready(benchmark::State& state) {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < tensors; ++i) specs.push_back({text('p', i), 16});
   const Stream wire = state.range(1) == 1 ? Stream::queued() : Stream();
-  GradientReducer reducer(self(), ParamLayout(DataType::f32, specs), {.bucket_bytes = 1 << 20, .wire = wire});
+  GradientReducer reducer(self(), ParamLayout(DataType::f32, specs),
+                          {.buckets = BucketBytes{1 << 20}, .wire = wire});
   Stream compute;
   for (auto _ : state) {
     state.PauseTiming();

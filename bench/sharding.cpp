@@ -68,7 +68,7 @@ class Peers final : public Contestant {
   Peers(const Communicator& comm, const ParamLayout& layout)
       : Contestant("all_reduce + all_gather", comm),
         plan_(plan_whole_buckets(layout, bucket_bytes, 32 * comm.size())),
-        reducer_(comm, layout, {.plan = plan_}),
+        reducer_(comm, layout, {.buckets = plan_}),
         parameters_(comm_.allocate(DataType::f32, plan_.end())),
         gathers_(comm_.progress_stream()) {}
 
@@ -127,7 +127,7 @@ class Sharded final : public Contestant {
 
  private:
   static zero::ShardedOptions options(int stage, const ParamLayout& layout) {
-    zero::ShardedOptions options{.stage = stage, .reducer = {.bucket_bytes = bucket_bytes}};
+    zero::ShardedOptions options{.stage = stage, .bucket_bytes = bucket_bytes};
     constexpr int together = 10;
     for (int i = 0; i < layout.parameters(); i += together) options.groups.push_back(ParamId{i});
     if (stage < 3) options.groups.clear();

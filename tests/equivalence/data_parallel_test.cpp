@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "gpt/trainer/trainer.hpp"
 #include "long_training.hpp"
 #include "made_trainings.hpp"
-#include "gpt/trainer/trainer.hpp"
 
 namespace weft::examples {
 namespace {
@@ -20,7 +20,6 @@ struct Job {
   bool overlap = false;                                ///< communication on a thread of its own
   bool shared_memory = true;
   bool lanes = false;  ///< without a thread, a stream for every bucket
-  int deterministic_tree = 0;
   int stage = 0;
   std::size_t prefetch_bytes = 0;
   std::shared_ptr<CommHook> (*hook)() = nullptr;
@@ -30,6 +29,10 @@ struct Job {
     return overlap ? Stream::queued() : Stream();
   }
 };
+
+std::shared_ptr<CommHook> tree() {
+  return tree_hook(8);
+}
 
 // Makes the progress of reducers without a given wire inline. Set before there are threads that might read
 // it.
@@ -43,17 +46,15 @@ std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& jo
   std::mutex mutex;
   run_as_threads(job.ranks,
                  [&](Communicator comm) {
-                   Trainer<Real> trainer(
-                       comm, spec, text,
-                       {.share = {comm.rank(), comm.size()},
-                        .micro_steps = job.micro_steps,
-                        .steps = steps,
-                        .sharding = {.stage = job.stage,
-                                     .reducer = {.bucket_bytes = job.bucket_bytes,
-                                                 .hook = job.hook ? job.hook() : nullptr,
-                                                 .wire = job.wire(),
-                                                 .deterministic_tree = job.deterministic_tree},
-                                     .prefetch_bytes = job.prefetch_bytes}});
+                   Trainer<Real> trainer(comm, spec, text,
+                                         {.share = {comm.rank(), comm.size()},
+                                          .micro_steps = job.micro_steps,
+                                          .steps = steps,
+                                          .sharding = {.stage = job.stage,
+                                                       .hook = job.hook ? job.hook() : nullptr,
+                                                       .bucket_bytes = job.bucket_bytes,
+                                                       .wire = job.wire(),
+                                                       .prefetch_bytes = job.prefetch_bytes}});
                    for (std::int64_t step = 0; step < steps; ++step) trainer.step();
                    const auto parameters = trainer.parameters();
                    const std::lock_guard lock(mutex);
@@ -112,10 +113,10 @@ TEST_P(DataParallel, LongTrainingDependsOnNeitherBucketsNorThreads) {
 TEST_P(DataParallel, LongTrainingWithADeterministicTreeIsTheSameOnAnyNumberOfRanks) {
   const ModelSpec spec = tiny(GetParam());
   const std::vector<float> reference =
-      train<float>(spec, long_training, {.ranks = 1, .micro_steps = 8, .deterministic_tree = 8});
+      train<float>(spec, long_training, {.ranks = 1, .micro_steps = 8, .hook = tree});
   for (const int ranks : {2, 4, 8}) {
     for (const bool overlap : {false, true}) {
-      const Job job{.ranks = ranks, .micro_steps = 8 / ranks, .overlap = overlap, .deterministic_tree = 8};
+      const Job job{.ranks = ranks, .micro_steps = 8 / ranks, .overlap = overlap, .hook = tree};
       EXPECT_EQ(train<float>(spec, long_training, job), reference) << ranks;
     }
   }

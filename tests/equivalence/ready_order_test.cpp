@@ -20,7 +20,7 @@ const ParamLayout layout(DataType::f32,
 struct Order {
   bool shuffled = false;
   bool overlap = false;
-  std::optional<std::size_t> bucket_bytes = 2000;
+  BucketChoice buckets = BucketBytes{2000};
 };
 
 /// Trains on a loss whose slope depends on every parameter, so that one wrong bit changes all later steps.
@@ -28,9 +28,8 @@ std::vector<float> train(const Order& order) {
   std::vector<float> result;
   std::mutex mutex;
   run_as_threads(3, [&](Communicator comm) {
-    GradientReducer reducer(
-        comm, layout,
-        {.bucket_bytes = order.bucket_bytes, .wire = order.overlap ? Stream::queued() : Stream()});
+    GradientReducer reducer(comm, layout,
+                            {.buckets = order.buckets, .wire = order.overlap ? Stream::queued() : Stream()});
     std::vector<float> parameters(static_cast<std::size_t>(layout.size()), 0.5F);
     std::vector<int> ids(static_cast<std::size_t>(layout.parameters()));
     std::mt19937 random(static_cast<unsigned>(comm.rank()));
@@ -62,9 +61,9 @@ std::vector<float> train(const Order& order) {
 TEST(ReadyOrder, ShufflingItOnEveryRankChangesNoBit) {
   const std::vector<float> reference = train({});
   for (const bool overlap : {false, true}) {
-    for (const auto bucket_bytes : {std::optional<std::size_t>(1), std::optional<std::size_t>(2000),
-                                    std::optional<std::size_t>(1 << 20), std::optional<std::size_t>()}) {
-      EXPECT_EQ(train({.shuffled = true, .overlap = overlap, .bucket_bytes = bucket_bytes}), reference);
+    for (const BucketChoice& buckets : {BucketChoice(BucketBytes{1}), BucketChoice(BucketBytes{2000}),
+                                        BucketChoice(BucketBytes{1 << 20}), BucketChoice()}) {
+      EXPECT_EQ(train({.shuffled = true, .overlap = overlap, .buckets = buckets}), reference);
     }
   }
 }

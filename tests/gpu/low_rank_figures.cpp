@@ -196,7 +196,7 @@ void power_sgd_step(int rank, int blocks) {
   Communicator comm = connect(World::from_environment());
   const ParamLayout layout = model(blocks);
   const auto hook = power_sgd({.rank = rank, .start_step = 0});
-  GradientReducer reducer(comm, layout, {.bucket_bytes = std::size_t{25} << 20, .hook = hook});
+  GradientReducer reducer(comm, layout, {.buckets = BucketBytes{std::size_t{25} << 20}, .hook = hook});
   Stream compute(comm.device());
   Buffer noise = Buffer::on(comm.device(), DataType::f32, layout.count(ParamId{0}));
   fill_with_noise(noise.view(), compute);

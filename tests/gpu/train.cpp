@@ -48,7 +48,7 @@ Strategy parsed(const std::string& name) {
     if (word == "offload") {
       result.offload = true;
     } else {
-      result.sharding.reducer.hook = hook_named(word, 0);
+      result.sharding.hook = hook_named(word, 0);
     }
   }
   return result;

@@ -101,7 +101,7 @@ class Trial {
       std::swap(specs[at], specs[at + 1]);
     }
     const ParamLayout layout(DataType::f32, specs);
-    GradientReducer reducer(comm_, layout, {.bucket_bytes = bucket_bytes_});
+    GradientReducer reducer(comm_, layout, {.buckets = BucketBytes{bucket_bytes_}});
     Stream compute;
     std::vector<float> gradient(40'000, static_cast<float>(comm_.rank()));
     for (int step = 0; step < steps_; ++step) {

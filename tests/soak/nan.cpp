@@ -70,7 +70,8 @@ Plan draw_plan(std::uint64_t seed) {
                .form = draw.one_of({LowRankForm::two_sided, LowRankForm::alternating}),
                .seed = seed};
   plan.options.means = draw.one_of({Means::everywhere, Means::sharded});
-  if (!draw.once_in(5)) plan.options.bucket_bytes = draw.one_of<std::size_t>({1, 3000, 6000, 12000, 1 << 20});
+  if (!draw.once_in(5))
+    plan.options.buckets = BucketBytes{draw.one_of<std::size_t>({1, 3000, 6000, 12000, 1 << 20})};
   const int trial_steps = 8 + draw.below(10);
   for (int i = 0; i < trial_steps; ++i) {
     TrialStep trial_step{.number = i, .is_bad = draw.once_in(3)};

@@ -28,7 +28,7 @@ using Bytes = std::size_t;
 std::vector<Variant> variants() {
   const auto with = [](int stage, std::optional<Bytes> bucket, std::optional<Bytes> prefetch) {
     zero::ShardedOptions options{.stage = stage};
-    options.reducer.bucket_bytes = bucket;
+    options.bucket_bytes = bucket;
     options.prefetch_bytes = prefetch;
     return options;
   };
@@ -61,8 +61,8 @@ std::vector<float> train(const Variant& variant, const examples::ModelSpec& spec
   std::mutex mutex;
   run_as_threads(2, [&](Communicator comm) {
     zero::ShardedOptions sharding = variant.sharding;
-    if (variant.queued) sharding.reducer.wire = Stream::queued();
-    if (variant.power_sgd) sharding.reducer.hook = power_sgd({.rank = 4, .start_step = steps / 4});
+    if (variant.queued) sharding.wire = Stream::queued();
+    if (variant.power_sgd) sharding.hook = power_sgd({.rank = 4, .start_step = steps / 4});
     examples::Trainer<float> trainer(comm, spec, text,
                                      {.share = {comm.rank(), comm.size()},
                                       .steps = steps,

@@ -36,11 +36,11 @@ ZeroTraining drawn(std::uint64_t seed, int steps) {
 ZeroTraining shared_out(ZeroTraining job) {
   Draw draw(job.seed + 1);
   job.sharding.stage = 1 + draw.below(3);
-  job.sharding.reducer.bucket_bytes = draw.one_of<std::size_t>({1, 2000, 6000, 1 << 20});
+  job.sharding.bucket_bytes = draw.one_of<std::size_t>({1, 2000, 6000, 1 << 20});
   job.sharding.prefetch_bytes = draw.one_of<std::size_t>({0, 8000, 1 << 20});
   job.sharding.whole_below = draw.one_of({0, 0, 600});
   if (job.sharding.stage > 1 && draw.once_in(2))
-    job.sharding.reducer.window_bytes = draw.one_of<std::size_t>({1, 5000, 1 << 20});
+    job.sharding.window_bytes = draw.one_of<std::size_t>({1, 5000, 1 << 20});
   job.queued = draw.once_in(3);
   return job;
 }

@@ -45,8 +45,8 @@ struct ShardedTraining {
     std::mutex mutex;
     run_as_threads(ranks, [&](Communicator comm) {
       ReducerOptions mine = options;
-      mine.plan = plan;
-      mine.window_bytes = window_bytes;
+      mine.buckets = plan;
+      if (window_bytes) mine.windows = GradientWindows{*window_bytes};
       mine.means = Means::sharded;
       mine.hook = hook();
       mine.wire = queued_wire ? Stream::queued() : Stream();

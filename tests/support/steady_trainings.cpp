@@ -66,7 +66,7 @@ class Trainings {
   static ZeroTraining in_stage(int stage) {
     ZeroTraining job;
     job.sharding.stage = stage;
-    job.sharding.reducer.bucket_bytes = 4000;
+    job.sharding.bucket_bytes = 4000;
     return job;
   }
   void add(std::string name, const ZeroTraining& job,
@@ -76,7 +76,7 @@ class Trainings {
       ZeroTraining mine = job;
       mine.steps = steps;
       mine.after_step = after_step;
-      if (hook) mine.sharding.reducer.hook = hook();
+      if (hook) mine.sharding.hook = hook();
       (void)mine.on(comm);
     };
     all_.push_back({std::move(name), train, warm_steps});
@@ -156,11 +156,10 @@ class Trainings {
       add("coded_as_" + codec.substr(0, end), in_stage(2), [codec] { return hook_named(codec, 0); });
     }
     job = in_stage(1);
-    job.sharding.reducer.reduce_dtype = DataType::bf16;
-    add("reduced_as_bf16", job);
+    add("reduced_as_bf16", job, [] { return cast_hook(DataType::bf16); });
   }
   void reducers() {
-    ReducerTraining job{.options = {.bucket_bytes = 4000}};
+    ReducerTraining job{.options = {.buckets = BucketBytes{4000}}};
     add("reducer", job);
     job.queued_wire = true;
     add("reducer_wire_on_thread", job);
@@ -168,18 +167,19 @@ class Trainings {
     add("reducer_all_on_threads", job);
     job.options.means = Means::sharded;
     add("reducer_of_shards", job);
-    job = {.options = {.bucket_bytes = 4000}, .micro_steps = 3};
+    job = {.options = {.buckets = BucketBytes{4000}}, .micro_steps = 3};
     add("reducer_accumulates", job);
-    job = {.options = {.bucket_bytes = 4000, .unused = Unused::find, .uneven = Uneven::mean_of_the_rest}};
+    job = {.options = {
+               .buckets = BucketBytes{4000}, .unused = Unused::find, .uneven = Uneven::mean_of_the_rest}};
     add("reducer_of_some", job);
-    job = {.options = {.bucket_bytes = 4000, .count_bad_values = true, .norm_block = 64}};
+    job = {.options = {.buckets = BucketBytes{4000}, .count_bad_values = true, .norm_block = 64}};
     add("reducer_that_looks", job);
-    job = {.options = {.bucket_bytes = 4000, .deterministic_tree = 4}, .micro_steps = 2};
+    job = {.options = {.buckets = BucketBytes{4000}}, .hook = [] { return tree_hook(4); }, .micro_steps = 2};
     add("reducer_of_fixed_parts", job);
-    job = {.options = {.bucket_bytes = 4000, .reduce_dtype = DataType::bf16}};
+    job = {.options = {.buckets = BucketBytes{4000}}, .hook = [] { return cast_hook(DataType::bf16); }};
     add("reducer_casts", job);
     for (const auto form : {LowRankForm::two_sided, LowRankForm::alternating}) {
-      job = {.options = {.bucket_bytes = 4000}};
+      job = {.options = {.buckets = BucketBytes{4000}}};
       job.hook = [form] { return power_sgd({.rank = 1, .start_step = 0, .min_rate = 1, .form = form}); };
       add(form == LowRankForm::two_sided ? "reducer_low_rank" : "reducer_low_rank_in_turns", job);
     }

@@ -99,7 +99,7 @@ struct ZeroTraining {
   Result on(const Communicator& comm) const {
     zero::ShardedOptions options = sharding;
     if (options.groups.empty() && part.empty()) options.groups = groups();
-    if (queued) options.reducer.wire = Stream::queued();
+    if (queued) options.wire = Stream::queued();
     const ParamLayout all = has_matrices ? layout_of_matrices() : layout(dtype);
     zero::ShardedParams params(comm, part.empty() ? all : layout_of_part(), options);
     const auto each = [&](auto function) {

@@ -91,8 +91,8 @@ void check_strategy(const std::string& strategy) {
 
 zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options) {
   return {.stage = strategy.stage,
-          .reducer = {.bucket_bytes = options.bucket_bytes,
-                      .hook = strategy.code ? hook_of(*strategy.code, start_step(options)) : nullptr}};
+          .hook = strategy.code ? hook_of(*strategy.code, start_step(options)) : nullptr,
+          .bucket_bytes = options.bucket_bytes};
 }
 
 void check_pipelines(const Options& options, int ranks) {

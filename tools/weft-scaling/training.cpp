@@ -44,7 +44,7 @@ class WholeTraining final : public Training {
     if (communicates_ && comm_.device().is_host()) steps.add(trainer_.account(), trainer_.reducer().plan());
   }
   const GradientReducer* reducer() const override { return &trainer_.reducer(); }
-  std::optional<CodecChoice> choice() const override { return choice_of(sharding_.reducer.hook.get()); }
+  std::optional<CodecChoice> choice() const override { return choice_of(sharding_.hook.get()); }
 
  private:
   Communicator comm_;

@@ -50,6 +50,9 @@ class CommHook {
   /// ones. A hook that changes its work during training returns false until it has: PowerSGD until it has
   /// compressed for the first time. Must be the same on all ranks.
   virtual bool settled() const { return true; }
+  /// The number of micro-batches in a global batch, where the hook sums them by one fixed tree; 0: in rank
+  /// order, each rank's own micro-batches first. The reducer sums this rank's part of the tree.
+  virtual int micro_batches() const { return 0; }
   /// Reduces a bucket to its mean over ranks, in place.
   /// @param compute the stream that finished the bucket; encoding may use it, which delays backward
   virtual void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
@@ -74,6 +77,10 @@ std::shared_ptr<CommHook> cast_hook(DataType dtype, std::shared_ptr<CommHook> in
 /// pairs of four ranks do. The number of ranks is a power of two; buckets are multiples of it (aligned()). An
 /// all_to_all of slices, the sums, and an all_gather: the bytes of an all_reduce, and a second copy of the
 /// gradients.
-std::shared_ptr<CommHook> tree_hook();
+/// @param micro_batches of a global batch, a power of two, at least the number of ranks: the tree is then over
+/// these, and parameters are bitwise the same on 1, 2, 4, ... ranks. Each rank takes an equal share of them, in
+/// order, one a micro-step. Price: a buffer of all gradients for every halving of a rank's share. 0: the tree
+/// is over ranks
+std::shared_ptr<CommHook> tree_hook(int micro_batches = 0);
 
 }  // namespace weft

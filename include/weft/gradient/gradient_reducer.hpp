@@ -19,7 +19,7 @@
 // accumulating() is true, backward adds to the gradient that is there instead of overwriting it. The last
 // micro-step reduces the sum and divides by the number of micro-steps.
 //
-// In windows (ReducerOptions::window_bytes) there is no arena: every gradient is written to
+// In windows (ReducerOptions::windows) there is no arena: every gradient is written to
 // gradient(id, compute), asked for in each step, and backward does not accumulate there.
 //
 // Better, for an optimizer that can update one bucket at a time:
@@ -80,8 +80,8 @@ class GradientReducer {
 
   /// @throws Error (usage) when the last step was not finished, naming parameters that were not marked
   void begin_step(Exchange exchange = Exchange::now);
-  /// Whether backward must add to the gradients of earlier micro-steps. False with deterministic_tree and in
-  /// windows, where the reducer adds.
+  /// Whether backward must add to the gradients of earlier micro-steps. False with a tree of
+  /// micro-batches and in windows, where the reducer adds.
   bool accumulating() const;
   /// Says that the gradient is complete once `stream` gets to this point.
   /// @throws Error (usage) outside a step, or when it was marked before

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "weft/gradient/comm_hook.hpp"
 
@@ -40,42 +41,45 @@ enum class Uneven {
   mean_of_the_rest,  ///< as above, divided by the number of ranks that have a batch
 };
 
-struct ReducerOptions {
-  /// The size of buckets. Without it the reducer plans them. The first steps try small and large buckets;
-  /// from when gradients are ready and how long buckets take in them, all ranks make the plan that exposes
-  /// least, and change to it once, at a begin_step (see bucket_planner.hpp). Nothing is planned on a device,
-  /// and where the compute thread carries the wire itself: buckets are then 1 MiB within a node, where a
-  /// bucket that is reduced at once is still in the cache, and 25 MiB between nodes. A hook may give another
-  /// size (CommHook::bucket_bytes).
-  std::optional<std::size_t> bucket_bytes{};
-  /// The buckets, which are then never changed. The plan is over the reducer's parameters, in any layout of
-  /// them, which becomes that of the reducer. With Means::sharded every rank's part of a bucket must be whole
-  /// cache lines, and whole blocks of the hook and of norm_block (plan_whole_buckets). Not with bucket_bytes.
-  std::optional<BucketPlan> plan{};
-  /// Gradients lie in windows: a buffer of so many bytes, at least those of the largest bucket, which buckets
-  /// use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream), which
-  /// waits until its place is free. This rank's part of the means is kept apart, in means(bucket). Needs
-  /// Means::sharded and a `plan` of whole parameters; gradients must come in the plan's order as far as
-  /// buckets share a place. Every micro-step is reduced, and means(bucket) adds them up. Not with
-  /// deterministic_tree, unused parameters or uneven batches.
-  std::optional<std::size_t> window_bytes{};
-  /// In windows on a device: the means lie in pinned host memory, which kernels reach over the bus.
+/// Buckets that the reducer plans. The first steps try small and large buckets; from when gradients are ready
+/// and how long buckets take in them, all ranks make the plan that exposes least, and change to it once, at a
+/// begin_step (see bucket_planner.hpp). Nothing is planned on a device, and where the compute thread carries
+/// the wire itself: buckets are then 1 MiB within a node, where a bucket that is reduced at once is still in
+/// the cache, and 25 MiB between nodes. A hook may give another size (CommHook::bucket_bytes).
+struct PlannedBuckets {};
+/// Buckets of one size.
+struct BucketBytes {
+  std::size_t bytes = 0;
+};
+/// A BucketPlan gives the buckets, which are then never changed. The plan is over the reducer's parameters, in
+/// any layout of them, which becomes that of the reducer. With Means::sharded every rank's part of a bucket
+/// must be whole cache lines, and whole blocks of the hook and of norm_block (plan_whole_buckets).
+using BucketChoice = std::variant<PlannedBuckets, BucketBytes, BucketPlan>;
+
+/// Gradients lie in windows: a buffer of so many bytes, at least those of the largest bucket, which buckets
+/// use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream), which
+/// waits until its place is free. This rank's part of the means is kept apart, in means(bucket). Needs
+/// Means::sharded and a BucketPlan of whole parameters; gradients must come in the plan's order as far as
+/// buckets share a place. Every micro-step is reduced, and means(bucket) adds them up. Not with unused
+/// parameters, uneven batches or a hook that sums micro-batches (tree_hook).
+struct GradientWindows {
+  std::size_t bytes = 0;
+  /// On a device: the means lie in pinned host memory, which kernels reach over the bus.
   bool means_on_host = false;
-  std::shared_ptr<CommHook> hook{};  ///< default: all_reduce_hook()
+};
+
+struct ReducerOptions {
+  BucketChoice buckets{};
+  std::optional<GradientWindows> windows{};  ///< nullopt: an arena of all gradients
+  /// How a bucket is reduced: all_reduce_hook(), unless it is given. cast_hook() reduces in another data type,
+  /// tree_hook() sums one fixed tree of micro-batches; codecs are on the compression floor.
+  std::shared_ptr<CommHook> hook{};
   Means means = Means::everywhere;
   /// The stream that reduces buckets. Default: comm.progress_stream(); where that is an inline stream, one
   /// such stream per bucket, up to 32.
   std::optional<Stream> wire{};
   Unused unused = Unused::refuse;
   Uneven uneven = Uneven::refuse;
-  /// The data type that gradients are reduced in, if not the one they are kept in (cast_hook).
-  std::optional<DataType> reduce_dtype{};
-  /// The number of micro-batches in a global batch, if it is to be summed by one fixed binary tree; 0: sums
-  /// in rank order. Parameters are then bitwise the same on 1, 2, 4, ... ranks. Both numbers are powers of
-  /// two. Each rank takes an equal share of the micro-batches, in order, one a micro-step. Price: a buffer of
-  /// all gradients for every halving of a rank's share and one for slices on the wire, and an all_to_all and
-  /// an all_gather instead of one all_reduce (bench/results). Not with a hook.
-  int deterministic_tree = 0;
   /// Counts NaN and Inf in this rank's gradients as buckets leave, for GradientReducer::bad_values(). Price:
   /// a pass over the gradients.
   bool count_bad_values = false;

@@ -13,7 +13,7 @@
 //
 // The plan counts what weft holds: parameters, gradients and optimizer state, the windows that gradients pass
 // through and the slots (all-gather buffers) that parameters are gathered into. It does not count
-// activations, state of hooks (such as residuals of PowerSGD), deterministic_tree, memory of other libraries, or the
+// activations, state of hooks (such as residuals of PowerSGD), tree_hook(), memory of other libraries, or the
 // rounding of a file to whole blocks, which is less than 4 KiB for each bucket or tile.
 //
 // WRONG: leaving `groups` out of the plan for a training in stage 3 that names them. All parameters are then

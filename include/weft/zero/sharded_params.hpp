@@ -50,11 +50,20 @@ namespace weft::zero {
 
 struct ShardedOptions {
   int stage = 2;
-  /// How gradients are reduced. Leave `means` and `plan` as they are: the stage sets them. Defaults:
-  /// `bucket_bytes`: stage 0 plans buckets from measured steps; the other stages use what the hook asks for,
-  /// else 1 MiB within a node and 4 MiB between nodes, in whole parameters. `window_bytes`, in stages 2 and
-  /// 3: an eighth of the gradients.
-  ReducerOptions reducer{};
+  /// How gradients are reduced, as in ReducerOptions: all_reduce_hook(), unless it is given.
+  std::shared_ptr<CommHook> hook{};
+  /// The size of gradient buckets. nullopt: stage 0 plans them from measured steps; the other stages use what
+  /// the hook asks for, else 1 MiB within a node and 4 MiB between nodes, in whole parameters.
+  std::optional<std::size_t> bucket_bytes{};
+  /// Stages 2 and 3: the memory that gradients have before they are reduced, at least the largest bucket.
+  /// nullopt: an eighth of the gradients.
+  std::optional<std::size_t> window_bytes{};
+  /// The stream that reduces buckets, and the one that gathers parameters: as ReducerOptions::wire.
+  std::optional<Stream> wire{};
+  /// Stages 0 and 1 may leave parameters unused; the others refuse.
+  Unused unused = Unused::refuse;
+  /// As ReducerOptions::count_bad_values. An optimizer that clips or scales counts in any case.
+  bool count_bad_values = false;
   /// Hybrid sharding: state is sharded over so many consecutive ranks (those of a node, say) and replicated
   /// over the other sets of ranks, so that only the reduced shard travels between sets. Must divide the
   /// number of ranks. 0: sharded over all ranks.

@@ -38,7 +38,7 @@ inline std::optional<Operation> operation_from(std::istringstream& in) {
 inline Error lost_error(std::string how) {
   return Error(ErrorKind::peer_lost, std::move(how), "its own message says why");
 }
-/// Of a rank that ended as it should, while others still wait for it: it has said nothing.
+/// The rank ended as it should, while others still wait for it, so it has said nothing.
 inline Error left_error(std::string how) {
   return Error(ErrorKind::peer_lost, std::move(how),
                "it has ended and said nothing; where ranks have different numbers of batches, set "

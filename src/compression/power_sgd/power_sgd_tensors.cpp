@@ -32,7 +32,7 @@ PowerSgdTensors::PowerSgdTensors(const ParamLayout& layout, const PowerSgdOption
     : options_(options), stream_(device) {
   if (layout.dtype() != DataType::f32)
     throw Error(ErrorKind::usage, text("PowerSGD of ", layout.dtype(), " gradients"),
-                "set ReducerOptions::reduce_dtype to f32");
+                "pass the hook through cast_hook(DataType::f32, hook)");
   expect_known(options.whole, layout);
   const std::set<std::string_view> whole(options.whole.begin(), options.whole.end());
   std::int64_t bases = 0;

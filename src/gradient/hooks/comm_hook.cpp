@@ -39,7 +39,10 @@ class CastHook final : public CommHook {
     return inner_->bucket_bytes(comm);
   }
   bool settled() const override { return inner_->settled(); }
+  int micro_batches() const override { return inner_->micro_batches(); }
   void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
+    is_needed_ = gradients.dtype() != dtype_;
+    if (!is_needed_) return inner_->planned(plan, std::move(gradients), comm);
     const std::int64_t count = gradients.memory().count();
     if (count > memory_.count()) memory_ = comm.allocate(dtype_, count);
     cast_ = gradients.over(memory_.view().slice(0, count));
@@ -48,6 +51,7 @@ class CastHook final : public CommHook {
 
   void reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream& compute,
               const Stream& wire) override {
+    if (!is_needed_) return inner_->reduce(bucket, gradient, comm, compute, wire);
     const View cast = in_cast(bucket, gradient.count());
     detail::cast(cast, gradient, wire);
     inner_->reduce(bucket, cast, comm, compute, wire);
@@ -56,6 +60,7 @@ class CastHook final : public CommHook {
 
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                       const Stream& compute, const Stream& wire) override {
+    if (!is_needed_) return inner_->reduce_scatter(bucket, gradient, mine, comm, compute, wire);
     const View cast = in_cast(bucket, gradient.count());
     const View my_cast = cast.slice(mine.count() * comm.rank(), mine.count());
     detail::cast(cast, gradient, wire);
@@ -68,6 +73,7 @@ class CastHook final : public CommHook {
 
   DataType dtype_;
   std::shared_ptr<CommHook> inner_;
+  bool is_needed_ = true;  // whether gradients have another type
   Buffer memory_;
   GradientSpace cast_;  // the gradients' places over memory_
 };

@@ -13,7 +13,8 @@ DeterministicTree::DeterministicTree(int micro_batches, Communicator& comm, cons
     : per_rank_(micro_batches / comm.size()), layout_(layout) {
   const auto is_power = [](int n) { return n > 0 && std::has_single_bit(static_cast<unsigned>(n)); };
   if (!is_power(micro_batches) || !is_power(comm.size()) || per_rank_ == 0) {
-    throw Error(ErrorKind::usage, text("deterministic_tree ", micro_batches, " for ", comm.size(), " ranks"),
+    throw Error(ErrorKind::usage,
+                text("a tree of ", micro_batches, " micro-batches for ", comm.size(), " ranks"),
                 "both are powers of two, with at least a micro-batch for every rank",
                 {comm.rank(), "GradientReducer", 0});
   }
@@ -41,7 +42,12 @@ namespace {
 /// The bytes are those of a ring all_reduce. All steps are submitted to the wire's stream.
 class TreeHook final : public CommHook {
  public:
-  std::string name() const override { return "deterministic tree"; }
+  explicit TreeHook(int micro_batches) : micro_batches_(micro_batches) {}
+
+  std::string name() const override {
+    return micro_batches_ > 0 ? text("tree of ", micro_batches_, " micro-batches") : "tree of ranks";
+  }
+  int micro_batches() const override { return micro_batches_; }
 
   void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
     if (!std::has_single_bit(static_cast<unsigned>(comm.size()))) {
@@ -83,6 +89,7 @@ class TreeHook final : public CommHook {
   }
 
  private:
+  int micro_batches_;
   Buffer memory_;
   // The gradients' places over memory_: in that of a bucket, every rank's values of this rank's slice.
   GradientSpace slices_;
@@ -90,8 +97,10 @@ class TreeHook final : public CommHook {
 
 }  // namespace
 
-std::shared_ptr<CommHook> tree_hook() {
-  return std::make_shared<TreeHook>();
+std::shared_ptr<CommHook> tree_hook(int micro_batches) {
+  if (micro_batches < 0)
+    throw Error(ErrorKind::usage, text("a tree of ", micro_batches, " micro-batches"), "give a power of two");
+  return std::make_shared<TreeHook>(micro_batches);
 }
 
 }  // namespace weft

@@ -27,25 +27,17 @@ bool on_all_ranks(Communicator& comm, bool here) {
   return all == 1;
 }
 
-std::shared_ptr<CommHook> hook_of(const ReducerOptions& options, DataType dtype) {
-  std::shared_ptr<CommHook> hook = options.hook ? options.hook : all_reduce_hook();
-  if (options.deterministic_tree > 0) {
-    if (options.hook)
-      throw Error(ErrorKind::usage, "deterministic_tree beside a hook",
-                  "a deterministic tree of sums is a hook of its own");
-    hook = tree_hook();
-  }
-  if (options.reduce_dtype && *options.reduce_dtype != dtype) hook = cast_hook(*options.reduce_dtype, hook);
-  return hook;
+const BucketPlan* given_plan(const ReducerOptions& options) {
+  return std::get_if<BucketPlan>(&options.buckets);
 }
 
 /// The options that must be the same on all ranks, except what the plan says.
 std::string described(const ReducerOptions& options, const CommHook& hook) {
   const auto number = [](auto choice) { return static_cast<int>(choice); };
   return text("hook ", hook.name(), ", means ", number(options.means), ", unused ", number(options.unused),
-              ", uneven ", number(options.uneven), ", deterministic_tree ", options.deterministic_tree,
-              ", count_bad_values ", options.count_bad_values, ", norm_block ", options.norm_block, ", plan ",
-              options.plan ? "given" : "made", ", windows of ", options.window_bytes.value_or(0), " bytes");
+              ", uneven ", number(options.uneven), ", count_bad_values ", options.count_bad_values,
+              ", norm_block ", options.norm_block, ", plan ", given_plan(options) ? "given" : "made",
+              ", windows of ", options.windows.value_or(GradientWindows()).bytes, " bytes");
 }
 
 }  // namespace
@@ -53,30 +45,27 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
 GradientReducer::State::State(Communicator comm, const ParamLayout& layout, ReducerOptions options)
     : comm_(std::move(comm)),
       options_(std::move(options)),
-      layout_(options_.plan ? options_.plan->layout() : layout),
+      layout_(given_plan(options_) ? given_plan(options_)->layout() : layout),
       wire_(std::make_shared<detail::Wire>(comm_, options_.wire)),
-      hook_(hook_of(options_, layout.dtype())),
+      hook_(options_.hook ? options_.hook : all_reduce_hook()),
       ready_(std::make_shared<detail::ReadyTracker>(layout_)),
       note_(std::make_shared<detail::ReadyNote>(ready_, layout_)),
       used_(options_.unused, layout.parameters()) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   detail::agree_on(comm_, layout, described(options_, *hook_));
-  if (options_.plan && options_.bucket_bytes)
-    throw Error(ErrorKind::usage, "bucket_bytes beside a plan", "the plan says how large buckets are");
-  if (options_.window_bytes) expect_windows_fit();
-  if (options_.means_on_host && !options_.window_bytes)
-    throw Error(ErrorKind::usage, "means_on_host without window_bytes",
-                "means that lie where gradients do stay there: set window_bytes");
-  if (!options_.bucket_bytes) options_.bucket_bytes = hook_->bucket_bytes(comm_);
-  is_planned_ = on_all_ranks(
-      comm_, !options_.plan && !options_.bucket_bytes && !wire_->is_inline() && comm_.size() > 1);
+  if (options_.windows) expect_windows_fit();
+  if (std::holds_alternative<PlannedBuckets>(options_.buckets)) {
+    if (const auto bytes = hook_->bucket_bytes(comm_)) options_.buckets = BucketBytes{*bytes};
+  }
+  is_planned_ = on_all_ranks(comm_, std::holds_alternative<PlannedBuckets>(options_.buckets) &&
+                                        !wire_->is_inline() && comm_.size() > 1);
   if (!comm_.device().is_host()) device_clock_.emplace(comm_.device().index());
-  if (options_.deterministic_tree > 0 && options_.uneven != Uneven::refuse)
-    throw Error(ErrorKind::usage, "deterministic_tree with uneven batches",
+  if (hook_->micro_batches() > 0 && options_.uneven != Uneven::refuse)
+    throw Error(ErrorKind::usage, text("hook ", hook_->name(), " with uneven batches"),
                 "every rank has its share of every step");
-  if (options_.deterministic_tree > 0)
-    tree_ = std::make_unique<detail::DeterministicTree>(options_.deterministic_tree, comm_, layout_);
+  if (hook_->micro_batches() > 0)
+    tree_ = std::make_unique<detail::DeterministicTree>(hook_->micro_batches(), comm_, layout_);
   if (options_.uneven != Uneven::refuse)
     uneven_ = std::make_unique<detail::UnevenInputs>(options_.uneven == Uneven::mean_of_the_rest);
   if (options_.count_bad_values) count_bad_values();
@@ -85,7 +74,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
   BucketPlan first = first_plan(layout);
   wire_->serve(first.buckets().size());
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
-  if (options_.window_bytes) make_windows(first);
+  if (options_.windows) make_windows(first);
   memory_ = comm_.allocate(layout_.dtype(), windows_ ? windows_->places().size() : first.end());
   space_ = windows_ ? GradientSpace(memory_.view(), windows_->places().places(first)) : memory_.view();
   adopt(std::move(first));
@@ -140,12 +129,12 @@ ConstView GradientReducer::State::squares() const {
 }
 
 std::int64_t GradientReducer::State::held_bytes() const {
-  const std::int64_t parts = windows_ && !options_.means_on_host ? windows_->store().bytes() : 0;
+  const std::int64_t parts = windows_ && !options_.windows->means_on_host ? windows_->store().bytes() : 0;
   return static_cast<std::int64_t>(memory_.size_bytes()) + parts;
 }
 
 std::int64_t GradientReducer::State::host_bytes() const {
-  return windows_ && options_.means_on_host ? windows_->store().bytes() : 0;
+  return windows_ && options_.windows->means_on_host ? windows_->store().bytes() : 0;
 }
 
 StepHistory GradientReducer::State::account() {

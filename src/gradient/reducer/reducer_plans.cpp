@@ -100,15 +100,16 @@ void expect_whole_parameters(const BucketPlan& plan) {
 }  // namespace
 
 BucketPlan GradientReducer::State::first_plan(const ParamLayout& layout) {
-  if (options_.plan) {
-    detail::agree_on(comm_, *options_.plan);
-    expect_given_plan(*options_.plan, layout);
-    return *options_.plan;
+  if (const auto* const given = std::get_if<BucketPlan>(&options_.buckets)) {
+    detail::agree_on(comm_, *given);
+    expect_given_plan(*given, layout);
+    return *given;
   }
   if (is_planned_) return divisible(detail::probing_plan(layout_));
   const bool is_near = comm_.device().is_host() && comm_.topology().nodes() == 1;
-  const std::size_t usual = std::size_t{is_near ? 1U : 25U} << 20;
-  return divisible(plan_buckets(layout_, options_.bucket_bytes.value_or(usual)));
+  const BucketBytes usual{std::size_t{is_near ? 1U : 25U} << 20};
+  const auto* const given = std::get_if<BucketBytes>(&options_.buckets);
+  return divisible(plan_buckets(layout_, (given ? *given : usual).bytes));
 }
 
 void GradientReducer::State::expect_given_plan(const BucketPlan& plan, const ParamLayout& layout) const {
@@ -118,7 +119,7 @@ void GradientReducer::State::expect_given_plan(const BucketPlan& plan, const Par
   } else {
     expect_blocks(plan, hook_->granularity());
   }
-  if (options_.window_bytes) expect_whole_parameters(plan);
+  if (options_.windows) expect_whole_parameters(plan);
 }
 
 // The unit of a rank's part of a bucket: whole cache lines and whole blocks of the hook. Where sharded means
@@ -147,7 +148,7 @@ detail::BlockSquares::Range GradientReducer::State::owned(const Bucket& bucket) 
 }
 
 void GradientReducer::State::adopt(BucketPlan plan) {
-  if (!options_.plan) detail::agree_on(comm_, plan);
+  if (!std::holds_alternative<BucketPlan>(options_.buckets)) detail::agree_on(comm_, plan);
   plan_ = std::make_unique<BucketPlan>(std::move(plan));
   hook_->planned(*plan_, windows_ ? space_ : memory_.view().slice(0, plan_->end()), comm_);
   ready_->adopt(*plan_);

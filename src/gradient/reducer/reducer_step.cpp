@@ -39,7 +39,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   if (tree_ && has_batch && (exchange == Exchange::now) != (micro_steps == tree_->per_rank())) {
     refuse("begin_step",
            text("micro-batch ", micro_steps, " of this rank's ", tree_->per_rank(), " of ",
-                options_.deterministic_tree,
+                hook_->micro_batches(),
                 " begins with Exchange::", exchange == Exchange::now ? "now" : "no_sync"),
            "pass Exchange::now with the last one, Exchange::no_sync with those before");
   }

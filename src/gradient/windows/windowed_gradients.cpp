@@ -100,24 +100,25 @@ namespace weft {
 
 void GradientReducer::State::expect_windows_fit() const {
   const auto refuse_if = [](bool problem, const char* what, const char* advice) {
-    if (problem) throw Error(ErrorKind::usage, text("window_bytes ", what), advice);
+    if (problem) throw Error(ErrorKind::usage, text("gradients in windows ", what), advice);
   };
   refuse_if(options_.means != Means::sharded, "without sharded means",
             "a window keeps nothing: set means = Means::sharded");
-  refuse_if(!options_.plan, "without a plan", "give plan_whole_buckets(...) as ReducerOptions::plan");
-  refuse_if(options_.deterministic_tree > 0, "beside deterministic_tree",
-            "it sums micro-batches in buffers of all gradients: leave window_bytes out");
+  refuse_if(!std::holds_alternative<BucketPlan>(options_.buckets), "without a plan",
+            "give plan_whole_buckets(...) as ReducerOptions::buckets");
+  refuse_if(hook_->micro_batches() > 0, "beside a tree of micro-batches",
+            "it sums micro-batches in buffers of all gradients: leave windows out");
   refuse_if(options_.unused != Unused::refuse, "beside parameters that may be unused",
             "their buckets would hold their places until the step is finished: mark every parameter, with "
-            "zeros where there is no gradient, or leave window_bytes out");
+            "zeros where there is no gradient, or leave windows out");
   refuse_if(options_.uneven != Uneven::refuse, "beside uneven batches",
-            "give every rank equally many batches, or leave window_bytes out");
+            "give every rank equally many batches, or leave windows out");
 }
 
 void GradientReducer::State::make_windows(const BucketPlan& plan) {
-  const std::int64_t elements = detail::window_elements(plan, *options_.window_bytes);
+  const std::int64_t elements = detail::window_elements(plan, options_.windows->bytes);
   windows_ = std::make_unique<detail::WindowedGradients>(plan, elements, comm_.device(), comm_.size(),
-                                                         options_.means_on_host);
+                                                         options_.windows->means_on_host);
 }
 
 View GradientReducer::State::gradient(ParamId id, Stream stream) {
@@ -162,7 +163,7 @@ void GradientReducer::State::expect_launched(std::size_t bucket, ParamId id) {
   refuse("gradient",
          text("the place for the gradient of ", layout().name(id),
               " is taken until these are marked ready: ", detail::ReadyTracker::names(unmarked, layout())),
-         text("let gradients come in the order of the plan, or set window_bytes above ",
+         text("let gradients come in the order of the plan, or give windows more bytes than ",
               static_cast<std::size_t>(windows_->places().size()) * size_of(layout().dtype())));
 }
 

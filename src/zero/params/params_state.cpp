@@ -15,24 +15,25 @@ namespace weft::zero {
 namespace {
 
 detail::ParamsSharing sharing_of(const ShardedOptions& options, const Communicator& comm) {
-  const ReducerOptions& reducer = options.reducer;
-  std::optional<std::size_t> bucket_bytes = reducer.bucket_bytes;
-  if (!bucket_bytes && reducer.hook) bucket_bytes = reducer.hook->bucket_bytes(comm);
+  std::optional<std::size_t> bucket_bytes = options.bucket_bytes;
+  if (!bucket_bytes && options.hook) bucket_bytes = options.hook->bucket_bytes(comm);
   return {.stage = options.stage,
           .ranks = comm.size(),
           .bucket_bytes = bucket_bytes.value_or(detail::usual_bucket_bytes(comm.topology().nodes())),
-          .window_bytes = reducer.window_bytes,
-          .granularity = reducer.hook ? reducer.hook->granularity() : 1,
+          .window_bytes = options.window_bytes,
+          .granularity = options.hook ? options.hook->granularity() : 1,
           .groups = options.groups,
           .prefetch_bytes = options.prefetch_bytes,
           .held_groups = options.held_groups,
           .whole_below = options.whole_below};
 }
 
-void expect_ours(const ReducerOptions& options) {
-  if (options.means == Means::everywhere && !options.plan) return;
-  throw Error(ErrorKind::usage, "sharded parameters were given means or a plan of gradients",
-              "the stage says what is sharded: leave ReducerOptions::means and plan as they are");
+/// What the stage does not say.
+ReducerOptions reducer_of(const ShardedOptions& options) {
+  return {.hook = options.hook,
+          .wire = options.wire,
+          .unused = options.unused,
+          .count_bad_values = options.count_bad_values};
 }
 
 Communicator sharing(Communicator all, const ShardedOptions& options) {
@@ -91,15 +92,16 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
       gathers_(comm_.device().is_host() ? comm_ : *comm_.split(0, comm_.rank())),
       options_(std::move(options)),
       stage_(zero::stage(options_.stage)),
-      wire_(std::make_shared<detail::Wire>(gathers_, options_.reducer.wire)),
+      wire_(std::make_shared<detail::Wire>(gathers_, options_.wire)),
       own_(comm_.device()) {
-  expect_ours(options_.reducer);
   detail::expect_offload_fits(options_.stage, options_.offload_parameters, options_.offload_gradients);
   const detail::ParamsPlan plan(layout, sharing_of(options_, comm_));
   if (plan.shards()) {
     make_shards(layout, plan);
   } else {
-    reducer_ = std::make_unique<GradientReducer>(comm_, layout, options_.reducer);
+    ReducerOptions reducer = reducer_of(options_);
+    if (options_.bucket_bytes) reducer.buckets = BucketBytes{*options_.bucket_bytes};
+    reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
   }
   place_groups(plan);
 }
@@ -110,17 +112,16 @@ ShardedParams::State::~State() {
 
 void ShardedParams::State::make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan) {
   shards_ = plan.shards();
-  ReducerOptions reducer = options_.reducer;
+  ReducerOptions reducer = reducer_of(options_);
   if (options_.shard_ranks > 0) {
     replicas_ = *all_.split(all_.rank() % options_.shard_ranks, all_.rank());
     reducer.hook =
         std::make_shared<ReplicasHook>(reducer.hook ? reducer.hook : all_reduce_hook(), *replicas_);
   }
-  reducer.bucket_bytes.reset();
-  reducer.plan = shards_->plan();
+  reducer.buckets = shards_->plan();
   reducer.means = Means::sharded;
-  reducer.means_on_host = options_.offload_gradients;
-  reducer.window_bytes = plan.window_bytes();
+  if (const auto bytes = plan.window_bytes())
+    reducer.windows = GradientWindows{.bytes = *bytes, .means_on_host = options_.offload_gradients};
   reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
   wire_->serve(shards_->plan().buckets().size());
 }

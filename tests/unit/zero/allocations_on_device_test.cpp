@@ -41,7 +41,7 @@ TEST(AllocationsOnDevice, AWarmStepTakesNothing) {
         if (clips) job.stepping.clip_norm = 5;
         job.stepping.offload = {.share = share, .tile_bytes = 1000};
         job.sharding.stage = stage;
-        job.sharding.reducer.bucket_bytes = 4000;
+        job.sharding.bucket_bytes = 4000;
         EXPECT_EQ(allocations_of(job), 0) << "stage " << stage << ", share " << share << ", clips " << clips;
       }
     }

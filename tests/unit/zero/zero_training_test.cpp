@@ -26,7 +26,7 @@ std::vector<ZeroTraining> variants(const ZeroTraining& job) {
     for (const std::size_t bucket_bytes : few_under_tsan<std::size_t>({4000, 1, 1 << 20}, 1)) {
       for (const bool queued : {false, true}) {
         ZeroTraining one = in_stage(stage, job);
-        one.sharding.reducer.bucket_bytes = bucket_bytes;
+        one.sharding.bucket_bytes = bucket_bytes;
         one.sharding.prefetch_bytes = queued ? 0 : 1 << 20;
         one.queued = queued;
         all.push_back(one);
@@ -153,7 +153,7 @@ TEST(ZeroTraining, SendsTwiceTheParametersAndThriceInStageThree) {
     for (const int stage : {0, 1, 2, 3}) {
       ZeroTraining job = in_stage(stage, {.ranks = ranks, .steps = 40});
       job.sharding.prefetch_bytes = 0;
-      job.sharding.reducer.bucket_bytes = 1 << 20;
+      job.sharding.bucket_bytes = 1 << 20;
       const double parameters = static_cast<double>(ZeroTraining::layout(DataType::f32).size_bytes());
       const double each = (ranks - 1.0) / ranks * parameters * job.steps;
       const double sent = static_cast<double>(job.run().wire_bytes) / each;

@@ -58,10 +58,8 @@ TEST_P(EveryWinner, TrainsAsTheHookThatWasChosenBegunThen) {
   for (const int ranks : test::few_under_tsan<int>({3, 1}, 1)) {
     for (const bool queued : {false, true}) {
       for (const Means means : {Means::everywhere, Means::sharded}) {
-        for (const std::optional<std::size_t> bytes :
-             {std::optional<std::size_t>(6000), std::optional<std::size_t>()}) {
-          Training training{
-              .layout = layout, .ranks = ranks, .steps = 16, .options = {.bucket_bytes = bytes}};
+        for (const BucketChoice& buckets : {BucketChoice(BucketBytes{6000}), BucketChoice()}) {
+          Training training{.layout = layout, .ranks = ranks, .steps = 16, .options = {.buckets = buckets}};
           training.options.means = means;
           training.queued = queued;
           const auto expected = training.run([](int) { return begun_at(GetParam(), chosen_at); });
@@ -82,7 +80,7 @@ TEST_P(EveryWinner, TrainsAsTheHookThatWasChosenBegunThen) {
 // In steps of every kind: not warm, counted, while ranks agree, while they compare.
 TEST_P(EveryWinner, AStepWithNaNWhileItObservesLeavesNoTrace) {
   for (const Means means : {Means::everywhere, Means::sharded}) {
-    Training skipping{.layout = layout, .ranks = 3, .steps = 16, .options = {.bucket_bytes = 6000}};
+    Training skipping{.layout = layout, .ranks = 3, .steps = 16, .options = {.buckets = BucketBytes{6000}}};
     skipping.options.means = means;
     // Steps before the choice are exact in both runs, and shifted by one: compare from where bf16 runs in
     // both.
@@ -155,7 +153,7 @@ TEST(AutoHook, RefusesWhatMakesNoSense) {
   expect_error(ErrorKind::usage, {"least gain of -0.1"}, [] { auto_hook({.least_gain = -0.1}); });
   expect_error(ErrorKind::usage, {"step -1"}, [] { auto_hook({.start_step = -1}); });
   run_as_threads(1, [](Communicator comm) {
-    expect_error(ErrorKind::usage, {"auto of gradients of f16", "reduce_dtype"}, [&] {
+    expect_error(ErrorKind::usage, {"auto of gradients of f16", "cast_hook"}, [&] {
       GradientReducer(comm, ParamLayout(DataType::f16, {{"a", 10000, nullptr, {100, 100}}}),
                       {.hook = auto_hook()});
     });

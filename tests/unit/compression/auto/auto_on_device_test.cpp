@@ -47,8 +47,10 @@ TEST_P(AutoOnDevice, TrainsAsOnTheHost) {
   for (const int ranks : {1, 3}) {
     for (const Means means : {Means::everywhere, Means::sharded}) {
       SCOPED_TRACE(text(ranks, " ranks", means == Means::sharded ? ", sharded" : ""));
-      Training training{
-          .layout = layout_, .ranks = ranks, .steps = 12, .options = {.bucket_bytes = 6000, .means = means}};
+      Training training{.layout = layout_,
+                        .ranks = ranks,
+                        .steps = 12,
+                        .options = {.buckets = BucketBytes{6000}, .means = means}};
       std::string chosen;
       const auto expected = training.run(forced_);
       training.after = [&](int rank, int step, CommHook& hook, Communicator&) {
@@ -65,7 +67,7 @@ TEST_P(AutoOnDevice, TrainsAsOnTheHost) {
 // In a step that is observed, one in which ranks agree, one in which they compare.
 TEST_P(AutoOnDevice, AStepWithNaNDelaysTheChoiceOnAllRanks) {
   for (const int bad_step : {3, 5, 6}) {
-    Training training{.layout = layout_, .ranks = 2, .steps = 11, .options = {.bucket_bytes = 6000}};
+    Training training{.layout = layout_, .ranks = 2, .steps = 11, .options = {.buckets = BucketBytes{6000}}};
     training.gradient = [&](const ParamLayout& of, int rank, int step, int parameter) {
       Floats values = normal(of.count(ParamId{parameter}), rank, step, parameter);
       if (step == bad_step && rank == 1 && parameter == 2) values[100] = NAN;

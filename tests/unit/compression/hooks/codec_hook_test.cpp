@@ -358,7 +358,7 @@ TEST(CodecHook, AReducerPlansForItsBlocks) {
   for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{16} << 10}) {
     run_as_threads(3, [&](Communicator comm) {
       const auto hook = codec_hook(int8_codec());
-      GradientReducer reducer(comm, layout, {.bucket_bytes = bucket_bytes, .hook = hook});
+      GradientReducer reducer(comm, layout, {.buckets = BucketBytes{bucket_bytes}, .hook = hook});
       Stream compute;
       std::vector<double> sum(static_cast<std::size_t>(layout.size()));
       constexpr int steps = 50;

@@ -43,9 +43,11 @@ TEST_P(CodecsOnDevice, MeansHaveTheBitsOfTheHost) {
       for (const Means means : {Means::everywhere, Means::sharded}) {
         SCOPED_TRACE(text(ranks, " ranks, errors kept as ", static_cast<int>(kept),
                           means == Means::sharded ? ", sharded" : ""));
-        expect_the_same(
-            {.layout = layout, .ranks = ranks, .steps = 3, .options = {.bucket_bytes = 6000, .means = means}},
-            {.residual = kept});
+        expect_the_same({.layout = layout,
+                         .ranks = ranks,
+                         .steps = 3,
+                         .options = {.buckets = BucketBytes{6000}, .means = means}},
+                        {.residual = kept});
       }
     }
   }
@@ -54,7 +56,7 @@ TEST_P(CodecsOnDevice, MeansHaveTheBitsOfTheHost) {
 // The steps before the code starts, a step that does not count because of one rank, and those after it.
 TEST_P(CodecsOnDevice, SoHaveThoseAfterANan) {
   for (const std::uint64_t start : {0U, 2U}) {
-    Training training{.layout = layout, .ranks = 2, .steps = 5, .options = {.bucket_bytes = 6000}};
+    Training training{.layout = layout, .ranks = 2, .steps = 5, .options = {.buckets = BucketBytes{6000}}};
     training.gradient = [](const ParamLayout& of, int rank, int step, int parameter) {
       Floats values = normal(of.count(ParamId{parameter}), rank, step, parameter);
       if (rank == 1 && step == 1 && parameter == 2) values[300] = std::numeric_limits<float>::infinity();

@@ -61,7 +61,7 @@ TEST_P(PowerSgdOnDevice, MeansHaveTheBitsOfTheHost) {
         expect_the_same({.layout = layout,
                          .ranks = ranks,
                          .steps = 5,
-                         .options = {.bucket_bytes = bytes, .means = means}},
+                         .options = {.buckets = BucketBytes{bytes}, .means = means}},
                         {.rank = 2, .start_step = 1, .form = GetParam()});
       }
     }
@@ -69,7 +69,8 @@ TEST_P(PowerSgdOnDevice, MeansHaveTheBitsOfTheHost) {
 }
 
 TEST_P(PowerSgdOnDevice, EveryKindOfResidualAndBasesThatAreNewEveryStep) {
-  const Training training{.layout = layout, .ranks = 2, .steps = 4, .options = {.bucket_bytes = 6000}};
+  const Training training{
+      .layout = layout, .ranks = 2, .steps = 4, .options = {.buckets = BucketBytes{6000}}};
   for (const KeptAs kind : {KeptAs::nothing, KeptAs::sixteen_bits, KeptAs::f32}) {
     for (const bool warm : {false, true}) {
       SCOPED_TRACE(text("residual ", static_cast<int>(kind), ", warm ", warm));
@@ -82,7 +83,7 @@ TEST_P(PowerSgdOnDevice, EveryKindOfResidualAndBasesThatAreNewEveryStep) {
 // NaN in compressed and in uncompressed parameters, before compression begins and after.
 TEST_P(PowerSgdOnDevice, AStepWithNaNLeavesNoTrace) {
   for (const Means means : {Means::everywhere, Means::sharded}) {
-    Training skipping{.layout = layout, .ranks = 2, .steps = 6, .options = {.bucket_bytes = 6000}};
+    Training skipping{.layout = layout, .ranks = 2, .steps = 6, .options = {.buckets = BucketBytes{6000}}};
     skipping.options.means = means;
     const auto hook = with({.rank = 2, .start_step = 2, .form = GetParam()});
     const auto without = on_devices(skipping).run(hook);
@@ -129,7 +130,8 @@ TEST_P(PowerSgdOnDevice, StateIsTheHostsAndTrainingGoesOnFromIt) {
       training.run(with(options));
       return states;
     };
-    const Training training{.layout = layout, .ranks = 2, .steps = 4, .options = {.bucket_bytes = 6000}};
+    const Training training{
+        .layout = layout, .ranks = 2, .steps = 4, .options = {.buckets = BucketBytes{6000}}};
     const auto expected = states_of(training);
     const auto found = states_of(on_devices(training));
     for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -166,7 +168,7 @@ TEST_P(PowerSgdOnDevice, SubmittingAStepWaitsForNothing) {
   std::atomic<bool> is_late{false};
   run_with_fakes(nccl_, 2, [&](Communicator comm) {
     const auto hook = power_sgd({.rank = 2, .start_step = 0, .warm_start = false, .form = GetParam()});
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 6000, .hook = hook});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{6000}, .hook = hook});
     Stream compute(comm.device());
     for (int step = 0; step < 2; ++step) {
       compute.run([&, step, native = native_handle(compute)] {

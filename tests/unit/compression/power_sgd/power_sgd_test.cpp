@@ -257,12 +257,13 @@ TEST_P(InEveryForm, PermutingRanksChangesOnlyRounding) {
 
 TEST_P(InEveryForm, ShardedMeansHaveTheSameBitsWhateverTheBuckets) {
   for (const int ranks : test::few_under_tsan<int>({3, 2}, 1)) {
-    Training training{.layout = layout, .ranks = ranks, .steps = 6, .options = {.bucket_bytes = 1 << 20}};
+    Training training{
+        .layout = layout, .ranks = ranks, .steps = 6, .options = {.buckets = BucketBytes{1 << 20}}};
     const PowerSgdOptions options{.rank = 2, .start_step = 2, .form = GetParam()};
     const auto everywhere = training.run(with(options));
     for (const std::size_t bytes : {1U, 6000U, 40000U}) {
       for (const bool queued : {false, true}) {
-        training.options = {.bucket_bytes = bytes};
+        training.options = {.buckets = BucketBytes{bytes}};
         training.queued = queued;
         EXPECT_EQ(difference(training.run(with(options)), everywhere), "") << ranks << " ranks, " << bytes;
         training.options.means = Means::sharded;
@@ -301,7 +302,8 @@ TEST_P(InEveryForm, AStepWithNaNLeavesNoTrace) {
          {std::tuple(1, +bias, NAN), std::tuple(3, +odd, NAN), std::tuple(4, +tall, INFINITY),
           std::tuple(5, +bias, -INFINITY), std::tuple(6, +small, NAN)}) {
       for (const Means means : {Means::everywhere, Means::sharded}) {
-        Training skipping{.layout = layout, .ranks = ranks, .steps = 10, .options = {.bucket_bytes = 6000}};
+        Training skipping{
+            .layout = layout, .ranks = ranks, .steps = 10, .options = {.buckets = BucketBytes{6000}}};
         skipping.options.means = means;
         const auto hook = with({.rank = 2, .start_step = 2, .form = GetParam()});
         const auto without = skipping.run(hook);
@@ -329,7 +331,7 @@ TEST_P(InEveryForm, AStepWithNaNLeavesNoTrace) {
 TEST_P(InEveryForm, AStepWhoseSumsOverflowLeavesNoTrace) {
   for (const int bad_step : {1, 6}) {
     for (const Means means : {Means::everywhere, Means::sharded}) {
-      Training skipping{.layout = layout, .ranks = 3, .steps = 8, .options = {.bucket_bytes = 6000}};
+      Training skipping{.layout = layout, .ranks = 3, .steps = 8, .options = {.buckets = BucketBytes{6000}}};
       skipping.options.means = means;
       const auto hook = with({.rank = 2, .start_step = 3, .form = GetParam()});
       const auto without = skipping.run(hook);
@@ -400,7 +402,7 @@ TEST_P(InEveryForm, TrainingGoesOnFromAState) {
   auto whole = training.run(with(options));
   Training rest = training;
   rest.steps = 4;
-  rest.options.bucket_bytes = 5000;  // and in other buckets
+  rest.options.buckets = BucketBytes{5000};  // and in other buckets
   rest.gradient = [&](const ParamLayout& of, int rank, int step, int parameter) {
     return training.gradient(of, rank, step + 5, parameter);
   };
@@ -449,7 +451,7 @@ TEST(PowerSgd, RefusesWhatMakesNoSense) {
   run_as_threads(1, [](Communicator comm) {
     expect_error(ErrorKind::usage, {"rank 41", "tall", "96 x 40", "smaller rank"},
                  [&] { GradientReducer(comm, layout, {.hook = power_sgd({.rank = 41})}); });
-    expect_error(ErrorKind::usage, {"f16", "reduce_dtype"}, [&] {
+    expect_error(ErrorKind::usage, {"f16", "cast_hook"}, [&] {
       GradientReducer(comm, ParamLayout(DataType::f16, {{"a", 10000, nullptr, {100, 100}}}),
                       {.hook = power_sgd()});
     });

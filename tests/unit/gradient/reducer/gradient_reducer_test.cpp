@@ -90,8 +90,8 @@ TEST_P(EveryReducer, GivesTheMeanOverRanksInRankOrder) {
   const Case one = GetParam();
   run_as_threads(one.ranks,
                  [&](Communicator comm) {
-                   GradientReducer reducer(comm, layout,
-                                           {.bucket_bytes = one.bucket_bytes, .wire = make_wire(one.wire)});
+                   GradientReducer reducer(
+                       comm, layout, {.buckets = BucketBytes{one.bucket_bytes}, .wire = make_wire(one.wire)});
                    Stream compute = one.wire == Wire::queued ? Stream() : Stream::queued();
                    for (int step = 0; step < 4; ++step) {
                      reducer.begin_step();
@@ -108,7 +108,7 @@ TEST_P(EveryReducer, GivesTheMeanOverRanksInRankOrder) {
 TEST(GradientReducer, HandsOutEachBucketInPlanOrderOnceItsMeanIsThere) {
   for (const Wire wire : {Wire::queued, Wire::many_inline}) {
     run_as_threads(3, [wire](Communicator comm) {
-      GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = make_wire(wire)});
+      GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}, .wire = make_wire(wire)});
       Stream compute;
       std::vector<float> seen(static_cast<std::size_t>(layout.size()), -1);
       std::vector<std::int64_t> begins;
@@ -146,12 +146,11 @@ TEST(GradientReducer, HandsOutEachBucketInPlanOrderOnceItsMeanIsThere) {
 // plan changes on the way.
 TEST(GradientReducer, ShardedMeansAreEachRanksPartOfTheSame) {
   for (const int ranks : {1, 2, 3, 5}) {
-    for (const std::optional<std::size_t> bucket_bytes :
-         {std::optional<std::size_t>(1), std::optional<std::size_t>(2000), {}}) {
+    for (const BucketChoice& buckets : {BucketChoice(BucketBytes{1}), BucketChoice(BucketBytes{2000}), {}}) {
       run_as_threads(ranks, [&](Communicator comm) {
-        GradientReducer whole(comm, layout, {.bucket_bytes = 1 << 20, .wire = Stream::queued()});
-        GradientReducer sharded(
-            comm, layout, {.bucket_bytes = bucket_bytes, .means = Means::sharded, .wire = Stream::queued()});
+        GradientReducer whole(comm, layout, {.buckets = BucketBytes{1 << 20}, .wire = Stream::queued()});
+        GradientReducer sharded(comm, layout,
+                                {.buckets = buckets, .means = Means::sharded, .wire = Stream::queued()});
         Stream compute;
         for (int step = 0; step < 8; ++step) {
           std::uint64_t sent = comm.wire_bytes();
@@ -214,7 +213,8 @@ TEST(GradientReducer, AHookMaySayHowLargeBucketsShouldBe) {
     EXPECT_EQ(reducer.plan(), plan_buckets(layout, 2000));
     const auto other = std::make_shared<PlanWatcher>();
     other->size = 2000;
-    const GradientReducer told(comm, layout, {.bucket_bytes = 1, .hook = other, .wire = Stream::queued()});
+    const GradientReducer told(comm, layout,
+                               {.buckets = BucketBytes{1}, .hook = other, .wire = Stream::queued()});
     EXPECT_EQ(told.plan(), plan_buckets(layout, 1)) << "but the options decide";
   });
 }
@@ -290,7 +290,7 @@ TEST(GradientReducer, AHookWithoutAReduceScatterReducesAllOfABucket) {
   run_as_threads(3, [](Communicator comm) {
     GradientReducer reducer(
         comm, layout,
-        {.bucket_bytes = 2000, .hook = std::make_shared<PlanWatcher>(), .means = Means::sharded});
+        {.buckets = BucketBytes{2000}, .hook = std::make_shared<PlanWatcher>(), .means = Means::sharded});
     Stream compute;
     reducer.begin_step();
     backward(reducer, compute, 0, comm.rank());
@@ -338,7 +338,7 @@ TEST(GradientReducer, RanksWithAndWithoutAThreadUseTheSameBuckets) {
 
 TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = Stream::queued()});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}, .wire = Stream::queued()});
     Stream compute = Stream::queued();
     reducer.begin_step();
     for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
@@ -356,7 +356,7 @@ TEST(GradientReducer, WaitsForWorkOfTheStreamThatProducedAGradient) {
 
 TEST(GradientReducer, ReadyOrderDoesNotMatter) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 512, .wire = Stream()});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{512}, .wire = Stream()});
     Stream compute;
     std::vector<int> order{1, 3, 0, 2};
     if (comm.rank() == 1) std::ranges::reverse(order);
@@ -448,7 +448,7 @@ TEST(GradientReducer, RanksWithDifferentModelsOrPlansAreNamedAtOnce) {
   run_as_threads(2, [](Communicator comm) {
     const std::size_t bytes = comm.rank() == 0 ? 100 : 1000;
     test::expect_error(ErrorKind::mismatch, {"ranks 0 and 1", "different buckets"},
-                       [&] { GradientReducer(comm, layout, {.bucket_bytes = bytes}); });
+                       [&] { GradientReducer(comm, layout, {.buckets = BucketBytes{bytes}}); });
   });
 }
 
@@ -462,7 +462,7 @@ TEST(GradientReducer, AHookReplacesTheCollective) {
     int calls = 0;
   };
   const auto hook = std::make_shared<Zero>();
-  GradientReducer reducer(self(), layout, {.bucket_bytes = 1, .hook = hook});
+  GradientReducer reducer(self(), layout, {.buckets = BucketBytes{1}, .hook = hook});
   Stream compute;
   reducer.begin_step();
   backward(reducer, compute, 0, 0);

@@ -66,7 +66,7 @@ TEST_F(ReducerOnDevice, TheStreamSeesTheMeansAndTheHostWaitsForNothing) {
       SCOPED_TRACE(text(ranks, " ranks, ", bucket_bytes, " bytes"));
       run_with_fakes(nccl_, ranks, [&](Communicator comm) {
         Stream compute(comm.device());
-        GradientReducer reducer(comm, layout, {.bucket_bytes = bucket_bytes});
+        GradientReducer reducer(comm, layout, {.buckets = BucketBytes{bucket_bytes}});
         EXPECT_EQ(reducer.gradients().device(), comm.device());
         for (int step = 0; step < 4; ++step) {
           reducer.begin_step();
@@ -84,7 +84,7 @@ TEST_F(ReducerOnDevice, SeveralProducersMicroStepsAndAnOptimizerBucketByBucket) 
   run_with_fakes(nccl_, 2, [&](Communicator comm) {
     Stream first(comm.device());
     Stream second(comm.device());
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 2000});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{2000}});
     Buffer parameters = Buffer::on(comm.device(), DataType::f32, layout.size());
     constexpr int parts = 2;
     for (int part = 0; part < parts; ++part) {

@@ -116,7 +116,8 @@ class ReducerOptionsOnDevice : public testing::Test {
 TEST_F(ReducerOptionsOnDevice, AnUnusedParameterIsZeroHereAndTheMeanStillComes) {
   for (const std::size_t bucket_bytes : {1U, 2000U}) {
     expect_the_same(3, [=](Rank& rank) {
-      GradientReducer reducer(rank.comm, layout, {.bucket_bytes = bucket_bytes, .unused = Unused::find});
+      GradientReducer reducer(rank.comm, layout,
+                              {.buckets = BucketBytes{bucket_bytes}, .unused = Unused::find});
       for (int step = 0; step < 3; ++step) {
         reducer.begin_step();
         // Only ranks 1 and 2 use the head; no rank uses the bias in step 1.
@@ -136,7 +137,7 @@ TEST_F(ReducerOptionsOnDevice, AnUnusedParameterIsZeroHereAndTheMeanStillComes) 
 
 TEST_F(ReducerOptionsOnDevice, WhatEarlierMicroStepsAddedOfAnUnusedParameterStays) {
   expect_the_same(2, [](Rank& rank) {
-    GradientReducer reducer(rank.comm, layout, {.bucket_bytes = 1, .unused = Unused::find});
+    GradientReducer reducer(rank.comm, layout, {.buckets = BucketBytes{1}, .unused = Unused::find});
     for (int step = 0; step < 2; ++step) {
       reducer.begin_step(Exchange::no_sync);
       rank.backward(reducer, step, rank.comm.rank(), [](int parameter) { return parameter == 1; });
@@ -152,7 +153,7 @@ TEST_F(ReducerOptionsOnDevice, WhatEarlierMicroStepsAddedOfAnUnusedParameterStay
 TEST_F(ReducerOptionsOnDevice, BadValuesAreCountedBeforeTheyAreSummedAndNamed) {
   log::set_sink([](log::Level, std::string_view) {});
   const auto script = [](Rank& rank) {
-    GradientReducer reducer(rank.comm, layout, {.bucket_bytes = 700, .count_bad_values = true});
+    GradientReducer reducer(rank.comm, layout, {.buckets = BucketBytes{700}, .count_bad_values = true});
     for (int step = 0; step < 4; ++step) {
       reducer.begin_step();
       for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
@@ -183,7 +184,7 @@ TEST_F(ReducerOptionsOnDevice, SquaresOfBlocksDependOnNothingButTheMeans) {
   // The squares after two steps, all ranks' parts together.
   const auto squares = [](Rank& rank, std::size_t bucket_bytes, Means means) {
     GradientReducer reducer(rank.comm, layout,
-                            {.bucket_bytes = bucket_bytes, .means = means, .norm_block = 192});
+                            {.buckets = BucketBytes{bucket_bytes}, .means = means, .norm_block = 192});
     EXPECT_EQ(reducer.squares().device(), rank.comm.device());
     for (int step = 0; step < 2; ++step) {
       reducer.begin_step();
@@ -211,7 +212,7 @@ TEST_F(ReducerOptionsOnDevice, SquaresOfBlocksDependOnNothingButTheMeans) {
 TEST_F(ReducerOptionsOnDevice, DeterministicTreeGivesTheBitsOfTheHost) {
   const auto script = [](Rank& rank) {
     const int here = 8 / rank.comm.size();
-    GradientReducer reducer(rank.comm, layout, {.bucket_bytes = 2000, .deterministic_tree = 8});
+    GradientReducer reducer(rank.comm, layout, {.buckets = BucketBytes{2000}, .hook = tree_hook(8)});
     for (int step = 0; step < 3; ++step) {
       for (int part = 0; part < here; ++part) {
         reducer.begin_step(part + 1 < here ? Exchange::no_sync : Exchange::now);
@@ -232,8 +233,8 @@ TEST_F(ReducerOptionsOnDevice, GradientsAreReducedInTheDataTypeThatIsAskedFor) {
   const ParamLayout half(DataType::bf16, {{"a", 500}, {"b", 77}});
   for (const Means means : {Means::everywhere, Means::sharded}) {
     expect_the_same(3, [&](Rank& rank) {
-      GradientReducer reducer(rank.comm, half,
-                              {.bucket_bytes = 256, .means = means, .reduce_dtype = DataType::f32});
+      GradientReducer reducer(
+          rank.comm, half, {.buckets = BucketBytes{256}, .hook = cast_hook(DataType::f32), .means = means});
       reducer.begin_step();
       rank.backward(reducer, 0, rank.comm.rank());
       reducer.finish_step(rank.compute);
@@ -259,7 +260,7 @@ TEST_F(ReducerOptionsOnDevice, GradientsAreReducedInTheDataTypeThatIsAskedFor) {
 TEST_F(ReducerOptionsOnDevice, RanksThatRunOutOfBatchesTakePartUntilNoRankHasAny) {
   for (const Uneven uneven : {Uneven::mean_of_all, Uneven::mean_of_the_rest}) {
     expect_the_same(3, [uneven](Rank& rank) {
-      GradientReducer reducer(rank.comm, layout, {.bucket_bytes = 1, .uneven = uneven});
+      GradientReducer reducer(rank.comm, layout, {.buckets = BucketBytes{1}, .uneven = uneven});
       const auto batches = [](int one) { return 8 - 3 * one; };
       int step = 0;
       const auto check = [&] {
@@ -287,10 +288,10 @@ TEST_F(ReducerOptionsOnDevice, RanksThatRunOutOfBatchesTakePartUntilNoRankHasAny
 TEST_F(ReducerOptionsOnDevice, AllOptionsTogether) {
   expect_the_same(2, [](Rank& rank) {
     GradientReducer reducer(rank.comm, layout,
-                            {.bucket_bytes = 2000,
+                            {.buckets = BucketBytes{2000},
+                             .hook = cast_hook(DataType::f64),
                              .unused = Unused::find,
                              .uneven = Uneven::mean_of_the_rest,
-                             .reduce_dtype = DataType::f64,
                              .count_bad_values = true,
                              .norm_block = 64});
     const auto look = [&] {
@@ -316,7 +317,7 @@ TEST_F(ReducerOptionsOnDevice, AllOptionsTogether) {
 // Each bucket was ready before it ended, and waited for after that, on one clock with the host's.
 TEST_F(ReducerOptionsOnDevice, AccountsHaveTheDevicesTimes) {
   run_with_fakes(nccl_, 2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1 << 10});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1 << 10}});
     Rank rank{std::move(comm)};
     const auto seconds_of = [](auto at) {
       return std::chrono::duration<double>(at.time_since_epoch()).count();

@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Wires, OnEveryWire, testing::Range(0, 3));
 
 TEST_P(OnEveryWire, AnUnusedParameterIsZeroHereAndTheMeanStillComes) {
   run_as_threads(3, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = wire(), .unused = Unused::find});
+    GradientReducer reducer(comm, layout,
+                            {.buckets = BucketBytes{1}, .wire = wire(), .unused = Unused::find});
     Stream compute;
     for (int step = 0; step < 3; ++step) {
       reducer.begin_step();
@@ -88,7 +89,8 @@ TEST_P(OnEveryWire, AnUnusedParameterIsZeroHereAndTheMeanStillComes) {
 
 TEST_P(OnEveryWire, WhatEarlierMicroStepsAddedOfAnUnusedParameterStays) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = wire(), .unused = Unused::find});
+    GradientReducer reducer(comm, layout,
+                            {.buckets = BucketBytes{1}, .wire = wire(), .unused = Unused::find});
     Stream compute;
     for (int step = 0; step < 2; ++step) {
       reducer.begin_step(Exchange::no_sync);
@@ -109,7 +111,7 @@ TEST_P(OnEveryWire, AStaticGraphIsLearntOnceAndHeldTo) {
   run_as_threads(2, [](Communicator comm) {
     const auto skips = [&](int parameter) { return parameter == 3 && comm.rank() == 0; };
     GradientReducer reducer(comm, layout,
-                            {.bucket_bytes = 1, .wire = wire(), .unused = Unused::as_in_first_step});
+                            {.buckets = BucketBytes{1}, .wire = wire(), .unused = Unused::as_in_first_step});
     Stream compute;
     for (int step = 0; step < 3; ++step) {
       reducer.begin_step();
@@ -135,7 +137,7 @@ TEST_P(OnEveryWire, AStaticGraphIsLearntOnceAndHeldTo) {
 
 TEST(ReducerOptions, AParameterThatIsMissingInAStaticGraphIsNamedOnEveryRank) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .unused = Unused::as_in_first_step});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}, .unused = Unused::as_in_first_step});
     Stream compute;
     reducer.begin_step();
     backward(reducer, compute, 0, comm.rank());
@@ -158,7 +160,7 @@ TEST(ReducerOptions, AMissingGradientIsNamedOnEveryRankLongBeforeTheDeadline) {
     run_as_threads(3, [&](Communicator comm) {
       GradientReducer reducer(
           comm, layout,
-          {.bucket_bytes = 1,
+          {.buckets = BucketBytes{1},
            .wire = wire ? std::optional(wire->is_inline() ? Stream() : Stream::queued()) : std::nullopt});
       Stream compute;
       reducer.begin_step();
@@ -180,7 +182,7 @@ TEST(ReducerOptions, AMissingGradientIsNamedOnEveryRankLongBeforeTheDeadline) {
 TEST_P(OnEveryWire, RanksThatRunOutOfBatchesTakePartUntilNoRankHasAny) {
   for (const Uneven uneven : {Uneven::mean_of_all, Uneven::mean_of_the_rest}) {
     run_as_threads(3, [uneven](Communicator comm) {
-      GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = wire(), .uneven = uneven});
+      GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}, .wire = wire(), .uneven = uneven});
       Stream compute;
       const auto batches = [](int rank) { return 8 - 3 * rank; };
       int step = 0;
@@ -236,7 +238,8 @@ TEST_P(OnEveryWire, GradientsAreReducedInTheDataTypeThatIsAskedFor) {
   run_as_threads(4, [&](Communicator comm) {
     for (const Means means : {Means::everywhere, Means::sharded}) {
       GradientReducer reducer(
-          comm, half, {.bucket_bytes = 256, .means = means, .wire = wire(), .reduce_dtype = DataType::f32});
+          comm, half,
+          {.buckets = BucketBytes{256}, .hook = cast_hook(DataType::f32), .means = means, .wire = wire()});
       Stream compute;
       const auto number = [](int rank, std::size_t i) {
         return BFloat16(1.0F + 0.01F * static_cast<float>(i) + 3.7F * static_cast<float>(rank));
@@ -267,14 +270,14 @@ TEST_P(OnEveryWire, GradientsAreReducedInTheDataTypeThatIsAskedFor) {
     }
   });
   test::expect_error(ErrorKind::usage, {"reduced as i32"},
-                     [] { GradientReducer(self(), layout, {.reduce_dtype = DataType::i32}); });
+                     [] { GradientReducer(self(), layout, {.hook = cast_hook(DataType::i32)}); });
 }
 
 TEST(ReducerOptions, HooksChain) {
   run_as_threads(2, [](Communicator comm) {
     const auto hook = cast_hook(DataType::f64, cast_hook(DataType::bf16));
     EXPECT_EQ(hook->name(), "all_reduce of bf16 of f64");
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 512, .hook = hook});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{512}, .hook = hook});
     Stream compute;
     reducer.begin_step();
     backward(reducer, compute, 1, comm.rank());
@@ -296,9 +299,9 @@ std::vector<float> with_deterministic_tree(int ranks, std::size_t bucket_bytes,
   run_as_threads(ranks, [&](Communicator comm) {
     GradientReducer reducer(
         comm, layout,
-        {.bucket_bytes = bucket_bytes,
-         .wire = wire ? std::optional(wire->is_inline() ? Stream() : Stream::queued()) : wire,
-         .deterministic_tree = 8});
+        {.buckets = BucketBytes{bucket_bytes},
+         .hook = tree_hook(8),
+         .wire = wire ? std::optional(wire->is_inline() ? Stream() : Stream::queued()) : wire});
     Stream compute;
     const int here = 8 / ranks;
     for (int step = 0; step < 3; ++step) {
@@ -338,18 +341,16 @@ TEST(ReducerOptions, DeterministicTreeGivesTheSameBitsOnAnyNumberOfRanks) {
 
 TEST(ReducerOptions, DeterministicTreeThatRanksCannotShareIsRefused) {
   run_as_threads(3, [](Communicator comm) {
-    test::expect_error(ErrorKind::usage, {"deterministic_tree 8 for 3 ranks", "powers of two"},
-                       [&] { GradientReducer(comm, layout, {.deterministic_tree = 8}); });
+    test::expect_error(ErrorKind::usage, {"a tree of 8 micro-batches for 3 ranks", "powers of two"},
+                       [&] { GradientReducer(comm, layout, {.hook = tree_hook(8)}); });
   });
-  test::expect_error(ErrorKind::usage, {"deterministic_tree 6 for 1 ranks"},
-                     [] { GradientReducer(self(), layout, {.deterministic_tree = 6}); });
+  test::expect_error(ErrorKind::usage, {"a tree of 6 micro-batches for 1 ranks"},
+                     [] { GradientReducer(self(), layout, {.hook = tree_hook(6)}); });
   test::expect_error(ErrorKind::usage, {"micro-batch 1 of this rank's 8", "now"}, [] {
-    GradientReducer reducer(self(), layout, {.deterministic_tree = 8});
+    GradientReducer reducer(self(), layout, {.hook = tree_hook(8)});
     reducer.begin_step();
   });
-  test::expect_error(ErrorKind::usage, {"deterministic_tree beside a hook"}, [] {
-    GradientReducer(self(), layout, {.hook = all_reduce_hook(), .deterministic_tree = 8});
-  });
+  test::expect_error(ErrorKind::usage, {"a tree of -1 micro-batches"}, [] { tree_hook(-1); });
 }
 
 TEST_P(OnEveryWire, BadValuesAreCountedBeforeTheyAreSummedAndNamed) {
@@ -360,7 +361,8 @@ TEST_P(OnEveryWire, BadValuesAreCountedBeforeTheyAreSummedAndNamed) {
     logged.emplace_back(line);
   });
   run_as_threads(3, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 700, .wire = wire(), .count_bad_values = true});
+    GradientReducer reducer(comm, layout,
+                            {.buckets = BucketBytes{700}, .wire = wire(), .count_bad_values = true});
     Stream compute;
     for (int step = 0; step < 4; ++step) {
       reducer.begin_step();
@@ -398,7 +400,7 @@ std::vector<double> squares(std::size_t bucket_bytes, Means means, const std::op
   run_as_threads(2, [&](Communicator comm) {
     GradientReducer reducer(
         comm, layout,
-        {.bucket_bytes = bucket_bytes,
+        {.buckets = BucketBytes{bucket_bytes},
          .means = means,
          .wire = wire ? std::optional(wire->is_inline() ? Stream() : Stream::queued()) : wire,
          .norm_block = 192});
@@ -447,7 +449,7 @@ TEST(ReducerOptions, SquaresOfBlocksDependOnNothingButTheMeans) {
 
 TEST(ReducerOptions, AGradientThatLiesElsewhereIsCopiedOrAdded) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}});
     Stream compute;
     std::vector<std::vector<float>> gradients;
     for (int part = 0; part < 2; ++part) {
@@ -471,7 +473,7 @@ TEST(ReducerOptions, AGradientThatLiesElsewhereIsCopiedOrAdded) {
 
 TEST(ReducerOptions, AGradientOfAnotherShapeIsNamedOnEveryRank) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}});
     Stream compute;
     reducer.begin_step();
     backward(reducer, compute, 0, comm.rank(), [](int parameter) { return parameter == 1; });
@@ -491,7 +493,7 @@ TEST(ReducerOptions, AGradientOfAnotherShapeIsNamedOnEveryRank) {
 TEST_P(OnEveryWire, NothingIsLeftThatWouldHoldUpLaterOperations) {
   run_as_threads(2, [](Communicator comm) {
     GradientReducer reducer(comm, layout,
-                            {.bucket_bytes = 1,
+                            {.buckets = BucketBytes{1},
                              .wire = wire(),
                              .unused = Unused::find,
                              .uneven = Uneven::mean_of_all,
@@ -514,7 +516,7 @@ TEST(ReducerOptions, PayloadIsTheFormulas) {
   for (const int ranks : {2, 3, 4}) {
     run_as_threads(ranks, [&](Communicator comm) {
       for (const Means means : {Means::everywhere, Means::sharded}) {
-        GradientReducer reducer(comm, model, {.bucket_bytes = 1000, .means = means});
+        GradientReducer reducer(comm, model, {.buckets = BucketBytes{1000}, .means = means});
         Stream compute;
         const std::uint64_t before = comm.wire_bytes();
         for (int step = 0; step < 10; ++step) {
@@ -568,8 +570,8 @@ TEST(ReducerOptions, WhatWasNotAskedForIsRefusedWithTheOptionThatAsks) {
   GradientReducer reducer(self(), layout);
   test::expect_error(ErrorKind::usage, {"count_bad_values"}, [&] { (void)reducer.bad_values(); });
   test::expect_error(ErrorKind::usage, {"norm_block"}, [&] { (void)reducer.squares(); });
-  test::expect_error(ErrorKind::usage, {"deterministic_tree with uneven batches"}, [] {
-    GradientReducer(self(), layout, {.uneven = Uneven::mean_of_all, .deterministic_tree = 8});
+  test::expect_error(ErrorKind::usage, {"tree of 8 micro-batches with uneven batches"}, [] {
+    GradientReducer(self(), layout, {.hook = tree_hook(8), .uneven = Uneven::mean_of_all});
   });
   reducer.begin_step();
   test::expect_error(ErrorKind::usage, {"4 of 4", "never marked ready"}, [&] { (void)reducer.account(); });
@@ -580,7 +582,7 @@ TEST(ReducerOptions, RanksWithDifferentOptionsAreNamedWithBoth) {
     test::expect_error(ErrorKind::mismatch, {"rank 0 hook all_reduce", "rank 1 hook all_reduce of bf16"},
                        [&] {
                          ReducerOptions options;
-                         if (comm.rank() == 1) options.reduce_dtype = DataType::bf16;
+                         if (comm.rank() == 1) options.hook = cast_hook(DataType::bf16);
                          GradientReducer(comm, layout, options);
                        });
   });
@@ -589,7 +591,7 @@ TEST(ReducerOptions, RanksWithDifferentOptionsAreNamedWithBoth) {
 TEST_P(OnEveryWire, AnAccountNamesTheSlowestRank) {
   std::atomic<int> waiting = 0;
   run_as_threads(3, [&](Communicator comm) {
-    GradientReducer reducer(comm, layout, {.bucket_bytes = 1, .wire = wire()});
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}, .wire = wire()});
     Stream compute;
     EXPECT_TRUE(reducer.account().steps.empty());
     for (int step = 0; step < 5; ++step) {

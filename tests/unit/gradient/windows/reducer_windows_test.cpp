@@ -92,7 +92,7 @@ TEST_P(EveryWindow, AddsUpTheMeansOfMicroSteps) {
 
 TEST_P(EveryWindow, CastsInAWindowOfItsOwn) {
   ShardedTraining training = training_of(GetParam());
-  training.options.reduce_dtype = DataType::bf16;
+  training.hook = [] { return cast_hook(DataType::bf16); };
   const auto arena = training.run();
   training.window_bytes = GetParam().window_bytes;
   expect_equal(training.run(), arena);
@@ -179,8 +179,9 @@ TEST(ReducerWindows, TakeTheMemoryThatWasAskedFor) {
                                           {1 << 20, plan_for(2, 1).end()}}) {
       const auto hook = std::make_shared<MemoryWatcher>();
       const BucketPlan plan = plan_for(2, 1);
-      GradientReducer reducer(comm, layout,
-                              {.plan = plan, .window_bytes = bytes, .hook = hook, .means = Means::sharded});
+      GradientReducer reducer(
+          comm, layout,
+          {.buckets = plan, .windows = GradientWindows{bytes}, .hook = hook, .means = Means::sharded});
       EXPECT_EQ(hook->elements, expected) << bytes << " bytes";
       EXPECT_EQ(reducer.layout().hash(), plan.layout().hash());
       std::int64_t kept = 0;
@@ -200,9 +201,11 @@ TEST(ReducerWindows, TakeGradientsThatLieElsewhere) {
   ShardedTraining training{.plan = plan_for(2, 1), .ranks = 2, .steps = 2};
   const auto arena = training.run();
   run_as_threads(2, [&](Communicator comm) {
-    GradientReducer reducer(
-        comm, layout,
-        {.plan = training.plan, .window_bytes = 0, .means = Means::sharded, .wire = Stream::queued()});
+    GradientReducer reducer(comm, layout,
+                            {.buckets = training.plan,
+                             .windows = GradientWindows{0},
+                             .means = Means::sharded,
+                             .wire = Stream::queued()});
     Stream compute = Stream::queued();
     for (int step = 0; step < 2; ++step) {
       std::vector<std::vector<float>> brought;
@@ -243,7 +246,7 @@ TEST(ReducerWindows, AccountForTheLastMicroSteps) {
 }
 
 ReducerOptions in_windows(int ranks) {
-  return {.plan = plan_for(ranks, 1), .window_bytes = 0, .means = Means::sharded};
+  return {.buckets = plan_for(ranks, 1), .windows = GradientWindows{0}, .means = Means::sharded};
 }
 
 TEST(ReducerWindows, NameTheGradientsThatAPlaceWaitsFor) {
@@ -259,7 +262,7 @@ TEST(ReducerWindows, NameTheGradientsThatAPlaceWaitsFor) {
       }
       test::expect_error(ErrorKind::usage,
                          {"the gradient of embedding", "marked ready: head, out, in",
-                          "in the order of the plan", "window_bytes above 4096", "rank 0"},
+                          "in the order of the plan", "more bytes than 4096", "rank 0"},
                          [&] { reducer.gradient(ParamId{0}, compute); });
       test::expect_error(ErrorKind::usage, {"the gradient of embedding"}, [&] {
         const std::vector<float> zeros(1000);
@@ -316,12 +319,12 @@ TEST(ReducerWindows, AreRefusedBesideWhatTheyCannotHold) {
     test::expect_error(ErrorKind::usage, parts, [&] { GradientReducer(self(), layout, options); });
   };
   refused({"without sharded means", "Means::sharded"}, [](auto& one) { one.means = Means::everywhere; });
-  refused({"without a plan", "plan_whole_buckets"}, [](auto& one) { one.plan.reset(); });
-  refused({"beside deterministic_tree"}, [](auto& one) { one.deterministic_tree = 1; });
+  refused({"without a plan", "plan_whole_buckets"}, [](auto& one) { one.buckets = BucketBytes{1}; });
+  refused({"beside a tree of micro-batches"}, [](auto& one) { one.hook = tree_hook(1); });
   refused({"may be unused", "mark every parameter"}, [](auto& one) { one.unused = Unused::find; });
   refused({"uneven batches"}, [](auto& one) { one.uneven = Uneven::mean_of_all; });
   refused({"embedding lies in two buckets", "plan_whole_buckets"}, [](auto& one) {
-    one.plan = aligned(BucketPlan(layout, {{32, layout.size(), {}}, {0, 32, {}}}), 32);
+    one.buckets = aligned(BucketPlan(layout, {{32, layout.size(), {}}, {0, 32, {}}}), 32);
   });
 }
 
@@ -329,10 +332,10 @@ TEST(GivenPlan, IsThePlan) {
   run_as_threads(2, [](Communicator comm) {
     const BucketPlan plan = plan_for(2, 2000);
     const GradientReducer sharded(comm, layout,
-                                  {.plan = plan, .means = Means::sharded, .wire = Stream::queued()});
+                                  {.buckets = plan, .means = Means::sharded, .wire = Stream::queued()});
     EXPECT_EQ(sharded.plan(), plan);
     const BucketPlan small = plan_buckets(layout, 1);
-    GradientReducer everywhere(comm, layout, {.plan = small, .wire = Stream::queued()});
+    GradientReducer everywhere(comm, layout, {.buckets = small, .wire = Stream::queued()});
     Stream compute;
     for (int step = 0; step < 8; ++step) {
       everywhere.begin_step();
@@ -355,40 +358,39 @@ TEST(GivenPlan, IsRefusedWhereItDoesNotFit) {
   const auto with_buckets = [&](auto change) {
     std::vector<Bucket> buckets = plan.buckets();
     change(buckets);
-    return ReducerOptions{.plan = BucketPlan(plan.layout(), buckets)};
+    return ReducerOptions{.buckets = BucketPlan(plan.layout(), buckets)};
   };
-  refused({"bucket_bytes beside a plan"}, {.bucket_bytes = 1, .plan = plan});
   refused({"its 1 parameters of f32", "the reducer's 7"},
-          {.plan = plan_buckets(ParamLayout(DataType::f32, {{"a", 1}}), 1)});
+          {.buckets = plan_buckets(ParamLayout(DataType::f32, {{"a", 1}}), 1)});
   refused({"is in one bucket"}, with_buckets([](auto& buckets) { buckets.pop_back(); }));
   refused({"buckets end at element"}, with_buckets([](auto& buckets) { buckets.erase(buckets.begin()); }));
   refused({"follows on element"}, with_buckets([](auto& buckets) { buckets.push_back(buckets.back()); }));
   refused({"does not list the parameters"},
           with_buckets([](auto& buckets) { buckets[0].params.pop_back(); }));
   refused({"2 ranks with a part each of multiples of 32", "a unit of 64"},
-          {.plan = plan_buckets(layout, 1), .means = Means::sharded});
+          {.buckets = plan_buckets(layout, 1), .means = Means::sharded});
   refused({"a part each of multiples of 192", "a unit of 384"},
-          {.plan = plan, .means = Means::sharded, .norm_block = 192});
+          {.buckets = plan, .means = Means::sharded, .norm_block = 192});
   struct Blocks final : CommHook {
     std::string name() const override { return "blocks"; }
     std::int64_t granularity() const override { return 256; }
     void reduce(const Bucket&, View, Communicator&, const Stream&, const Stream&) override {}
   };
-  refused({"multiples of 256 elements", "aligned()"}, {.plan = plan, .hook = std::make_shared<Blocks>()});
+  refused({"multiples of 256 elements", "aligned()"}, {.buckets = plan, .hook = std::make_shared<Blocks>()});
   refused({"2 ranks with a part each of multiples of 256", "a unit of 512"},
-          {.plan = plan, .hook = std::make_shared<Blocks>(), .means = Means::sharded});
+          {.buckets = plan, .hook = std::make_shared<Blocks>(), .means = Means::sharded});
 }
 
 TEST(GivenPlan, MustBeTheSameOnAllRanks) {
   run_as_threads(2, [](Communicator comm) {
     test::expect_error(ErrorKind::mismatch, {"different buckets"}, [&] {
-      GradientReducer(comm, layout, {.plan = plan_for(2, comm.rank() == 0 ? 1 : 2000)});
+      GradientReducer(comm, layout, {.buckets = plan_for(2, comm.rank() == 0 ? 1 : 2000)});
     });
   });
   run_as_threads(2, [](Communicator comm) {
     test::expect_error(ErrorKind::mismatch, {"windows of 4096 bytes", "windows of 8192 bytes"}, [&] {
       ReducerOptions options = in_windows(2);
-      options.window_bytes = comm.rank() == 0 ? 4096 : 8192;
+      options.windows = GradientWindows{comm.rank() == 0 ? 4096U : 8192U};
       GradientReducer(comm, layout, options);
     });
   });
@@ -408,12 +410,11 @@ class WindowsOnDevice : public testing::Test {
 
 // The host runs ahead; the device's stream waits for places.
 TEST_F(WindowsOnDevice, GiveTheBitsOfAnArena) {
-  const auto run = [&](std::optional<std::size_t> window_bytes) {
+  const auto run = [&](std::optional<GradientWindows> windows) {
     std::vector<std::vector<float>> all(2);
     test::run_with_fakes(nccl_, 2, [&](Communicator comm) {
       const BucketPlan plan = plan_for(2, 1);
-      GradientReducer reducer(comm, layout,
-                              {.plan = plan, .window_bytes = window_bytes, .means = Means::sharded});
+      GradientReducer reducer(comm, layout, {.buckets = plan, .windows = windows, .means = Means::sharded});
       Stream compute(comm.device());
       for (int step = 0; step < 4; ++step) {
         reducer.begin_step();
@@ -441,8 +442,8 @@ TEST_F(WindowsOnDevice, GiveTheBitsOfAnArena) {
     return all;
   };
   const auto arena = run(std::nullopt);
-  expect_equal(run(0), arena);
-  expect_equal(run(6000), arena);
+  expect_equal(run(GradientWindows{0}), arena);
+  expect_equal(run(GradientWindows{6000}), arena);
 }
 
 }  // namespace

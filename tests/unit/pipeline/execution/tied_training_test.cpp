@@ -71,8 +71,8 @@ struct Training {
 
   zero::ShardedOptions sharding() const {
     zero::ShardedOptions options{.stage = stage};
-    if (in_small_windows) options.reducer.bucket_bytes = 1;
-    if (in_small_windows) options.reducer.window_bytes = 1;
+    if (in_small_windows) options.bucket_bytes = 1;
+    if (in_small_windows) options.window_bytes = 1;
     return options;
   }
 

@@ -68,7 +68,7 @@ TEST_F(OffloadToFile, EveryStageHasTheBitsOfTheDevice) {
 
 TEST_F(OffloadToFile, SoHaveSmallBuckets) {
   ZeroTraining job{.ranks = 2};
-  job.sharding.reducer.bucket_bytes = 1000;
+  job.sharding.bucket_bytes = 1000;
   expect_the_same(job);
 }
 
@@ -100,7 +100,7 @@ TEST_F(OffloadToFile, SoHasStateThatMovesBetweenDeviceMemoryAndFile) {
     for (const int stage : {0, 1, 3}) {
       ZeroTraining job{.steps = 10, .dtype = DataType::bf16, .stepping = {.master = master}};
       job.sharding.stage = stage;
-      job.sharding.reducer.bucket_bytes = 1000;
+      job.sharding.bucket_bytes = 1000;
       const Result reference = job.run();
       job.stepping.offload = offload(0.5, 500, 0.5);
       job.offloads = {0.5, 1, 1, 0.3, 0, 0.8, 1, 0.4, 1};
@@ -117,7 +117,7 @@ TEST_F(OffloadToFile, GradientsAndParametersOnTheHostGoWithIt) {
   for (const int stage : {2, 3}) {
     ZeroTraining job{.ranks = 2, .steps = 5};
     job.sharding = {.stage = stage, .offload_parameters = stage == 3, .offload_gradients = true};
-    job.sharding.reducer.bucket_bytes = 4000;
+    job.sharding.bucket_bytes = 4000;
     const Result reference = job.run();
     job.stepping.offload = offload(0.7, 700, 0.6);
     EXPECT_EQ(job.run() == reference, true);

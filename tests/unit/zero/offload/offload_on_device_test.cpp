@@ -41,7 +41,7 @@ TEST(OffloadOnDevice, HasTheBitsOfTheHost) {
         ZeroTraining job{.ranks = ranks, .steps = 4, .dtype = clips ? DataType::bf16 : DataType::f32};
         if (clips) job.stepping.clip_norm = 5;
         job.sharding.stage = stage;
-        job.sharding.reducer.bucket_bytes = 4000;
+        job.sharding.bucket_bytes = 4000;
         const Result reference = job.run();
         job.says_rate = !clips;
         for (const bool all : {false, true}) {
@@ -61,7 +61,7 @@ TEST(OffloadOnDevice, HasThemWithAFileToo) {
   for (const int stage : {0, 2, 3}) {
     ZeroTraining job{.steps = 4, .dtype = DataType::bf16, .says_rate = true};
     job.sharding.stage = stage;
-    job.sharding.reducer.bucket_bytes = 4000;
+    job.sharding.bucket_bytes = 4000;
     const Result reference = job.run();
     job.stepping.offload = {.share = 1, .tile_bytes = 1000, .directory = folder.path(), .file_share = 0.6};
     EXPECT_EQ(on_fakes(job) == reference, true) << "stage " << stage;

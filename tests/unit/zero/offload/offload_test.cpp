@@ -60,7 +60,7 @@ TEST(Offload, EveryStageHasTheBitsOfTheDevice) {
 
 TEST(Offload, SoHaveSmallBuckets) {
   ZeroTraining job{.ranks = 2};
-  job.sharding.reducer.bucket_bytes = 1000;
+  job.sharding.bucket_bytes = 1000;
   job.sharding.prefetch_bytes = 0;
   expect_the_same_offloaded(job);
 }
@@ -97,7 +97,7 @@ TEST(Offload, SoHasStateThatMoves) {
     ZeroTraining job{.dtype = DataType::bf16, .stepping = {.master = master}};
     for (const int stage : {0, 1, 3}) {
       job.sharding.stage = stage;
-      job.sharding.reducer.bucket_bytes = 1000;
+      job.sharding.bucket_bytes = 1000;
       job.offloads = {};
       const std::vector<float> reference = job.run().parameters;
       for (const bool says_rate : {false, true}) {
@@ -123,7 +123,7 @@ TEST(Offload, ParametersAndGradientsOnTheHostChangeNoBit) {
       ZeroTraining job{.ranks = ranks, .steps = 5, .stepping = {.clip_norm = clip_norm}, .micro_steps = 2};
       for (const int stage : {2, 3}) {
         job.sharding = {.stage = stage};
-        job.sharding.reducer.bucket_bytes = 4000;
+        job.sharding.bucket_bytes = 4000;
         const Result reference = job.run();
         for (const int which : {1, 2, 3, 5, 7}) {
           ZeroTraining one = job;
@@ -151,8 +151,6 @@ TEST(Offload, RefusesToOffloadWhatIsWhole) {
                        [&] { ShardedParams(comm, layout, {.stage = 2, .offload_parameters = true}); });
     test::expect_error(ErrorKind::usage, {"gradients are offloaded in stage 1", "stage 2 or 3"},
                        [&] { ShardedParams(comm, layout, {.stage = 1, .offload_gradients = true}); });
-    test::expect_error(ErrorKind::usage, {"means_on_host without window_bytes"},
-                       [&] { GradientReducer(comm, layout, {.means_on_host = true}); });
   });
 }
 
@@ -184,7 +182,7 @@ TEST(OnReduced, TellsOfEveryBucketBeforeTheStepIsFinished) {
   for (const int stage : {0, 2}) {
     run_as_threads(2, [&](Communicator comm) {
       ShardedOptions options{.stage = stage};
-      options.reducer.bucket_bytes = 4000;
+      options.bucket_bytes = 4000;
       ShardedParams params(comm, ZeroTraining::layout(DataType::f32), options);
       Stream compute;
       std::vector<std::pair<std::int64_t, Event>> told;

@@ -25,8 +25,8 @@ ShardedOptions sharding_of(const MemoryOptions& options) {
                           .prefetch_bytes = options.prefetch_bytes,
                           .held_groups = options.held_groups,
                           .whole_below = options.whole_below};
-  sharding.reducer.bucket_bytes = options.bucket_bytes;
-  sharding.reducer.window_bytes = options.window_bytes;
+  sharding.bucket_bytes = options.bucket_bytes;
+  sharding.window_bytes = options.window_bytes;
   return sharding;
 }
 
