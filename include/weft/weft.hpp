@@ -31,6 +31,7 @@
 #include "weft/pipeline/synthesize.hpp"
 #include "weft/pipeline/tied_gradients.hpp"
 #include "weft/pipeline/verify.hpp"
+#include "weft/zero/gradient_scaler.hpp"
 #include "weft/zero/memory_plan.hpp"
 #include "weft/zero/optimizer.hpp"
 #include "weft/zero/sharded_optimizer.hpp"

@@ -112,7 +112,8 @@ class GradientReducer {
   /// With count_bad_values: the ranks that had NaN or infinite values in the last exchanged step. Blocks
   /// until all ranks have finished it. The next begin_step does so, too, and logs this rank's values.
   const std::vector<BadValues>& bad_values();
-  /// As ReducerOptions::count_bad_values from the next step on. All ranks call it between the same steps.
+  /// As ReducerOptions::count_bad_values from the next step on, for a caller that says itself what was found:
+  /// nothing is logged. All ranks call it between the same steps.
   void count_bad_values();
   /// With norm_block, once finish_step's stream has the means: their sums of squares, f64, by block of the
   /// flat space, in the gradients' kind of memory. With Means::sharded, blocks of other ranks are zero, so

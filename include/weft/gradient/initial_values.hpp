@@ -16,6 +16,7 @@
 //
 // WRONG: from_rank_0 where only rank 1 has loaded the checkpoint. All ranks then have what rank 0 has.
 
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>

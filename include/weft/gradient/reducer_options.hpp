@@ -1,6 +1,7 @@
 #pragma once
 // How a GradientReducer works: a plain value, the same on every rank.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -34,7 +34,7 @@
 #include <memory>
 #include <optional>
 
-#include "weft/zero/loss_scaler.hpp"
+#include "weft/zero/gradient_scaler.hpp"
 #include "weft/zero/offload.hpp"
 #include "weft/zero/optimizer.hpp"
 #include "weft/zero/sharded_params.hpp"
@@ -47,17 +47,9 @@ enum class Master {
   split,  ///< bf16 only: the lower 16 bits, which the parameter lacks; 2 bytes for each parameter
 };
 
-/// What step() does where gradients of any rank are NaN or infinite. Nothing has changed then but the loss
-/// scale, and parameters, moments and steps() are as before.
-enum class NonFinite {
-  refuse,     ///< throws Error (usage), on every rank, that names the rank and its first such parameter
-  skip_step,  ///< the same as a warning; StepResult::skipped is set
-};
-
 struct ShardedOptimizerOptions {
-  /// Gradients with a larger L2 norm over all parameters are scaled down to this norm. nullopt: no clipping.
+  /// As in GradientScalerOptions.
   std::optional<double> clip_norm{};
-  /// Dynamic loss scaling for 16-bit gradients. nullopt: gradients are used as they are.
   std::optional<LossScalerOptions> loss_scale{};
   /// nullopt: skip_step with loss scaling, which does not go with refuse; refuse with clipping; without either
   /// gradients are not looked at. Price where they are: one pass over each rank's gradients, which says whose
@@ -73,12 +65,6 @@ struct ShardedOptimizerOptions {
   /// Parameters left out of the norm and the overflow test, because another copy of the same parameter
   /// counts: for tied weights, all copies but one. The same on every rank of this part.
   std::vector<ParamId> counted_elsewhere{};
-};
-
-struct StepResult {
-  bool skipped = false;          ///< some rank had NaN or infinite gradients: nothing changed
-  std::optional<double> norm{};  ///< norm of the averaged gradients of the whole model, unscaled, before
-                                 ///< clipping; only with clipping, loss scaling or NonFinite
 };
 
 class ShardedOptimizer {

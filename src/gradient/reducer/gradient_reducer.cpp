@@ -120,7 +120,9 @@ const std::vector<BadValues>& GradientReducer::State::bad_values() {
 
 void GradientReducer::State::count_bad_values() {
   expect_finished("count_bad_values");
-  if (!bad_values_) bad_values_ = std::make_unique<detail::BadValueCounter>(layout_, comm_.device());
+  if (!bad_values_)
+    bad_values_ =
+        std::make_unique<detail::BadValueCounter>(layout_, comm_.device(), options_.count_bad_values);
 }
 
 ConstView GradientReducer::State::squares() const {

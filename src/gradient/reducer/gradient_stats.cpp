@@ -16,12 +16,13 @@ constexpr std::size_t norm_words = 3;
 
 }  // namespace
 
-BadValueCounter::BadValueCounter(const ParamLayout& layout, Device device)
+BadValueCounter::BadValueCounter(const ParamLayout& layout, Device device, bool logs)
     : layout_(layout),
       counts_(Buffer::on(device, DataType::i64, 2 * std::int64_t{layout.parameters()})),
       here_(static_cast<std::size_t>(counts_.count())),
       mine_(norm_words),
-      fetch_(device) {}
+      fetch_(device),
+      logs_(logs) {}
 
 void BadValueCounter::begin_step(const Stream& stream) {
   fill(counts_.view(), 0, stream);
@@ -80,7 +81,7 @@ const std::vector<BadValues>& BadValueCounter::found() {
                       .first = ParamId{static_cast<std::int32_t>(all_[at + 2])},
                       .nans = all_[at],
                       .infinities = all_[at + 1]});
-    if (rank != rank_) continue;
+    if (rank != rank_ || !logs_) continue;
     log::warn(text("rank ", rank, ": ", all_[at], " NaN and ", all_[at + 1],
                    " infinite values in its gradients of step ", step_, ", first in ",
                    layout_.name(found_.back().first)));

@@ -15,7 +15,7 @@ namespace weft::detail {
 /// Counts NaN and infinite values by parameter, and shares the counts with all ranks.
 class BadValueCounter {
  public:
-  BadValueCounter(const ParamLayout& layout, Device device);
+  BadValueCounter(const ParamLayout& layout, Device device, bool logs);
 
   /// @param stream sets the counts to zero; goes before what count() submits
   void begin_step(const Stream& stream);
@@ -27,7 +27,7 @@ class BadValueCounter {
   /// Done when found() would not block.
   const Event& shared() const { return shared_.event(); }
   /// The bad values of the step that was shared last. Blocks until they are known. This rank's are logged,
-  /// once.
+  /// once, where asked.
   const std::vector<BadValues>& found();
 
  private:
@@ -43,6 +43,7 @@ class BadValueCounter {
   Work shared_;
   int rank_ = 0;
   bool is_read_ = true;
+  bool logs_;
   std::uint64_t step_ = 0;
   std::vector<BadValues> found_;
 };

@@ -14,7 +14,6 @@
 #include <limits>
 #include <ranges>
 
-#include "weft/core/log.hpp"
 #include "zero/optimizer/sharded_optimizer_state.hpp"
 
 namespace weft::zero {
@@ -31,16 +30,17 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
                                ShardedOptimizerOptions options)
     : params_(params.state()), optimizer_(optimizer), options_(std::move(options)) {
   detail::check(optimizer_);
-  detail::check(options_);
+  detail::check(detail::scaling_of(options_));
   detail::agree_on_options(params_.all(), optimizer_, options_);
-  if (options_.loss_scale) scaler_.emplace(*options_.loss_scale);
   counted_ = detail::CountedRanges(params_.layout(), options_.counted_elsewhere);
   if (options_.whole_model) detail::agree_on_whole_model(*options_.whole_model, params_.all(), options_);
-  if (detail::non_finite_of(options_)) {
-    params_.reducer().count_bad_values();
-    const bool everywhere = params_.stage().optimizer == Placement::replicated;
-    norm_.emplace(params_.comm(), everywhere, options_.whole_model);
-  }
+  guard_.emplace(
+      params_.reducer(),
+      detail::GradientGuard::Place{.comm = params_.comm(),
+                                   .everywhere = params_.stage().optimizer == Placement::replicated,
+                                   .whole_model = options_.whole_model,
+                                   .has_replicas = params_.has_replicas()},
+      detail::scaling_of(options_));
   kind_ = detail::StateKind::of(params_.layout().dtype(), optimizer_, options_.master);
   expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
   place();
@@ -76,10 +76,10 @@ double ShardedOptimizer::State::rate_of_step(std::optional<double> learning_rate
 
 StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<double> learning_rate) {
   const double rate = rate_of_step(learning_rate);
-  if (finder_) finder_->begin_step(compute, params_.exposed_seconds(), begun_ && !norm_);
+  if (finder_) finder_->begin_step(compute, params_.exposed_seconds(), begun_ && !guard_->is_on());
   params_.settle(compute);
   free_ = compute.record();
-  const StepResult result = norm_ ? step_by_norm(compute, rate) : step_at_once(compute, rate);
+  const StepResult result = guard_->is_on() ? step_by_norm(compute, rate) : step_at_once(compute, rate);
   begun_.reset();
   reduced_buckets_.clear();
   if (offloaded_) offloaded_->end_step();
@@ -93,7 +93,7 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
     offload(finder_->share(params_.comm(), kind_, factors, bytes, file_rate), std::nullopt);
     finder_.reset();
   }
-  if (result.skipped) say_why_skipped();
+  if (result.skipped) guard_->say_why_skipped();
   return result;
 }
 
@@ -109,50 +109,24 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   const auto each = [&](const Bucket& bucket) {
     const auto part = params_.part(bucket);
     counted_.visit(part.begin, part.begin + part.gradient.count(), [&](std::int64_t from, std::int64_t to) {
-      norm_->add(part.gradient.slice(from - part.begin, to - from), compute);
+      guard_->add(part.gradient.slice(from - part.begin, to - from), compute);
     });
   };
   params_.reducer().finish_step(compute, std::ref(each));
-  const auto [bad, squares] = norm_->finish(compute);
-  if (bad) return {.skipped = true};
-  const double scale = loss_scale();
-  if (scaler_) scaler_->update(false);
-  const double norm = std::sqrt(squares) / scale;
-  // The formula of torch.nn.utils.clip_grad_norm_.
-  const double clip = options_.clip_norm ? std::max(1.0, (norm + 1e-6) / *options_.clip_norm) : 1;
-  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1 / (clip * scale));
+  const auto verdict = guard_->finish(compute);
+  if (verdict.bad) return {.skipped = true};
+  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, verdict.factor);
   // Forward first needs the buckets that backward reduced last.
   for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
   ++steps_;
-  return {.norm = norm};
-}
-
-// The step changed nothing. Logs why, or throws where NonFinite::refuse says so; the next step may follow.
-void ShardedOptimizer::State::say_why_skipped() {
-  const std::string why = detail::non_finite_gradients(params_.reducer().bad_values(), params_.layout(),
-                                                       options_.whole_model || params_.has_replicas());
-  const ErrorContext step{params_.comm().rank(), "step", static_cast<std::uint64_t>(steps_ + 1)};
-  if (detail::non_finite_of(options_) == NonFinite::refuse)
-    throw Error(
-        ErrorKind::usage, why,
-        "nothing was changed: lower the learning rate, look at this batch, or set NonFinite::skip_step",
-        step);
-  if (params_.comm().rank() == 0)
-    log::warn(text("step ", steps_ + 1, " is skipped: ", why,
-                   scaler_ ? text("; the loss scale was ", loss_scale()) : std::string()));
-  if (!scaler_) return;
-  try {
-    scaler_->update(true);
-  } catch (const Error& error) {
-    throw Error(error.kind(), text(error.problem(), ": ", why), error.advice(), step);
-  }
+  return {.norm = verdict.norm};
 }
 
 // Updates the offloaded pieces behind backward where the rate is known and no norm is needed; else step()
 // does.
 void ShardedOptimizer::State::on_reduced(const Bucket& bucket, const Event& reduced) {
   if (finder_) finder_->bucket_reduced();
-  const bool at_once = begun_ && !norm_;
+  const bool at_once = begun_ && !guard_->is_on();
   if (at_once) update_on_host(bucket, detail::factors(optimizer_, steps_ + 1, *begun_, 1), reduced);
   reduced_buckets_[bucket.begin] = {reduced, at_once};
 }

@@ -10,16 +10,14 @@
 #include "zero/offload/offloaded_state.hpp"
 #include "zero/offload/share_finder.hpp"
 #include "zero/offload/state_layout.hpp"
-#include "zero/optimizer/gradient_norm.hpp"
+#include "zero/optimizer/gradient_guard.hpp"
 #include "zero/params/params_state.hpp"
 
 namespace weft::detail {
 
-/// @throws Error (usage) for options that are out of range or exclude each other
-void check(const zero::ShardedOptimizerOptions& options);
-
-/// What a step does about NaN; nullopt: it does not look.
-std::optional<zero::NonFinite> non_finite_of(const zero::ShardedOptimizerOptions& options);
+inline zero::GradientScalerOptions scaling_of(const zero::ShardedOptimizerOptions& options) {
+  return {.clip_norm = options.clip_norm, .loss_scale = options.loss_scale, .non_finite = options.non_finite};
+}
 
 /// Checks that all ranks update alike. Otherwise their parameters would differ from the first step on.
 /// Collective. @throws Error (mismatch)
@@ -31,10 +29,6 @@ void agree_on_options(Communicator all, const zero::Optimizer& optimizer,
 /// @throws Error (mismatch) where options differ, or the ranks do not have the same rank in their parts
 void agree_on_whole_model(Communicator whole_model, const Communicator& part,
                           const zero::ShardedOptimizerOptions& options);
-
-/// "rank 1 has 3 NaN and 0 infinite values in its gradients, first in layer.weight".
-/// @param others whether ranks beside those of `found` take part in the norm
-std::string non_finite_gradients(const std::vector<BadValues>& found, const ParamLayout& layout, bool others);
 
 /// The flat space without the parameters that another part counts.
 class CountedRanges {
@@ -77,7 +71,7 @@ class ShardedOptimizer::State {
   void begin_step(double learning_rate);
   void offload(double share, std::optional<double> file_share);
   StepResult step(const Stream& compute, std::optional<double> learning_rate);
-  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+  double loss_scale() const { return guard_->loss_scale(); }
   std::int64_t steps() const { return steps_; }
   std::int64_t state_bytes() const { return arrays_.bytes(); }
   std::int64_t host_bytes() const { return offloaded_ ? offloaded_->host_bytes() : 0; }
@@ -103,14 +97,12 @@ class ShardedOptimizer::State {
   void update(const Bucket& bucket, const detail::StepFactors& factors, const Stream& compute);
   StepResult step_at_once(const Stream& compute, double learning_rate);
   StepResult step_by_norm(const Stream& compute, double learning_rate);
-  void say_why_skipped();
 
   ShardedParams::State& params_;
   Optimizer optimizer_;
   ShardedOptimizerOptions options_;
   detail::StateKind kind_;
-  std::optional<LossScaler> scaler_;
-  std::optional<detail::GradientNorm> norm_;
+  std::optional<detail::GradientGuard> guard_;  // always, once options are checked
   detail::CountedRanges counted_;
   std::int64_t steps_ = 0;
   std::optional<double> begun_{};  // the rate given to begin_step
