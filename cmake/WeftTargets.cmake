@@ -1,4 +1,4 @@
-# One static or shared library a floor (BUILD_SHARED_LIBS decides), and the warnings of the house.
+# One static library a floor, and the warnings of the house. WeftShared.cmake makes one shared library of them.
 
 include(GNUInstallDirs)
 
@@ -91,10 +91,10 @@ endfunction()
 # weft_floor(name SOURCES ... BELOW lower floors)
 function(weft_floor name)
   cmake_parse_arguments(ARG "" "" "SOURCES;BELOW" ${ARGN})
-  add_library(weft_${name} ${ARG_SOURCES})
+  add_library(weft_${name} STATIC ${ARG_SOURCES})
   add_library(weft::${name} ALIAS weft_${name})
   set_property(GLOBAL APPEND PROPERTY WEFT_FLOORS ${name})
-  set_target_properties(weft_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION 0)
+  set_target_properties(weft_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(weft_${name} PUBLIC cxx_std_20)
   target_include_directories(weft_${name}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>

@@ -44,8 +44,8 @@ po::options_description description(Options& options) {
       ("pipeline-devices", po::value(&options.pipeline_devices)->value_name("N"),
        "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")                        //
-      ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)")            //
-      ("help,h", "this text");
+      ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)");
+  tool::add_common(result);
   return result;
 }
 

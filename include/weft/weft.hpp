@@ -15,6 +15,7 @@
 #include "weft/core/stream.hpp"
 #include "weft/core/stream_trace.hpp"
 #include "weft/core/trace.hpp"
+#include "weft/core/version.hpp"
 #include "weft/core/view.hpp"
 #include "weft/gradient/bucket_plan.hpp"
 #include "weft/gradient/bucket_planner.hpp"

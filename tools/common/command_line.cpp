@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "weft/core/error.hpp"
+#include "weft/core/version.hpp"
 
 namespace weft::tool {
 
@@ -14,14 +15,33 @@ namespace po = boost::program_options;
 
 namespace {
 
+/// Thrown by parse(), which does not know the program's name. Not an Error: nothing is wrong.
+struct VersionAsked {};
+
 /// @throws Error (system) if anything that the program has printed did not get out
 void flush_output() {
   errno = 0;
   std::cout.flush();
   if (std::cout) return;
   if (errno != 0) throw system_error("cannot write to standard output");
-  throw Error(ErrorKind::system, "cannot write to standard output: not all of it was taken",
-              "see whether it is closed, or its disk full");  // an earlier write failed, and its errno is gone
+  throw Error(
+      ErrorKind::system, "cannot write to standard output: not all of it was taken",
+      "see whether it is closed, or its disk full");  // an earlier write failed, and its errno is gone
+}
+
+int print_version(const char* name) {
+  std::cout << text(name, ' ', library_version(), '\n', built_with(), '\n');
+  return 0;
+}
+
+int run_or_version(const char* name, const std::vector<std::string>& arguments,
+                   const std::function<int(const std::vector<std::string>&)>& body) {
+  try {
+    if (!arguments.empty() && arguments.front() == "--version") throw VersionAsked();
+    return body(arguments);
+  } catch (const VersionAsked&) {
+    return print_version(name);
+  }
 }
 
 }  // namespace
@@ -29,7 +49,8 @@ void flush_output() {
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body) {
   try {
-    const int status = body({argv + 1, argv + argc});
+    const std::vector<std::string> arguments{argv + 1, argv + argc};
+    const int status = run_or_version(name, arguments, body);
     flush_output();
     return status;
   } catch (const Error& error) {
@@ -43,6 +64,10 @@ int run_program(const char* name, int argc, char** argv,
   }
 }
 
+void add_common(po::options_description& description) {
+  description.add_options()("help,h", "this text")("version", "the version, and what weft was built with");
+}
+
 po::variables_map parse(const std::vector<std::string>& arguments, const po::options_description& description,
                         const std::string& help) {
   try {
@@ -51,6 +76,7 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
     po::store(po::command_line_parser(arguments).options(description).positional({}).style(style).run(),
               values);
     po::notify(values);
+    if (values.count("version") != 0) throw VersionAsked();
     return values;
   } catch (const po::error& error) {
     throw Error(ErrorKind::usage, error.what(), text(help, " shows what there is"));

@@ -11,11 +11,14 @@ namespace weft::tool {
 
 /// Runs `body` with the arguments after the program's name. An Error becomes one line on standard error,
 /// "NAME: problem; advice", and the exit status of its kind; anything else status 70, and so is what did not get out
-/// to standard output.
+/// to standard output. --version as the first argument, or where parse() meets it, prints version and what weft was built with.
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body);
 
-/// Abbreviated options are not accepted, and words that are not options are refused.
+/// Adds --help and --version, which every program and every command of one has.
+void add_common(boost::program_options::options_description& description);
+
+/// Abbreviated options are not accepted, and words that are not options are refused. --version ends the program here: run_program() prints it.
 /// @throws Error (usage) naming the option, its value and `help`, the command that lists what there is
 boost::program_options::variables_map parse(const std::vector<std::string>& arguments,
                                             const boost::program_options::options_description& description,

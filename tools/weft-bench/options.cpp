@@ -45,8 +45,8 @@ po::options_description description() {
       ("format", po::value<std::string>()->value_name("NAME"),
        "nccl (as nccl-tests prints), osu (as OSU's benchmarks) or csv")  //
       ("json", po::value<std::string>()->value_name("FILE"),
-       "write the figures to FILE, - for standard output")  //
-      ("help,h", "this text");
+       "write the figures to FILE, - for standard output");
+  tool::add_common(result);
   return result;
 }
 

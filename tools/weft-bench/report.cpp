@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "weft/core/error.hpp"
+#include "weft/core/version.hpp"
 
 namespace weft::bench {
 namespace {

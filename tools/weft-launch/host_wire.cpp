@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "weft/core/error.hpp"
+#include "weft/core/version.hpp"
 
 namespace weft::launch {
 

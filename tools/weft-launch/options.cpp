@@ -33,9 +33,8 @@ po::options_description run_description() {
        "ranks on hosts get this variable, too; may be repeated")  //
       ("output", po::value<std::string>()->value_name("ranks|plain"),
        "whether a line begins with the rank that wrote it, as [3] (with --hosts ranks, else plain)")  //
-      ("timeout", po::value<double>()->value_name("SECONDS"),
-       "end the job after this long, with status 75")  //
-      ("help,h", "this text");
+      ("timeout", po::value<double>()->value_name("SECONDS"), "end the job after this long, with status 75");
+  tool::add_common(description);
   return description;
 }
 
@@ -44,8 +43,8 @@ po::options_description env_description() {
   description.add_options()                                                   //
       ("document", "print the table of all variables (docs/environment.md)")  //
       ("json", po::value<std::string>()->value_name("FILE"),
-       "write claims and decision to FILE, - for standard output")  //
-      ("help,h", "this text");
+       "write claims and decision to FILE, - for standard output");
+  tool::add_common(description);
   return description;
 }
 

@@ -40,8 +40,8 @@ po::options_description buckets_description() {
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
        "explain buckets of this size instead of the planned ones")  //
       ("json", po::value<std::string>()->value_name("FILE"),
-       "write the figures to FILE, - for standard output")  //
-      ("help,h", "this text");
+       "write the figures to FILE, - for standard output");
+  tool::add_common(result);
   return result;
 }
 

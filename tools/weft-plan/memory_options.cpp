@@ -40,8 +40,8 @@ po::options_description memory_description() {
       ("offload-parameters", "stage 3: a rank's shard of parameters is on the host")       //
       ("offload-gradients", "stages 2 and 3: a rank's shard of gradients is on the host")  //
       ("device-bytes", word("BYTES"), "memory of the device of each rank (80G)")           //
-      ("json", word("FILE"), "write the figures to FILE, - for standard output")           //
-      ("help,h", "this text");
+      ("json", word("FILE"), "write the figures to FILE, - for standard output");
+  tool::add_common(result);
   return result;
 }
 

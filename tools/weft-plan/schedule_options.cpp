@@ -54,9 +54,8 @@ po::options_description schedule_description() {
       ("svg", word("FILE"), "draw the schedule over time, for a browser")               //
       ("trace", word("FILE"),
        "write the predicted times for ui.perfetto.dev; a unit is 1 ms there, without a profile")  //
-      ("compare", word("FILE"),
-       "write a page with all named schedules that fit the memory, drawn beside it")  //
-      ("help,h", "this text");
+      ("compare", word("FILE"), "write a page with all named schedules that fit the memory, drawn beside it");
+  tool::add_common(result);
   return result;
 }
 

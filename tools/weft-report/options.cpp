@@ -19,8 +19,8 @@ po::options_description flight_description() {
   po::options_description result("Options", 110);
   result.add_options()  //
       ("json", po::value<std::string>()->value_name("FILE"),
-       "write findings and ranks to FILE, - for standard output")  //
-      ("help,h", "this text");
+       "write findings and ranks to FILE, - for standard output");
+  tool::add_common(result);
   return result;
 }
 
@@ -64,11 +64,14 @@ std::string flight_help() {
 
 std::string help() {
   return std::string(
-             "weft-report WHAT ...\n\n"
+             "weft-report flight DIR [options]          weft-report flight --help says more\n\n"
              "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
              "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n\n"
+             "Options:\n"
+             "  -h [ --help ] this text\n"
+             "  --version     the version, and what weft was built with\n\n"
              "Example:\n"
-             "  weft-report flight dumps        weft-report flight --help tells more\n\n") +
+             "  weft-report flight dumps\n\n") +
          exit_statuses;
 }
 

@@ -63,8 +63,8 @@ po::options_description description(Options& options, std::string& strategies) {
       ("report", po::value<std::string>()->value_name("FILE"),
        "draw the figures as one HTML page without scripts, to FILE")  //
       ("compare", po::value<std::string>()->value_name("FILE"),
-       "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE")  //
-      ("help,h", "this text");
+       "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE");
+  tool::add_common(result);
   return result;
 }
 

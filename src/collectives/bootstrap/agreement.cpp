@@ -7,6 +7,7 @@
 
 #include "core/base/fnv.hpp"
 #include "weft/core/error.hpp"
+#include "weft/core/version.hpp"
 
 namespace weft::detail {
 namespace {

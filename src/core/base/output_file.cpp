@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/base/file_limit.hpp"
+#include "core/files/file_limit.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/file_limit.hpp"
 #include "core/base/round_up.hpp"
+#include "core/files/file_limit.hpp"
 #include "core/memory/host_memory.hpp"
 #include "weft/core/env.hpp"
 
