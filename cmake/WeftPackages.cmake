@@ -14,16 +14,20 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/install/debian_files.cmake)
 
-set(about "weft moves gradients, parameters and activations between the ranks of a training job:
- collectives, gradients averaged while backward runs, ZeRO, compression, pipelines.")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # it would go before the first line of each description
+set(about "weft moves gradients, parameters and activations between the
+ranks of a training job: collectives, gradients averaged while
+backward runs, ZeRO, compression, pipelines.")
 set(series ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_DEBIAN_LIB_PACKAGE_NAME libweft${series})
 set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIB_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_LIB_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/install/triggers)
+set(CPACK_DEBIAN_LIB_PACKAGE_RECOMMENDS libucx0)  # loaded when ranks on several hosts need it
 set(CPACK_COMPONENT_LIB_DESCRIPTION "communication of distributed training, shared library\n${about}")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libweft-dev)
@@ -37,5 +41,6 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION "communication of distributed training, for 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME weft-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "communication of distributed training, programs\n${about}")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "openmpi-bin")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS libucx0)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS openmpi-bin)
 include(CPack)

@@ -1,4 +1,4 @@
-# One static library a floor, and the warnings of the house. WeftShared.cmake makes one shared library of them.
+# One static library a floor, and the warnings of the house. WeftLibraries.cmake makes of them what is installed.
 
 include(GNUInstallDirs)
 

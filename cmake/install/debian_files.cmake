@@ -14,7 +14,7 @@ foreach(row "lib LIB" "dev DEV" "tools TOOLS")
 Upstream-Name: weft
 
 Files: *
-Copyright: the weft maintainers
+Copyright: 2026 the weft maintainers
 License: Apache-2.0
  On Debian systems the text of this license is in /usr/share/common-licenses/Apache-2.0.
 ")

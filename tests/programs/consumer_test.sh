@@ -1,12 +1,99 @@
 #!/usr/bin/env bash
-# weft installed and used from outside: find_package, build, and a run on one rank and on three.
-# usage: consumer_test.sh BUILD_FOLDER SOURCE_FOLDER CXX_COMPILER CXX_FLAGS WEFT_LAUNCH
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cmake --install "$1" --prefix "$work/weft" >"$work/log"
-cmake -S "$2/examples/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/weft" -DCMAKE_CXX_COMPILER="$3" -DCMAKE_CXX_FLAGS="$4" \
-  >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-env -u RANK -u WORLD_SIZE "$work/build/consumer" | grep -x "the mean rank of 1 is 0"
-"${5:?}" -n 3 "$work/build/consumer" | grep -x "the mean rank of 3 is 1"
+# weft installed, moved elsewhere, and used from outside: find_package with components, libweft.so and libweft.a, pkg-config, and what
+# reaches the compile line of who uses it.
+# usage: consumer_test.sh BUILD_FOLDER SOURCE_FOLDER CXX_COMPILER CXX_FLAGS WEFT_LAUNCH shared|static mpi|no-mpi
+set -u
+build=$1 source=$2 compiler=$3 flags=$4 launch=$5 kind=$6 mpi=$7
+. "$(dirname "$0")/../support/checks.sh"
+
+cmake --install "$build" --prefix "$work/first" > "$work/out" 2> "$work/err" || { fail "cmake --install"; finish; exit; }
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+libraries=$(dirname "$(find "$prefix" -name libweft.a)")
+for file in include/weft/weft.hpp share/doc/weft/LICENSE share/doc/weft/README.md share/doc/weft/docs/start.md \
+  share/doc/weft/examples/consumer/main.cpp bin/weft-launch; do
+  [ -e "$prefix/$file" ] || fail "$file is not installed"
+done
+if grep -rlF "$work/first" "$prefix"; then fail "these files name the folder of the installation"; fi
+
+# project NAME COMPONENTS LIBRARIES: a program of its own folder, configured and built
+cmake_options=(-DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+project() {
+  mkdir -p "$work/$1"
+  cat > "$work/$1/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project($1 LANGUAGES CXX)
+find_package(weft 0.1 REQUIRED $2)
+add_executable($1 main.cpp)
+target_link_libraries($1 PRIVATE $3)
+CMAKE
+  check "$1 is configured" 0 "Build files have been written" cmake -S "$work/$1" -B "$work/$1/build" "${cmake_options[@]}"
+  check "$1 is built" 0 "Built target $1|\[[0-9]/[0-9]\]" cmake --build "$work/$1/build"
+}
+# runs NAME PROGRAM: alone, on three ranks, and where the library throws an Error, which the program catches by its type
+runs() {
+  check "$1 on one rank" 0 "^the mean rank of 1 is 0$" "$2"
+  check "$1 on three ranks" 0 "^the mean rank of 3 is 1$" "$launch" -n 3 "$2"
+  check "$1 catches an Error" 42 "^weft: .*WEFT_RANK" env WEFT_RANK=5 "$2"
+}
+
+check "the consumer is configured" 0 "Build files" cmake -S "$prefix/share/doc/weft/examples/consumer" -B "$work/consumer" "${cmake_options[@]}"
+check "the consumer is built" 0 "consumer" cmake --build "$work/consumer"
+runs "the consumer" "$work/consumer/consumer"
+# Headers of weft alone: no folder of MPI, CUDA or OpenSSL, and no definition.
+words=$(grep -oE '"command": .*' "$work/consumer/compile_commands.json" | grep -oE -- ' -(I|isystem|D)[^ ]*( /[^ ]*)?' | tr -d '\n')
+[ "$words" = " -isystem $prefix/include" ] || fail "the consumer is compiled with$words, not with -isystem $prefix/include alone"
+if [ "$kind" = shared ]; then
+  ldd "$work/consumer/consumer" | grep -q "libweft.so.0.1 => $prefix" || fail "the consumer does not use libweft.so.0.1"
+  # Names that begin with weft::detail belong to weft alone; templates in public headers call append.
+  nm -DC --defined-only "$libraries/libweft.so" | cut -d' ' -f3- > "$work/out"
+  grep -q '^weft::connect(' "$work/out" || fail "libweft.so does not show weft::connect"
+  grep -q '^typeinfo for weft::Error' "$work/out" || fail "libweft.so does not show the type of weft::Error"
+  if grep -E '^((typeinfo|vtable|typeinfo name) for )?weft::(pipeline::)?detail::' "$work/out" | grep -vE '^weft::detail::append(_printed)?\('; then
+    fail "libweft.so shows these names of detail"
+  fi
+  if grep -vE 'weft::|^WEFT' "$work/out"; then fail "libweft.so shows these names of others"; fi
+fi
+
+# libweft.a, and the parts by name; with it MPI's headers, for a program that has an MPI of its own.
+mkdir -p "$work/archive"
+cp "$source/examples/consumer/main.cpp" "$work/archive"
+if [ "$mpi" = mpi ]; then
+  echo '#include <weft/interop/mpi.hpp>' >> "$work/archive/main.cpp"
+  project archive "COMPONENTS static gradient mpi" "weft::gradient weft::mpi"
+else
+  project archive "COMPONENTS static gradient" weft::gradient
+fi
+runs "libweft.a" "$work/archive/build/archive"
+if ldd "$work/archive/build/archive" | grep libweft; then fail "component static, but libweft.so is used"; fi
+
+# refused_component COMPONENT PATTERN: find_package says what is missing
+mkdir -p "$work/refused"
+refused_component() {
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(refused LANGUAGES CXX)\nfind_package(weft REQUIRED COMPONENTS %s)\n' "$1" > "$work/refused/CMakeLists.txt"
+  check "component $1 is refused" 1 "$2" cmake -S "$work/refused" -B "$work/refused/build" "${cmake_options[@]}"
+}
+refused_component lunch "has no component lunch: there are core,"
+[ "$mpi" = mpi ] || refused_component mpi "-DWEFT_MPI=ON"
+[ "$kind" = shared ] || refused_component shared "-DWEFT_SHARED=ON"
+
+# pkg-config, where it is
+if command -v pkg-config > /dev/null; then
+  export PKG_CONFIG_PATH=$libraries/pkgconfig
+  version=$(sed -nE 's/^#define WEFT_VERSION_(MAJOR|MINOR|PATCH) //p' "$prefix/include/weft/core/version.hpp" | paste -sd.)
+  check "pkg-config knows the version" 0 "^$version$" pkg-config --modversion weft
+  read -ra includes <<< "$(pkg-config --cflags weft)"
+  [ "${#includes[@]}" -eq 1 ] && [ "$(realpath "${includes[0]#-I}")" = "$prefix/include" ] || fail "pkg-config --cflags weft: ${includes[*]}"
+  read -ra link <<< "$(pkg-config --libs weft)"
+  read -ra archive <<< "$(pkg-config --static --libs weft | sed 's/-lweft /-l:libweft.a /')"  # the linker prefers libweft.so
+  read -ra flags <<< "$flags"
+  build() { "$compiler" "${flags[@]}" "$@" > "$work/out" 2> "$work/err" || fail "pkg-config: $*"; }
+  build -std=c++20 "${includes[@]}" -c "$source/examples/consumer/main.cpp" -o "$work/main.o"
+  build "$work/main.o" "${link[@]}" -Wl,-rpath,"$libraries" -o "$work/by_pkg_config"
+  runs "pkg-config" "$work/by_pkg_config"
+  build "$work/main.o" "${archive[@]}" -o "$work/by_pkg_config_static"
+  runs "pkg-config --static" "$work/by_pkg_config_static"
+else
+  echo "skipped: there is no pkg-config here"
+fi
+finish
