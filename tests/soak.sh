@@ -40,6 +40,8 @@
 #                                        within 5 s after the deadline; BIN: build/recorded/bin
 #   tests/soak.sh interrupts [COUNT [BIN]]   programs (100) that a signal ends at any moment, or whose disk is full from any byte on
 #                                        (tests/interrupts.py): no file is left that is not whole
+#   tests/soak.sh arm64                      the conformance tests, cross-compiled for 64-bit ARM, under qemu-user: ranks as threads, and 1, 2 and
+#                                        3 as processes; needs launchers/setup.sh arm64, builds build/arm64
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
 #                                        undefined-behaviour sanitizers, and how many of its lines were reached; as many at a time
 #                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz;
@@ -287,10 +289,44 @@ fuzz() {
   [ $failed -eq 0 ]
 }
 
+# A job without a launcher that runs here: each rank is told its number, and they meet through a file.
+arm64_job() {
+  local ranks=$1 backend=$2 rank failed=0
+  local bin=build/arm64/bin
+  for ((rank = 0; rank < ranks; ++rank)); do
+    WEFT_RANK=$rank WEFT_SIZE=$ranks WEFT_RENDEZVOUS=file://$work/meet-$ranks qemu-aarch64 -L /usr/aarch64-linux-gnu \
+      $bin/conformance_processes "$backend" > "$work/rank-$rank" 2>&1 &
+  done
+  for rank in $(jobs -p); do wait "$rank" || failed=1; done
+  if [ $failed -gt 0 ]; then tail -n 20 "$work"/rank-* | sed 's/^/    | /'; fi
+  echo "$ranks ranks as processes: $([ $failed -eq 0 ] && echo passed || echo FAILED)"
+  return $failed
+}
+
+arm64() {
+  local failed=0 ranks
+  command -v aarch64-linux-gnu-g++ > /dev/null && command -v qemu-aarch64 > /dev/null ||
+    { echo "soak.sh: aarch64-linux-gnu-g++ or qemu-aarch64 is missing; launchers/setup.sh arm64 installs both" >&2; exit 42; }
+  . launchers/toolchain.sh
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  export WEFT_FLIGHT_DIR=off WEFT_TIMEOUT=300
+  mkdir -p build
+  cmake --preset arm64 > build/arm64.log 2>&1 && cmake --build --preset arm64 -j "$jobs" >> build/arm64.log 2>&1 ||
+    { tail -n 20 build/arm64.log; exit 1; }
+  ctest --preset arm64 -j "$jobs" > "$work/out" 2>&1 || failed=1
+  grep -E '^[0-9]+% tests passed|\*\*\*|^ +[0-9]+ - ' "$work/out"
+  for ranks in 1 2 3; do
+    arm64_job $ranks "$([ $ranks = 1 ] && echo self || echo 'host (shared memory)')" || failed=$((failed + 1))
+  done
+  echo "$failed failed"
+  [ $failed -eq 0 ]
+}
+
 case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|interrupts) exec "tests/$trial.py" "${2:-}" "$bin" ;;
-  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|hosts|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, interrupts, devices, fuzz, mutations" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, interrupts, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac
