@@ -27,7 +27,7 @@ pages=0
 for path in "$programs"/weft-{launch,scaling,bench,plan,report}; do
   program=$(basename "$path")
   check "$program --version" 0 "^$program $version$" "$path" --version
-  lines "what it was built with" 1 "^with(out)? [A-Za-z_]+(, [A-Za-z_]+)*(; without .*)?$"
+  lines "what it was built with" 1 "^with(out)? [A-Za-z_]+(, [A-Za-z_]+)*( and without .*)?$"
   full_output "$program --version" "$path" --version
   for page in "$manuals/man1/$program".1 "$manuals/man1/$program"-*.1; do
     [ -e "$page" ] || continue

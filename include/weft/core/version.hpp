@@ -25,7 +25,7 @@ namespace weft {
 /// The version of the library, which is not that of the headers where a program found another library than it was compiled for.
 const char* library_version() noexcept;
 
-/// What the library was built with and without, in one line: "with MPI, UCX, TCP, SIMD; without io_uring, CUDA".
+/// What the library was built with and without, in one line: "with MPI, UCX, TCP, SIMD and without io_uring, CUDA".
 const char* built_with() noexcept;
 
 }  // namespace weft
