@@ -14,7 +14,7 @@ echo "packages: building, $jobs at a time"
 flags="$(dpkg-buildflags --get CPPFLAGS) $(dpkg-buildflags --get CXXFLAGS | sed 's/^-g -O2 //')"
 link=$(DEB_BUILD_MAINT_OPTIONS=hardening=+bindnow dpkg-buildflags --get LDFLAGS)
 if ! { cmake --preset packages -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS="$link" &&
-       cmake --build --preset packages -j "$jobs" && cpack --config build/packages/CPackConfig.cmake; } >"$log" 2>&1; then
+       cmake --build --preset packages -j "$jobs" && cpack --config build/packages/CPackConfig.cmake -D CPACK_DEBIAN_COMPRESSION_TYPE=xz; } >"$log" 2>&1; then
   tail -n 30 "$log"
   echo "packages: the build failed; all of it is in $log" >&2
   exit 70
