@@ -63,16 +63,15 @@ std::string flight_help() {
 }
 
 std::string help() {
-  return std::string(
-             "weft-report flight DIR [options]          weft-report flight --help says more\n\n"
-             "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
-             "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n\n"
-             "Options:\n"
-             "  -h [ --help ] this text\n"
-             "  --version     the version, and what weft was built with\n\n"
-             "Example:\n"
-             "  weft-report flight dumps\n\n") +
-         exit_statuses;
+  po::options_description common("Options");
+  tool::add_common(common);
+  std::ostringstream out;
+  out << "weft-report flight DIR [options]          weft-report flight --help says more\n\n"
+         "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
+         "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n\n"
+      << common << "\nExample:\n  weft-report flight dumps\n\n"
+      << exit_statuses;
+  return std::move(out).str();
 }
 
 }  // namespace weft::report
