@@ -73,15 +73,22 @@ fi
 runs "libweft.a" "$work/archive/build/archive"
 if ldd "$work/archive/build/archive" | grep libweft; then fail "component static, but libweft.so is used"; fi
 
-# refused_component COMPONENT PATTERN: find_package says what is missing
-mkdir -p "$work/refused"
-refused_component() {
-  printf 'cmake_minimum_required(VERSION 3.25)\nproject(refused LANGUAGES CXX)\nfind_package(weft REQUIRED COMPONENTS %s)\n' "$1" > "$work/refused/CMakeLists.txt"
-  check "component $1 is refused" 1 "$2" cmake -S "$work/refused" -B "$work/refused/build" "${cmake_options[@]}"
+# finds STATUS PATTERN ARGUMENTS...: a project with one find_package for each of the arguments
+mkdir -p "$work/found"
+finds() {
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(found LANGUAGES CXX)\n' > "$work/found/CMakeLists.txt"
+  printf 'find_package(weft %s)\n' "${@:3}" >> "$work/found/CMakeLists.txt"
+  check "find_package(weft ${*:3})" "$1" "$2" cmake -S "$work/found" -B "$work/found/build" "${cmake_options[@]}"
 }
-refused_component lunch "has no component lunch: there are core,"
-[ "$mpi" = mpi ] || refused_component mpi "-DWEFT_MPI=ON"
-[ "$kind" = shared ] || refused_component shared "-DWEFT_SHARED=ON"
+finds 1 "has no component lunch: there are core," "REQUIRED COMPONENTS lunch"
+finds 0 "Build files" "REQUIRED COMPONENTS pipeline OPTIONAL_COMPONENTS lunch"
+finds 1 "requested version \"9.0\"" "9.0 REQUIRED"
+[ "$mpi" = mpi ] || finds 1 "-DWEFT_MPI=ON" "REQUIRED COMPONENTS mpi"
+if [ "$kind" = shared ]; then
+  finds 1 "already used static in this project" "REQUIRED COMPONENTS static" REQUIRED
+else
+  finds 1 "-DWEFT_SHARED=ON" "REQUIRED COMPONENTS shared"
+fi
 
 # pkg-config, where it is
 if command -v pkg-config > /dev/null; then
