@@ -10,7 +10,7 @@ foreach(floor ${floors})
   list(APPEND objects ${sources})
 endforeach()
 
-# weft_library(target kind): links what all floors need, and shows none of it to who compiles.
+# weft_library(target kind): links what all floors need; none of that reaches the compile lines of users.
 function(weft_library target kind)
   add_library(${target} ${kind} ${objects})
   add_dependencies(${target} ${floors})
@@ -47,8 +47,9 @@ if(NOT WEFT_SHARED)
   return()
 endif()
 
-# weft_map(variable): the linker's version script. Names are mangled: _ZN4weft6detail6append... is weft::detail::append(...). A pattern
-# that shows a name cannot be taken back, so a name is left out letter by letter: all that begin otherwise are shown.
+# The linker's version script says which names libweft.so shows. They are mangled: _ZN4weft6detail6append... is weft::detail::append(...). A
+# pattern that shows names cannot be taken back, so `detail` is left out letter by letter: what differs in any letter is shown.
+# weft_all_but(begin word variable): appends the patterns of names that begin with `begin`, but not with `begin` and `word`.
 function(weft_all_but begin word out)
   string(LENGTH ${word} length)
   math(EXPR last "${length} - 1")
@@ -60,6 +61,7 @@ function(weft_all_but begin word out)
   endforeach()
   set(${out} "${${out}}   ${patterns}\n" PARENT_SCOPE)
 endfunction()
+# weft_map(variable): the script.
 function(weft_map out)
   set(shown "")
   foreach(kind _ZN _ZNK _ZTIN _ZTSN _ZTVN _ZTTN)  # functions and variables, const functions; what catch, dynamic_cast and virtual calls need
