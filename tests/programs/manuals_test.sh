@@ -46,9 +46,12 @@ for path in "$programs"/weft-{launch,scaling,bench,plan,report}; do
     missing=$(for option in $(named "$path"); do grep -qE -- "['(]$option\[|-[sl] ${option##*-}|-l ${option#--}( |$)" "$manuals/$shell" || echo "$option"; done)
     [ -z "$missing" ] || fail "$shell lacks $missing"
   done
+  bash -n "$manuals/bash/$program" || fail "bash does not read the completion of $program"
   if command -v zsh > /dev/null; then zsh -n "$manuals/zsh/_$program" || fail "zsh does not read _$program"; fi
   if command -v fish > /dev/null; then fish -n "$manuals/fish/$program.fish" || fail "fish does not read $program.fish"; fi
 done
+command -v zsh > /dev/null || echo "skipped: there is no zsh here to read its completions"
+command -v fish > /dev/null || echo "skipped: there is no fish here to read its completions"
 [ $pages -ge 9 ] || fail "$pages manuals, fewer than 9"
 check "gpt --version" 0 "^gpt $version$" "$gpt" --version
 # A program's own --version is not weft-launch's.
