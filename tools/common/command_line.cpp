@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/late_warnings.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::tool {
@@ -20,16 +22,16 @@ void flush_output() {
   std::cout.flush();
   if (std::cout) return;
   if (errno != 0) throw system_error("cannot write to standard output");
-  throw Error(ErrorKind::system, "cannot write to standard output: not all of it was taken",
-              "see whether it is closed, or its disk full");  // an earlier write failed, and its errno is gone
+  throw Error(
+      ErrorKind::system, "cannot write to standard output: not all of it was taken",
+      "see whether it is closed, or its disk full");  // an earlier write failed, and its errno is gone
 }
 
-}  // namespace
-
-int run_program(const char* name, int argc, char** argv,
-                const std::function<int(const std::vector<std::string>&)>& body) {
+/// The status, after one line for people where there was an error.
+int status_of(const char* name, const std::vector<std::string>& arguments,
+              const std::function<int(const std::vector<std::string>&)>& body) {
   try {
-    const int status = body({argv + 1, argv + argc});
+    const int status = body(arguments);
     flush_output();
     return status;
   } catch (const Error& error) {
@@ -43,6 +45,30 @@ int run_program(const char* name, int argc, char** argv,
   }
 }
 
+/// An option that there is not, and the one that was meant where one is near.
+Error unknown_option(const po::unknown_option& error, const po::options_description& description,
+                     const std::string& help) {
+  const std::string given = error.get_option_name();
+  std::vector<std::string> names;
+  for (const auto& option : description.options()) {
+    if (!option->long_name().empty()) names.push_back("--" + option->long_name());
+  }
+  const auto near = detail::nearest_name(names, given);
+  return {ErrorKind::usage, error.what(),
+          near ? text("did you mean ", *near, "? ", help, " shows what there is")
+               : text(help, " shows what there is")};
+}
+
+}  // namespace
+
+int run_program(const char* name, int argc, char** argv,
+                const std::function<int(const std::vector<std::string>&)>& body) {
+  delay_warnings();
+  const int status = status_of(name, {argv + 1, argv + argc}, body);
+  print_warnings();
+  return status;
+}
+
 po::variables_map parse(const std::vector<std::string>& arguments, const po::options_description& description,
                         const std::string& help) {
   try {
@@ -52,8 +78,18 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
               values);
     po::notify(values);
     return values;
+  } catch (const po::unknown_option& error) {
+    throw unknown_option(error, description, help);
   } catch (const po::error& error) {
     throw Error(ErrorKind::usage, error.what(), text(help, " shows what there is"));
+  }
+}
+
+void refuse_ignored(const po::variables_map& values, std::initializer_list<const char*> options,
+                    const std::string& why) {
+  for (const char* option : options) {
+    if (values.count(option) != 0)
+      throw Error(ErrorKind::usage, text("--", option, " has no effect: ", why), "leave it out");
   }
 }
 
