@@ -40,6 +40,8 @@
 #                                        within 5 s after the deadline; BIN: build/recorded/bin
 #   tests/soak.sh interrupts [COUNT [BIN]]   programs (100) that a signal ends at any moment, or whose disk is full from any byte on
 #                                        (tests/interrupts.py): no file is left that is not whole
+#   tests/soak.sh options [COUNT [BIN]]      combinations of options (200 of each program), drawn at random (tests/options.py): each option has an
+#                                        effect that can be seen, or is refused
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
 #                                        undefined-behaviour sanitizers, and how many of its lines were reached; as many at a time
 #                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz;
@@ -290,7 +292,7 @@ fuzz() {
 case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
-  layouts|disagreements|attack|deaths|interrupts) exec "tests/$trial.py" "${2:-}" "$bin" ;;
+  layouts|disagreements|attack|deaths|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|hosts|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, interrupts, devices, fuzz, mutations" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, fuzz, mutations" >&2; exit 42 ;;
 esac

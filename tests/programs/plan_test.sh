@@ -77,7 +77,7 @@ wrong "a word that is no option" "positional" lunch
 wrong "an option that is none" "unrecognised option '--bogus'" --bogus
 
 schedule() { check "$1" 0 "$2" "$plan" schedule "${@:3}"; }
-schedule "help of schedule" "weft-plan schedule --stages 8 --microbatches 8 --chunks 2 --memory 8" --help
+schedule "help of schedule" "weft-plan schedule --devices 8 --microbatches 8 --chunks 2 --memory 8" --help
 schedule "two chunks leave the least bubble" "^makespan 27.5, bubble 0.1273; span 27.5, bubble 0.1273$" --microbatches 8 --chunks 2 --memory 8
 lines "and that is proved" 1 "this one is proved shortest$"
 lines "drawn, a line for each device" 8 "^device [0-7] \|"
