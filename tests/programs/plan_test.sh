@@ -68,7 +68,7 @@ wrong "no list" "--ranks '' is not a list" --ranks ''
 wrong "no type" "--dtype f8 is not f32, bf16 or f16" --dtype f8
 wrong "no optimizer" "--optimizer lamb is not adamw, adam" --optimizer lamb
 wrong "no master" "--master both is not f32 or split" --master both
-wrong "split masters of f32" "split masters of parameters of f32" --master split
+wrong "split masters of f32" "--master has no effect: parameters of f32 are their own masters" --master split
 wrong "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
 wrong "no share" "--offload 2 is not a share from 0 to 1" --offload 2
 wrong "no share of a file" "--offload-file -1 is not a share from 0 to 1" --offload 1 --offload-file -1

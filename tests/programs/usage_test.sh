@@ -33,7 +33,7 @@ ignored --comm "one device sends nothing" "$bin/weft-plan" schedule --devices 1 
 ignored --json "--document prints .*" "$bin/weft-launch" env --document --json figures
 refused "--release is not ignored" "--release has no effect: 1f1b has no backward for the weights alone" "$bin/weft-plan" schedule --name 1f1b --release 0.5
 
-# Once: by the first rank of a command line that all have, by whoever is alone with what is wrong.
+# Once: the first rank says what all have wrong; a rank that is alone with an error says it itself.
 once() {
   check "$1" 42 "$2" "${@:3}"
   lines "$1, once" 1 "$2"

@@ -20,7 +20,7 @@
 
 namespace weft::tool {
 
-/// Of a program with --quiet: the figures alone.
+/// Whether a program was told --quiet: it prints the figures alone.
 enum class Quiet : bool { no, yes };
 
 class Progress {
