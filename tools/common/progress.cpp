@@ -54,6 +54,10 @@ struct Progress::State {
       next_plain = Clock::now() + between_plain_lines;
     }
   }
+  void end() {
+    is_over = true;
+    take_away();
+  }
   void take_away() {
     if (std::exchange(is_drawn, false)) std::cerr << erase << std::flush;
   }
@@ -61,7 +65,7 @@ struct Progress::State {
     const double spent = seconds_since(began);
     if (total == 0) return text(program, ": preparing: ", what, ", ", static_cast<std::int64_t>(spent), " s");
     std::string line = text(program, ": ", what, done, " of ", total, ' ', parts);
-    if (done > 0) line += text(", ", time_left(spent * (1 / share_done() - 1)), " left");
+    if (done > 0 && done < total) line += text(", ", time_left(spent * (1 / share_done() - 1)), " left");
     return line;
   }
   double share_done() const {
@@ -99,9 +103,9 @@ Progress::Progress(std::string program, Quiet quiet) {
   state_->drawer = std::thread([state = state_.get()] { state->serve(); });
   const std::lock_guard lock(current_mutex);
   end_current = [state = state_] {
-    const std::lock_guard drawing(state->mutex);
-    state->is_over = true;
-    state->take_away();
+    // What prints may be stuck, at a pipe that nothing reads: the process ends all the same.
+    const std::unique_lock drawing(state->mutex, std::try_to_lock);
+    if (drawing.owns_lock()) state->end();
   };
 }
 
@@ -158,7 +162,14 @@ void Progress::aside(const std::function<void()>& print) {
 
 void Progress::end() {
   if (!state_) return;
-  end_progress();
+  {
+    const std::lock_guard lock(current_mutex);
+    end_current = nullptr;
+  }
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->end();
+  }
   state_->changed.notify_all();
   state_->drawer.join();
   state_.reset();

@@ -143,7 +143,10 @@ std::string to_json(const ScheduleCommand& command, const ScheduleResult& result
                           {"peak_memory", std::move(memory)},
                           {"lower_bound", time(result.certificate.bound)},
                           {"gap", result.gap()}};
-  if (!command.file && command.name == "auto") all["effort"] = command.effort;
+  if (!command.file && command.name == "auto") {
+    all["effort"] = command.effort;
+    all["chunks_allowed"] = command.problem.chunks();
+  }
   return boost::json::serialize(all) + "\n";
 }
 

@@ -95,6 +95,7 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
     next_result = there + there / 10;
     heard.so_far(there, all_results([](const Contestant& one) { return one.curve.back().held_out; }));
   }
+  heard.progress.doing("the last losses");
   return all_results([](Contestant& one) { return one.held_out_loss(batches_at_end); });
 }
 

@@ -98,8 +98,7 @@ std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start
                              "top-k", "random-k", power_sgd_name, auto_name};
   const std::string kind = name.substr(0, name.find(':'));
   if (name == auto_name) return auto_hook({.start_step = start_step});
-  if (kind == auto_name)
-    refuse_hook(name, text("say ", auto_name, ", which takes no parameter; auto_hook() does"));
+  if (kind == auto_name) refuse_hook(name, text("say ", auto_name, ", which takes no parameter"));
   if (kind == power_sgd_name) {
     const std::string parameters = kind.size() < name.size() ? name.substr(kind.size() + 1) : "";
     return power_sgd_named(name, parameters, start_step);
