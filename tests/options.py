@@ -321,6 +321,8 @@ def observed(program, chosen, option, runs):
 def faults(program, chosen, runs):
     """What is ignored. Empty where all is well."""
     status, _, said = runs.run(chosen, chosen)
+    if re.search(r"\w\(\)", said):
+        yield f"advises a function: {said.strip()}"
     if status == 42:
         names = {option.strip("-") for option in chosen} | {str(value) for value in chosen.values() if isinstance(value, str)}
         if not any(name in said for name in names | LONG_NAMES.keys() & names | {LONG_NAMES.get(name, name) for name in names}):
