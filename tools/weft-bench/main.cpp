@@ -67,11 +67,12 @@ std::vector<double> row_weights(const Sizes& sizes, const std::vector<Case>& tab
 std::int64_t tune(const Options& options, const World& world, Communicator& comm, tool::Outputs& outputs,
                   tool::Progress& progress) {
   if (comm.topology().nodes() != comm.size() || comm.size() == 1) {
-    throw Error(ErrorKind::usage,
-                text("--tune with ", comm.size(), " ranks on ", comm.topology().nodes(),
-                     " nodes: there is a choice between nodes only"),
-                "start one rank on each of several nodes (mpirun --map-by ppr:1:node); its table serves any "
-                "number of ranks a node");
+    throw tool::AlikeError(
+        Error(ErrorKind::usage,
+              text("--tune with ", comm.size(), " ranks on ", comm.topology().nodes(),
+                   " nodes: there is a choice between nodes only"),
+              "start one rank on each of several nodes (mpirun --map-by ppr:1:node); its table serves any "
+              "number of ranks a node"));
   }
   const auto all = contestants(options, world, comm);
   std::vector<Result> results;

@@ -103,17 +103,19 @@ scaling::Results Session::measure(const examples::Text& source, const std::share
 }
 
 /// All ranks refuse wrong input together, before any rank waits for another.
-World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment) {
+World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment,
+               std::optional<report::EarlierRun>& earlier) {
   const World world = World::from_environment({}, environment);
   tool::alike_on_ranks([&] {
     check_ranks(options, world);
     scaling::check_pipelines(options, world.size());
     scaling::check_sweep(options, world.size());
   });
-  tool::alike_on_ranks([&] {
-    tool::open_on_rank_0(
-        outputs, world, {{"--json", options.json}, {"--report", options.report}, {"--trace", options.trace}});
+  tool::on_rank_0(world, [&] {
+    if (options.compare) earlier = scaling::read_earlier(*options.compare);
   });
+  tool::open_on_rank_0(outputs, world,
+                       {{"--json", options.json}, {"--report", options.report}, {"--trace", options.trace}});
   return world;
 }
 
@@ -126,18 +128,19 @@ int run(const std::vector<std::string>& arguments) {
   tool::Outputs outputs("weft-scaling");
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
-  std::optional<report::EarlierRun> earlier;
-  if (options.compare) earlier = scaling::read_earlier(*options.compare);
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);
   FlightRecorder::dump_on_sigusr2();
-  const World world = world_of(options, outputs, environment);
+  std::optional<report::EarlierRun> earlier;
+  const World world = world_of(options, outputs, environment, earlier);
   const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
   tool::Progress progress("weft-scaling", world.rank() == 0 ? tool::Quiet(options.quiet) : tool::Quiet::yes);
   progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   const Communicator comm = connect(world, {.trace = trace});
-  if (earlier) tool::alike_on_ranks([&] { scaling::check_comparable(*earlier, options, comm); });
+  tool::on_rank_0(world, [&] {
+    if (earlier) scaling::check_comparable(*earlier, options, comm);
+  });
   Session session(options, arguments, comm, outputs, progress);
 
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
@@ -154,7 +157,7 @@ int run(const std::vector<std::string>& arguments) {
   for (const scaling::Run& run : results.runs) session.say(scaling::parts_text(run));
   for (const scaling::Run& run : results.runs) session.say(scaling::choice_text(run));
   std::optional<report::Comparison> comparison;
-  if (earlier && session.speaks()) {
+  if (earlier) {
     comparison = scaling::compare(*earlier, results.setting, results.runs);
     session.say(text("\n", report::to_text(*comparison)));
   }
