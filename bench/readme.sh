@@ -109,7 +109,7 @@ source = {"machine": machine(), "date": datetime.date.today().isoformat()}
 runs = json.load(open(options.quickstart, encoding="utf-8"))["runs"]
 measurements = [{
     "title": f"The end of the quick start, {options.seconds} s after the clone", "command": ["launchers/quickstart.sh"], **source,
-    "columns": ["strategy", "ranks", "step ms", "p99 ms", "tokens/s", "vs nocomm", "vs single", "exposed ms", "sent MB/step",
+    "columns": ["strategy", "ranks", "step ms", "p99 ms", "tokens/s", "vs nocomm", "vs 1 rank", "exposed ms", "sent MB/step",
                 "held MB", "held-out loss"],
     "rows": [[run["strategy"], str(run["ranks"]), figure(run["step_seconds"]["median"] * 1e3, 1),
               figure(run["step_seconds"]["p99"] * 1e3, 1), figure(run["tokens_per_second"], 0),

@@ -40,6 +40,8 @@
 #                                        within 5 s after the deadline; BIN: build/recorded/bin
 #   tests/soak.sh interrupts [COUNT [BIN]]   programs (100) that a signal ends at any moment, or whose disk is full from any byte on
 #                                        (tests/interrupts.py): no file is left that is not whole
+#   tests/soak.sh options [COUNT [BIN]]      combinations of options (200 of each program), drawn at random (tests/options.py): each option has an
+#                                        effect that can be seen, or is refused
 #   tests/soak.sh arm64                      the conformance tests, cross-compiled for 64-bit ARM, under qemu-user: ranks as threads, and 1, 2 and
 #                                        3 as processes; needs launchers/setup.sh arm64, builds build/arm64
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
@@ -326,7 +328,7 @@ arm64() {
 case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
-  layouts|disagreements|attack|deaths|interrupts) exec "tests/$trial.py" "${2:-}" "$bin" ;;
+  layouts|disagreements|attack|deaths|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, interrupts, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

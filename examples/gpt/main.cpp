@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "common/command_line.hpp"
+#include "common/progress.hpp"
+#include "common/usage_once.hpp"
 #include "gpt/math/blas_advice.hpp"
 #include "gpt/pipeline/pipeline_trainer.hpp"
 
@@ -24,6 +26,7 @@ struct Options {
   examples::RecipeChanges recipe;
   std::int64_t steps = 400;
   std::uint64_t seed = 1;
+  bool quiet = false;
 };
 
 po::options_description description(Options& options) {
@@ -44,9 +47,23 @@ po::options_description description(Options& options) {
       ("pipeline-devices", po::value(&options.pipeline_devices)->value_name("N"),
        "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")                        //
-      ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)");
+      ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)")            //
+      ("quiet,q", "no progress, and of the losses the last one alone");
   tool::add_common(result);
   return result;
+}
+
+/// Reads the options that are no plain values, and refuses those that have no effect.
+void take(const po::variables_map& values, Options& options) {
+  if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
+  if (values.count("final-fraction") != 0)
+    options.recipe.final_fraction = values["final-fraction"].as<double>();
+  if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
+  if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
+  options.quiet = values.count("quiet") != 0;
+  if (options.pipeline.empty()) tool::refuse_ignored(values, {"pipeline-devices"}, "--pipeline is not given");
+  if (options.optimizer == "sgd")
+    tool::refuse_ignored(values, {"beta1"}, "sgd has no first moment, adamw has");
 }
 
 examples::ModelSpec chosen(const Options& options) {
@@ -69,32 +86,45 @@ double mean(Communicator& comm, double mine) {
   return mine / comm.size();
 }
 
-/// Trains, and prints the held-out loss ten times: over 16 batches of the model's size, divided among the
+/// What is said while it trains.
+struct Told {
+  std::int64_t steps;
+  bool quiet;
+  tool::Progress& progress;
+};
+
+/// Trains, and prints the held-out loss ten times, or once: over 16 batches of the model's size, divided among the
 /// ranks.
 template <class AnyTrainer>
-void train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, std::int64_t steps,
+void train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, const Told& told,
            int batch) {
+  const std::int64_t steps = told.steps;
   const std::int64_t each = trainer.sequences();
   const std::int64_t together = each * share.ranks;
   const std::int64_t batches = (std::int64_t{16} * batch + together - 1) / together;
-  const std::int64_t between = std::max<std::int64_t>(1, steps / 10);
+  const std::int64_t between = told.quiet ? steps : std::max<std::int64_t>(1, steps / 10);
+  told.progress.begin("steps", steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     trainer.step();
+    told.progress.advance();
     if ((step + 1) % between != 0 && step + 1 != steps) continue;
     double sum = 0;
     for (std::int64_t i = 0; i < batches; ++i)
       sum += trainer.held_out_loss((i * share.ranks + share.rank) * each, batches * together);
     const double loss = mean(comm, sum / static_cast<double>(batches));
     if (comm.rank() == 0) {
-      std::cout << text("step ", step + 1, " of ", steps, ": held-out loss ", loss, " nats per byte\n")
-                << std::flush;
+      told.progress.aside([&] {
+        std::cout << text("step ", step + 1, " of ", steps, ": held-out loss ", loss, " nats per byte\n")
+                  << std::flush;
+      });
     }
   }
 }
 
 int run(const std::vector<std::string>& arguments) {
   Options options;
-  const auto values = tool::parse(arguments, description(options), "gpt --help");
+  const auto values =
+      tool::alike_on_ranks([&] { return tool::parse(arguments, description(options), "gpt --help"); });
   if (values.count("help") != 0) {
     std::cout << "gpt [options]\n\nTrains on every rank the launcher provides.\n\n"
               << description(options)
@@ -102,12 +132,14 @@ int run(const std::vector<std::string>& arguments) {
               << "  mpirun -n 4 gpt --pipeline zb-h1 --pipeline-devices 2\n";
     return 0;
   }
-  if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
-  if (values.count("final-fraction") != 0)
-    options.recipe.final_fraction = values["final-fraction"].as<double>();
-  if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
-  if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
-  const examples::ModelSpec spec = chosen(options);
+  const examples::ModelSpec spec = tool::alike_on_ranks([&] {
+    take(values, options);
+    examples::ModelSpec all = chosen(options);
+    if (options.steps <= all.optimizer.warmup_steps + 1)
+      tool::refuse_ignored(values, {"final-fraction"},
+                           text("the rate does not fall within --steps ", options.steps));
+    return all;
+  });
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 
   FlightRecorder::dump_on_sigusr2();
@@ -117,18 +149,33 @@ int run(const std::vector<std::string>& arguments) {
                                             .steps = options.steps,
                                             .seed = options.seed};
   // Wrong arguments are refused here, before any rank waits for another.
-  if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, world.size(), pipelined);
+  tool::alike_on_ranks([&] {
+    if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, world.size(), pipelined);
+  });
+  tool::Progress progress("gpt", world.rank() == 0 ? tool::Quiet(options.quiet) : tool::Quiet::yes);
+  progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   Communicator comm = connect(world);
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
   if (comm.rank() == 0 && !advice.empty()) std::cerr << text("gpt: ", advice, "\n") << std::flush;
+  progress.prepare("the model");
+  const Told told{options.steps, options.quiet, progress};
   if (options.pipeline.empty()) {
     const examples::Share share{comm.rank(), comm.size()};
     examples::Trainer<float> trainer(comm, spec, source,
                                      {.share = share, .steps = options.steps, .seed = options.seed});
-    train(comm, trainer, share, options.steps, spec.sequences);
+    train(comm, trainer, share, told, spec.sequences);
   } else {
     examples::PipelineTrainer<float> trainer(comm, spec, source, pipelined);
-    train(comm, trainer, trainer.share(), options.steps, spec.sequences);
+    const pipeline::Schedule& schedule = trainer.plan().schedule;
+    if (comm.rank() == 0 && !options.quiet) {
+      progress.aside([&] {
+        std::cout << text(comm.size() / schedule.devices(), " pipeline(s) of ", schedule.devices(),
+                          " device(s), ", schedule.stages(), " stages, ", schedule.microbatches,
+                          " microbatches, by ", schedule.name, '\n')
+                  << std::flush;
+      });
+    }
+    train(comm, trainer, trainer.share(), told, spec.sequences);
   }
   return 0;
 }
@@ -136,5 +183,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return weft::tool::run_program("gpt", argc, argv, run);
+  return weft::tool::run_program("gpt", argc, argv, weft::tool::on_ranks(run));
 }

@@ -68,7 +68,7 @@ wrong "no list" "--ranks '' is not a list" --ranks ''
 wrong "no type" "--dtype f8 is not f32, bf16 or f16" --dtype f8
 wrong "no optimizer" "--optimizer lamb is not adamw, adam" --optimizer lamb
 wrong "no master" "--master both is not f32 or split" --master both
-wrong "split masters of f32" "split masters of parameters of f32" --master split
+wrong "split masters of f32" "--master has no effect: parameters of f32 are their own masters" --master split
 wrong "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
 wrong "no share" "--offload 2 is not a share from 0 to 1" --offload 2
 wrong "no share of a file" "--offload-file -1 is not a share from 0 to 1" --offload 1 --offload-file -1
@@ -77,7 +77,7 @@ wrong "a word that is no option" "positional" lunch
 wrong "an option that is none" "unrecognised option '--bogus'" --bogus
 
 schedule() { check "$1" 0 "$2" "$plan" schedule "${@:3}"; }
-schedule "help of schedule" "weft-plan schedule --stages 8 --microbatches 8 --chunks 2 --memory 8" --help
+schedule "help of schedule" "weft-plan schedule --devices 8 --microbatches 8 --chunks 2 --memory 8" --help
 schedule "two chunks leave the least bubble" "^makespan 27.5, bubble 0.1273; span 27.5, bubble 0.1273$" --microbatches 8 --chunks 2 --memory 8
 lines "and that is proved" 1 "this one is proved shortest$"
 lines "drawn, a line for each device" 8 "^device [0-7] \|"

@@ -183,7 +183,7 @@ untrained() {
   lines "$1" 0 "held out"
 }
 refused "a page on standard output" "--report - is no file" "$scaling" --report -
-refused "a sweep compared" "--compare with --sweep" "$scaling" --sweep 1 --compare "$work/earlier.json"
+refused "a sweep compared" "--compare has no effect: a sweep trains ddp alone" "$scaling" --sweep 1 --compare "$work/earlier.json"
 for option in --json --trace; do
   untrained "$option in no folder" "$option /no/such/file: cannot write it: No such file" "${two[@]}" $option /no/such/file
 done

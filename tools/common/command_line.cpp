@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/late_warnings.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/version.hpp"
 
@@ -44,12 +46,10 @@ int run_or_version(const char* name, const std::vector<std::string>& arguments,
   }
 }
 
-}  // namespace
-
-int run_program(const char* name, int argc, char** argv,
-                const std::function<int(const std::vector<std::string>&)>& body) {
+/// The status, after one line for people where there was an error.
+int status_of(const char* name, const std::vector<std::string>& arguments,
+              const std::function<int(const std::vector<std::string>&)>& body) {
   try {
-    const std::vector<std::string> arguments{argv + 1, argv + argc};
     const int status = run_or_version(name, arguments, body);
     flush_output();
     return status;
@@ -62,6 +62,30 @@ int run_program(const char* name, int argc, char** argv,
     std::cerr << text(name, ": ", error.what(), "\n") << std::flush;
     return exit_code(ErrorKind::system);
   }
+}
+
+/// An option that there is not, and the one that was meant where one is near.
+Error unknown_option(const po::unknown_option& error, const po::options_description& description,
+                     const std::string& help) {
+  const std::string given = error.get_option_name();
+  std::vector<std::string> names;
+  for (const auto& option : description.options()) {
+    if (!option->long_name().empty()) names.push_back("--" + option->long_name());
+  }
+  const auto near = detail::nearest_name(names, given);
+  return {ErrorKind::usage, error.what(),
+          near ? text("did you mean ", *near, "? ", help, " shows what there is")
+               : text(help, " shows what there is")};
+}
+
+}  // namespace
+
+int run_program(const char* name, int argc, char** argv,
+                const std::function<int(const std::vector<std::string>&)>& body) {
+  delay_warnings();
+  const int status = status_of(name, {argv + 1, argv + argc}, body);
+  print_warnings();
+  return status;
 }
 
 void add_common(po::options_description& description) {
@@ -78,8 +102,18 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
     po::notify(values);
     if (values.count("version") != 0) throw VersionAsked();
     return values;
+  } catch (const po::unknown_option& error) {
+    throw unknown_option(error, description, help);
   } catch (const po::error& error) {
     throw Error(ErrorKind::usage, error.what(), text(help, " shows what there is"));
+  }
+}
+
+void refuse_ignored(const po::variables_map& values, std::initializer_list<const char*> options,
+                    const std::string& why) {
+  for (const char* option : options) {
+    if (values.count(option) != 0)
+      throw Error(ErrorKind::usage, text("--", option, " has no effect: ", why), "leave it out");
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <boost/program_options.hpp>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace weft::tool {
 /// Runs `body` with the arguments after the program's name. An Error becomes one line on standard error,
 /// "NAME: problem; advice", and the exit status of its kind; anything else status 70, and so is what did not get out
 /// to standard output. --version as the first argument, or where parse() meets it, prints version and what weft was built with.
+/// Warnings come after the error.
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body);
 
@@ -23,6 +25,11 @@ void add_common(boost::program_options::options_description& description);
 boost::program_options::variables_map parse(const std::vector<std::string>& arguments,
                                             const boost::program_options::options_description& description,
                                             const std::string& help);
+
+/// Refuses those of the options that were given, where the caller knows that they would change nothing.
+/// @param why completes "--op has no effect: ". @throws Error (usage)
+void refuse_ignored(const boost::program_options::variables_map& values,
+                    std::initializer_list<const char*> options, const std::string& why);
 
 /// @param path a file, or - for standard output. @throws Error (system) when it cannot be written
 void write(const std::string& path, const std::string& content);

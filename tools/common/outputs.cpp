@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "common/command_line.hpp"
+#include "common/late_warnings.hpp"
+#include "common/progress.hpp"
 #include "core/base/output_file.hpp"
 #include "weft/core/error.hpp"
 
@@ -87,6 +89,7 @@ std::string Outputs::State::write_partial(const Kept& kept) {
 // The process ends here, without its destructors: another thread may be anywhere.
 void Outputs::State::end(int signal) {
   const std::lock_guard lock(mutex);
+  end_progress();
   std::string line = text(program, ": ended by ", signal == SIGINT ? "SIGINT" : "SIGTERM");
   try {
     const Kept kept = so_far ? so_far() : Kept();
@@ -96,6 +99,7 @@ void Outputs::State::end(int signal) {
   }
   open.clear();
   if (speaks) std::cerr << line + "\n" << std::flush;
+  print_warnings();
   std::_Exit(128 + signal);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Outputs of a program that runs on several ranks: rank 0 writes for all.
+// Files of a program that runs on several ranks: rank 0 reads and writes them for all, because their folders need not exist on every node.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,9 +12,12 @@
 
 namespace weft::tool {
 
-/// Rank 0 opens the files, because their folders need not exist on every node; where it cannot, all ranks refuse together.
-/// The others say nothing when a signal ends them. Collective over the ranks of `world`. @param files option and path, as Outputs::open() takes them
-/// @throws Error as Outputs::open() does, on every rank
+/// Rank 0 calls `body`. Where that throws a usage error all ranks refuse together, and rank 0 says it. Collective over the ranks of `world`.
+/// @throws Error as `body` does, on every rank
+void on_rank_0(const World& world, const std::function<void()>& body);
+
+/// Rank 0 opens the files; the others say nothing when a signal ends them. Collective, as on_rank_0(). @param files option and path, as
+/// Outputs::open() takes them
 void open_on_rank_0(Outputs& outputs, const World& world,
                     const std::vector<std::pair<std::string, std::optional<std::string>>>& files);
 

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "common/command_line.hpp"
+#include "common/progress.hpp"
 #include "common/rank_outputs.hpp"
+#include "common/usage_once.hpp"
 #include "report.hpp"
 #include "tune.hpp"
 #include "weft/core/error.hpp"
@@ -22,6 +24,8 @@ std::vector<std::unique_ptr<Contestant>> contestants(const Options& options, con
   result.push_back(make_weft(comm, largest, options.out_of_place, options.arena));
   for (std::size_t i = 0; i < algorithm_names.size(); ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
+    if (algorithm == Algorithm::mpi && comm.backend().find("MPI") == std::string::npos)
+      continue;  // nothing that MPI could carry
     AlgorithmTable only;
     for (const Op op : options.ops) {
       const auto kind = collective_of(op);
@@ -47,31 +51,51 @@ void explain(const Options& options, const Communicator& comm, std::ostream& out
   }
 }
 
+/// How long rows take, as multiples of an empty one's 0.1 ms a sample: from 256 KiB on it is the bytes that take the time.
+std::vector<double> row_weights(const Sizes& sizes, const std::vector<Case>& tables) {
+  std::vector<double> weights;
+  for (const Case& like : tables) {
+    for (const Case& which : cases(sizes, like))
+      weights.push_back(1 + static_cast<double>(which.bytes()) / (256 << 10));
+  }
+  return weights;
+}
+
 /// --tune: measures every algorithm, each on a communicator of its own, and writes the table. Collective.
 /// @returns the number of wrong elements. @throws Error (usage) if a node has several ranks: the exchange
 /// between nodes is a different one there
-std::int64_t tune(const Options& options, const World& world, Communicator& comm, tool::Outputs& outputs) {
+std::int64_t tune(const Options& options, const World& world, Communicator& comm, tool::Outputs& outputs,
+                  tool::Progress& progress) {
   if (comm.topology().nodes() != comm.size() || comm.size() == 1) {
-    throw Error(ErrorKind::usage,
-                text("--tune with ", comm.size(), " ranks on ", comm.topology().nodes(),
-                     " nodes: there is a choice between nodes only"),
-                "start one rank on each of several nodes (mpirun --map-by ppr:1:node); its table serves any "
-                "number of ranks a node");
+    throw tool::AlikeError(
+        Error(ErrorKind::usage,
+              text("--tune with ", comm.size(), " ranks on ", comm.topology().nodes(),
+                   " nodes: there is a choice between nodes only"),
+              "start one rank on each of several nodes (mpirun --map-by ppr:1:node); its table serves any "
+              "number of ranks a node"));
   }
   const auto all = contestants(options, world, comm);
   std::vector<Result> results;
   std::int64_t wrong = 0;
-  for (const Case& like : options.tables(comm.rank(), comm.size())) {
+  const std::vector<Case> tables = options.tables(comm.rank(), comm.size());
+  progress.begin("rows", row_weights(options.sizes, tables));
+  for (const Case& like : tables) {
     if (!collective_of(like.op)) continue;
     for (Case which : cases(options.sizes, like)) {
       which.in_place = exists(which.op, true);
       results.push_back(measure(comm, which, all, options.effort));
       wrong += results.back().wrong;
-      if (comm.rank() == 0) print_tuned(outputs.people(), results.back());
+      progress.advance();
+      if (comm.rank() == 0 && !options.quiet)
+        progress.aside([&] { print_tuned(outputs.people(), results.back()); });
     }
   }
-  outputs.write({{"--tune", text("# weft-bench --tune on ", comm.size(), " nodes, ", comm.backend(), '\n',
-                                 tuned(results).text())}});
+  progress.end();
+  outputs.write({{"--tune", text("# weft-bench --tune on ", comm.size(), " nodes, ", comm.backend(), "\n# ",
+                                 options.dtypes.front(), ", ", name(options.redops.front()), ", root ",
+                                 options.root, "; ", options.effort.iterations, " samples after ",
+                                 options.effort.warmup, " operations; ",
+                                 options.arena ? "arena" : "private memory", '\n', tuned(results).text())}});
   return wrong;
 }
 
@@ -141,21 +165,27 @@ class Table {
  public:
   Table(const bench::Options& options, Communicator& comm,
         const std::vector<std::unique_ptr<bench::Contestant>>& contestants, bench::Report& report,
-        tool::Outputs& outputs)
-      : options_(options), comm_(comm), contestants_(contestants), report_(report), outputs_(outputs) {
+        tool::Outputs& outputs, tool::Progress& progress)
+      : options_(options),
+        comm_(comm),
+        contestants_(contestants),
+        report_(report),
+        outputs_(outputs),
+        progress_(progress) {
     if (!speaks()) return;
-    outputs.keep([rows = rows_] {
+    outputs.keep([rows = rows_, &options] {
       return tool::Kept{
           .how_far = rows->empty() ? "" : text(rows->size(), rows->size() == 1 ? " row" : " rows"),
-          .files = {{"--json", bench::to_json(*rows, {}, tool::Partial::yes)}}};
+          .files = {{"--json", bench::to_json(options, *rows, {}, tool::Partial::yes)}}};
     });
   }
 
   void measure(const bench::Case& like) {
-    if (speaks()) report_.heading(like);
+    if (speaks()) progress_.aside([&] { report_.heading(like); });
     for (const bench::Case& which : bench::cases(options_.sizes, like)) {
       bench::Row row{which, one(which, false), one(which, true)};
-      if (speaks()) report_.row(row);
+      progress_.advance();
+      if (speaks()) progress_.aside([&] { report_.row(row); });
       outputs_.change([&] { rows_->push_back(std::move(row)); });
     }
   }
@@ -176,6 +206,7 @@ class Table {
   const std::vector<std::unique_ptr<bench::Contestant>>& contestants_;
   bench::Report& report_;
   tool::Outputs& outputs_;
+  tool::Progress& progress_;
   std::shared_ptr<std::vector<bench::Row>> rows_ = std::make_shared<std::vector<bench::Row>>();
 };
 
@@ -220,7 +251,7 @@ std::vector<std::unique_ptr<bench::Contestant>> contestants(const bench::Options
 }
 
 int run(const std::vector<std::string>& arguments) {
-  const bench::Options options = bench::parse(arguments);
+  const bench::Options options = tool::alike_on_ranks([&] { return bench::parse(arguments); });
   if (options.help) {
     std::cout << bench::help();
     return 0;
@@ -228,25 +259,34 @@ int run(const std::vector<std::string>& arguments) {
   const PeersMpi mpi(options.compares_with("mpi"));
   tool::Outputs outputs("weft-bench");
   const World world = World::from_environment();
-  check(options, world);
-  tool::open_on_rank_0(outputs, world, {{"--json", options.json}, {"--tune", options.tune}});
+  tool::alike_on_ranks([&] { check(options, world); });
+  tool::alike_on_ranks([&] {
+    tool::open_on_rank_0(outputs, world, {{"--json", options.json}, {"--tune", options.tune}});
+  });
+  tool::Progress progress(
+      "weft-bench", world.rank() == 0 && !options.explain ? tool::Quiet(options.quiet) : tool::Quiet::yes);
+  progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   Communicator comm = connect(world);
   std::ostream& people = outputs.people();
   if (options.explain) {
     bench::explain(options, comm, people);
     return 0;
   }
-  if (options.tune) return bench::tune(options, world, comm, outputs) == 0 ? 0 : 1;
+  if (options.tune) return bench::tune(options, world, comm, outputs, progress) == 0 ? 0 : 1;
   bench::Report report(people, options, comm.backend(), places(world));
-  if (world.rank() == 0) report.begin();
+  if (world.rank() == 0) progress.aside([&] { report.begin(); });
+  progress.prepare("buffers");
   const auto all = contestants(options, world, comm);
-  Table table(options, comm, all, report, outputs);
-  for (const bench::Case& like : options.tables(comm.rank(), comm.size())) table.measure(like);
+  Table table(options, comm, all, report, outputs, progress);
+  const std::vector<bench::Case> tables = options.tables(comm.rank(), comm.size());
+  progress.begin("rows", bench::row_weights(options.sizes, tables));
+  for (const bench::Case& like : tables) table.measure(like);
+  progress.end();
   const std::vector<std::uint64_t> sent = network_bytes(comm, world);
   const Verdict verdict = judge(options, table.rows());
   if (world.rank() == 0) {
     report.end(verdict.wrong, verdict.bus_bandwidth);
-    outputs.write({{"--json", bench::to_json(table.rows(), sent)}});
+    outputs.write({{"--json", bench::to_json(options, table.rows(), sent)}});
     for (const std::string& line : verdict.slower) std::cerr << "weft-bench: " << line << '\n';
   }
   return verdict.wrong == 0 && verdict.slower.empty() ? 0 : 1;
@@ -255,5 +295,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return weft::tool::run_program("weft-bench", argc, argv, run);
+  return weft::tool::run_program("weft-bench", argc, argv, weft::tool::on_ranks(run));
 }

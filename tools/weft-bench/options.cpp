@@ -45,7 +45,8 @@ po::options_description description() {
       ("format", po::value<std::string>()->value_name("NAME"),
        "nccl (as nccl-tests prints), osu (as OSU's benchmarks) or csv")  //
       ("json", po::value<std::string>()->value_name("FILE"),
-       "write the figures to FILE, - for standard output");
+       "write the figures to FILE, - for standard output")           //
+      ("quiet,q", "no progress, and no lines that are not figures");
   tool::add_common(result);
   return result;
 }
@@ -95,7 +96,7 @@ void check(const Options& options) {
   refuse_unless(options.effort.warmup >= 0 && options.effort.warmup <= 1'000'000,
                 text("--warmup-iters ", options.effort.warmup, " is not a number from 0 to 1000000"));
   refuse_unless(!options.expect || (*options.expect > 0 && std::isfinite(*options.expect)),
-                "--expect is not a number above 0");
+                text("--expect ", options.expect.value_or(0), " is not a number above 0"));
   refuse_unless(!options.expect || !options.against.empty(),
                 "--expect needs --against, which it is a ratio to");
   refuse_unless(!options.tune || options.against.empty(),
@@ -109,6 +110,36 @@ void check(const Options& options) {
   refuse_unless(!options.explain || options.against.empty(),
                 "--explain measures nothing, and --against others: use one of them");
   refuse_unless(!options.tune || !options.explain, "--tune measures and --explain does not: use one of them");
+}
+
+bool has_one_size(const Sizes& sizes) {
+  const auto first = static_cast<double>(sizes.first);
+  return (sizes.step > 0 ? first + static_cast<double>(sizes.step) : first * sizes.factor) >
+         static_cast<double>(sizes.last);
+}
+
+/// Options that the others leave nothing to do.
+void check_effects(const po::variables_map& values, const Options& options, const std::string& collective) {
+  const auto any = [&](auto is_one) { return std::ranges::any_of(options.ops, is_one); };
+  if (!any(reduces)) tool::refuse_ignored(values, {"op"}, collective + " reduces nothing");
+  if (!any(has_root)) tool::refuse_ignored(values, {"root"}, collective + " has no root");
+  if (!any([](Op op) { return exists(op, true) && exists(op, false); }))
+    tool::refuse_ignored(
+        values, {"in-place"},
+        text(collective, " is ", exists(options.ops.front(), true) ? "always" : "never", " in place"));
+  if (options.sizes.step > 0) tool::refuse_ignored(values, {"stepfactor"}, "--stepbytes says how sizes grow");
+  if (has_one_size(options.sizes))
+    tool::refuse_ignored(
+        values, {"stepfactor", "stepbytes"},
+        text("there is one size from ", options.sizes.first, " to ", options.sizes.last, " bytes"));
+  if (options.explain)
+    tool::refuse_ignored(values, {"iters", "warmup-iters", "in-place", "private", "root", "quiet"},
+                         "--explain measures nothing");
+  if (options.tune)
+    tool::refuse_ignored(values, {"in-place"}, "--tune measures in place wherever an operation is");
+  if (options.format == Format::osu && !options.json && !options.expect)
+    tool::refuse_ignored(values, {"against"},
+                         "OSU's layout has one time in a row, and neither --json nor --expect is given");
 }
 
 }  // namespace
@@ -193,7 +224,9 @@ Options parse(const std::vector<std::string>& arguments) {
   if (given("json")) options.json = word("json");
   if (given("tune")) options.tune = word("tune");
   options.explain = given("explain");
+  options.quiet = given("quiet");
   check(options);
+  check_effects(values, options, *collective);
   return options;
 }
 

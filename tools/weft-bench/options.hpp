@@ -25,6 +25,7 @@ struct Options {
   std::optional<std::string> json;
   std::optional<std::string> tune;  ///< where the table goes
   bool explain = false;
+  bool quiet = false;
   bool help = false;
 
   bool compares_with(const std::string& name) const;

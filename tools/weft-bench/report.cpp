@@ -82,7 +82,7 @@ void Report::begin() {
     for (const std::string& one : options_.against) out_ << ',' << one << "_us," << one << "_ratio";
     out_ << '\n';
   }
-  if (options_.format != Format::nccl) return;
+  if (options_.format != Format::nccl || options_.quiet) return;
   const Sizes& sizes = options_.sizes;
   out_ << "# weft-bench version " WEFT_VERSION " backend " << backend_ << "\n"
        << print(
@@ -123,6 +123,7 @@ void Report::heading(const Case& which) {
     }
     case Format::osu:
       out_ << "\n# OSU " << osu_title(which.op) << " v7.0\n"
+           << (options_.out_of_place ? "" : "# In place\n")
            << print("%-10s%18s\n", "# Size", "Avg Latency(us)") << std::flush;
       break;
     case Format::csv:
@@ -131,7 +132,8 @@ void Report::heading(const Case& which) {
 }
 
 void Report::row(const Row& row) {
-  const Result& result = row.in_place ? *row.in_place : *row.out_of_place;
+  const Result& result =
+      row.out_of_place ? *row.out_of_place : *row.in_place;  // OSU's is out of place unless it is told to
   switch (options_.format) {
     case Format::nccl:
       return nccl_row(row);
@@ -173,8 +175,8 @@ void Report::end(std::int64_t wrong, double mean_bus_bandwidth) {
        << print("# %-20s : %g %s\n#\n", "Avg bus bandwidth", mean_bus_bandwidth, "") << std::flush;
 }
 
-std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes,
-                    tool::Partial partial) {
+std::string to_json(const Options& options, const std::vector<Row>& rows,
+                    const std::vector<std::uint64_t>& network_bytes, tool::Partial partial) {
   boost::json::array results;
   const auto add = [&](const std::optional<Result>& result) {
     if (!result) return;
@@ -184,6 +186,7 @@ std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_
         {"bytes", which.bytes()},
         {"dtype", name(which.dtype)},
         {"redop", redop_of(which)},
+        {"root", root_of(which)},
         {"ranks", which.ranks},
         {"in_place", which.in_place},
         {"seconds", {{"median", result->time.median_seconds}, {"p99", result->time.p99_seconds}}},
@@ -208,7 +211,12 @@ std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_
     add(row.in_place);
   }
   boost::json::array by_rank(network_bytes.begin(), network_bytes.end());
-  boost::json::object all{{"results", std::move(results)}, {"network_bytes_by_rank", std::move(by_rank)}};
+  boost::json::object settings{{"samples", options.effort.iterations},
+                               {"warmup_operations", options.effort.warmup},
+                               {"buffers", options.arena ? "arena" : "private"}};
+  boost::json::object all{{"results", std::move(results)},
+                          {"network_bytes_by_rank", std::move(by_rank)},
+                          {"settings", std::move(settings)}};
   if (partial == tool::Partial::yes) all["partial"] = true;
   return boost::json::serialize(all) + "\n";
 }

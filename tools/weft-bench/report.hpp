@@ -40,7 +40,8 @@ class Report {
 };
 
 /// @param network_bytes bytes that each rank sent between nodes in the whole run
-std::string to_json(const std::vector<Row>& rows, const std::vector<std::uint64_t>& network_bytes,
+std::string to_json(const Options& options, const std::vector<Row>& rows,
+                    const std::vector<std::uint64_t>& network_bytes,
                     tool::Partial partial = tool::Partial::no);
 /// A number as nccl-tests prints it: as many digits as fit the column.
 std::string fitted(double value, int width);

@@ -151,6 +151,8 @@ EnvOptions parse_env(const std::vector<std::string>& arguments) {
   EnvOptions options;
   options.help = values.count("help") != 0;
   options.document = values.count("document") != 0;
+  if (options.document)
+    tool::refuse_ignored(values, {"json"}, "--document prints the table of variables alone");
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
   return options;
 }

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "weft/core/text.hpp"
+#include "weft/core/error.hpp"
 
 namespace weft::launch {
 
@@ -47,10 +47,19 @@ void Output::end(int rank) {
   }
 }
 
-// The reader may have gone, as in `weft-launch ... | head`: as under mpirun, the ranks are not ended for that.
+void Output::pass_on(int stream, std::string_view lines) {
+  if (!write_all(stream, lines) && stream == STDOUT_FILENO && failure_ == 0) failure_ = errno;
+}
+
+void Output::expect_written() const {
+  if (failure_ == 0 || failure_ == EPIPE) return;
+  errno = failure_;
+  throw system_error("cannot write to standard output what ranks wrote");
+}
+
 void Output::write(int rank, int stream, std::string_view lines) {
   if (!labelled_) {
-    (void)write_all(stream, lines);
+    pass_on(stream, lines);
     return;
   }
   const std::string label = text('[', rank, "] ");
@@ -60,7 +69,7 @@ void Output::write(int rank, int stream, std::string_view lines) {
     labelled.append(label).append(lines.substr(0, length));
     lines.remove_prefix(length);
   }
-  (void)write_all(stream, labelled);
+  pass_on(stream, labelled);
 }
 
 }  // namespace weft::launch

@@ -19,12 +19,17 @@ class Output {
   void hear(int rank, int stream, std::string_view piece);
   /// The rest of a rank's last line; no other rank's continues it.
   void end(int rank);
+  /// @throws Error (system) where something that ranks wrote to standard output could not be passed on, to a full disk for instance. A
+  /// reader that has gone is none: as under mpirun, the job is not ended for that.
+  void expect_written() const;
 
  private:
   void write(int rank, int stream, std::string_view lines);
+  void pass_on(int stream, std::string_view lines);
 
   const bool labelled_;
   std::map<int, std::array<std::string, 2>> begun_;  // by rank, of each stream, without their ends
+  int failure_ = 0;  // errno of the first write to standard output that failed
 };
 
 /// To a descriptor, all of it. @returns whether it could be written

@@ -74,6 +74,7 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
   LocalRanks ranks(job, {0, options.ranks}, true, hear, guardian, signals);
   const int status = Supervisor(ranks, signals, options.timeout).run();
   for (int rank = 0; rank < options.ranks; ++rank) output.end(rank);
+  if (status == 0) output.expect_written();
   return status;
 }
 
@@ -92,7 +93,9 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
                             std::filesystem::current_path(), inherited,
                             Environment::of_process().seconds(env::connect_timeout)};
   RemoteRanks ranks(job, hosts, shares, agents, output, guardian, signals);
-  return Supervisor(ranks, signals, options.timeout).run();
+  const int status = Supervisor(ranks, signals, options.timeout).run();
+  if (status == 0) output.expect_written();
+  return status;
 }
 
 }  // namespace

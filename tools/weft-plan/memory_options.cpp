@@ -1,8 +1,10 @@
 #include "memory_options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
+#include <variant>
 
 #include "common/command_line.hpp"
 #include "input.hpp"
@@ -109,6 +111,22 @@ void take_model(const Given& given, MemoryCommand& command) {
   if (command.parameters && command.layers == 0) command.layers = 32;
 }
 
+/// Options that the others leave nothing to do.
+void check_effects(const po::variables_map& values, const MemoryCommand& command) {
+  const auto any = [&](int least) {
+    return std::ranges::any_of(command.stages, [=](int stage) { return stage >= least; });
+  };
+  if (command.dtype == DataType::f32)
+    tool::refuse_ignored(values, {"master"}, "parameters of f32 are their own masters");
+  if (!any(2)) tool::refuse_ignored(values, {"window-bytes"}, "stages 0 and 1 keep all gradients");
+  if (!any(3)) tool::refuse_ignored(values, {"prefetch-bytes"}, "parameters are gathered in stage 3 alone");
+  const auto* const sgd = std::get_if<zero::Sgd>(&command.options.optimizer);
+  if (command.dtype == DataType::f32 && sgd != nullptr && sgd->momentum == 0)
+    tool::refuse_ignored(values, {"offload", "offload-file"}, "sgd on parameters of f32 has no state");
+  if (command.options.offload.share == 0)
+    tool::refuse_ignored(values, {"offload-file"}, "--offload puts nothing on the host");
+}
+
 }  // namespace
 
 std::int64_t amount(const char* option, const std::string& word, std::int64_t step) {
@@ -156,6 +174,7 @@ MemoryCommand parse_memory(const std::vector<std::string>& arguments) {
   given("device-bytes",
         [&](const std::string& word) { command.device_bytes = amount("device-bytes", word, 1024); });
   given("json", [&](const std::string& word) { command.json = word; });
+  check_effects(values, command);
   return command;
 }
 

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "common/outputs.hpp"
+#include "common/progress.hpp"
 #include "input.hpp"
 #include "schedule_options.hpp"
 #include "schedule_page.hpp"
@@ -73,6 +74,17 @@ ScheduleResult evaluated(const ScheduleCommand& command) {
   return result;
 }
 
+/// --release frees a part of an activation between I and W.
+void expect_split(const Schedule& schedule) {
+  for (const auto& row : schedule.rows) {
+    if (std::ranges::find(row, ActionType::backward_weight, &Action::type) != row.end()) return;
+  }
+  throw Error(ErrorKind::usage,
+              text("--release has no effect: ", schedule.name,
+                   " has no backward for the weights alone, before which a part is freed"),
+              "leave it out, or take a schedule that splits its backward, such as zb-h1");
+}
+
 std::string decimal(double value, const char* format = "%.4g") {
   std::array<char, 64> words{};
   std::snprintf(words.data(), words.size(), format, value);
@@ -84,12 +96,13 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
     return decimal(static_cast<double>(value) / command.unit.nanoseconds, "%.6g") + command.unit.time;
   };
   const Prediction& predicted = result.predicted;
-  out << grid(result.schedule, predicted,
-              {.width = command.width,
-               .unit = command.unit.nanoseconds,
-               .unit_name = command.unit.time.c_str()})
-      << '\n'
-      << result.schedule.name << ": " << result.schedule.devices() << " devices, " << result.schedule.stages()
+  if (!command.quiet)
+    out << grid(result.schedule, predicted,
+                {.width = command.width,
+                 .unit = command.unit.nanoseconds,
+                 .unit_name = command.unit.time.c_str()})
+        << '\n';
+  out << result.schedule.name << ": " << result.schedule.devices() << " devices, " << result.schedule.stages()
       << " stages, " << result.schedule.microbatches << " microbatches\n"
       << "makespan " << time(predicted.makespan) << ", bubble "
       << decimal(predicted.bubble_makespan(), "%.4f") << "; span " << time(predicted.span) << ", bubble "
@@ -100,7 +113,8 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
       << name(result.certificate.argument) << " of device " << result.certificate.device << "): this one is "
       << (result.gap() == 0 ? "proved shortest" : "within " + decimal(100 * result.gap(), "%.2f") + " %")
       << '\n'
-      << "device     begin       end      idle  of it: begin  forward  backward  wire  end      memory, "
+      << "device     begin       end      idle, of which before first  for forward  for backward  for wire  "
+         "after last      memory, "
       << command.unit.memory << '\n';
   for (std::size_t d = 0; d < predicted.devices.size(); ++d) {
     const DevicePrediction& one = predicted.devices[d];
@@ -109,8 +123,8 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
       return std::string(word.size() < width ? width - word.size() : 1, ' ') + word;
     };
     out << "  " << d << std::string(d < 10 ? 2 : 1, ' ') << cell(one.begin, 11) << cell(one.end, 10)
-        << cell(one.idle.total(), 10) << cell(one.idle.before_first, 14) << cell(one.idle.for_forward, 9)
-        << cell(one.idle.for_backward, 10) << cell(one.idle.for_wire, 6) << cell(one.idle.after_last, 5)
+        << cell(one.idle.total(), 10) << cell(one.idle.before_first, 23) << cell(one.idle.for_forward, 13)
+        << cell(one.idle.for_backward, 14) << cell(one.idle.for_wire, 10) << cell(one.idle.after_last, 12)
         << "      " << decimal(static_cast<double>(one.peak_memory) / command.unit.bytes, "%.6g") << '\n';
   }
 }
@@ -120,16 +134,20 @@ std::string to_json(const ScheduleCommand& command, const ScheduleResult& result
   for (const DevicePrediction& one : result.predicted.devices)
     memory.push_back(static_cast<double>(one.peak_memory) / command.unit.bytes);
   const auto time = [&](Nanoseconds value) { return static_cast<double>(value) / command.unit.nanoseconds; };
-  return boost::json::serialize(boost::json::object{{"schedule", result.schedule.name},
-                                                    {"objective", name(result.objective)},
-                                                    {"makespan", time(result.predicted.makespan)},
-                                                    {"span", time(result.predicted.span)},
-                                                    {"bubble_makespan", result.predicted.bubble_makespan()},
-                                                    {"bubble_span", result.predicted.bubble_span()},
-                                                    {"peak_memory", std::move(memory)},
-                                                    {"lower_bound", time(result.certificate.bound)},
-                                                    {"gap", result.gap()}}) +
-         "\n";
+  boost::json::object all{{"schedule", result.schedule.name},
+                          {"objective", name(result.objective)},
+                          {"makespan", time(result.predicted.makespan)},
+                          {"span", time(result.predicted.span)},
+                          {"bubble_makespan", result.predicted.bubble_makespan()},
+                          {"bubble_span", result.predicted.bubble_span()},
+                          {"peak_memory", std::move(memory)},
+                          {"lower_bound", time(result.certificate.bound)},
+                          {"gap", result.gap()}};
+  if (!command.file && command.name == "auto") {
+    all["effort"] = command.effort;
+    all["chunks_allowed"] = command.problem.chunks();
+  }
+  return boost::json::serialize(all) + "\n";
 }
 
 std::string drawn(const ScheduleCommand& command, const ScheduleResult& result) {
@@ -170,14 +188,21 @@ int run_schedule(const std::vector<std::string>& arguments) {
       {"--json", command.json}, {"--text", command.text},   {"--csv", command.csv},
       {"--svg", command.svg},   {"--trace", command.trace}, {"--compare", command.compare}};
   for (const auto& [option, path] : files) outputs.open(option, path);
+  tool::Progress progress("weft-plan", tool::Quiet(command.quiet));
+  progress.prepare(command.name == "auto" && !command.file ? "searching for a schedule" : "the schedule");
   ScheduleResult all = evaluated(command);
+  if (command.releases && (command.file || command.name != "auto")) expect_split(all.schedule);
   if (const auto fault = find_fault(all.schedule, all.problem)) {
+    progress.end();
     outputs.people() << grid(all.schedule, {.width = command.width, .fault = &*fault}) << *fault << '\n';
     return 1;
   }
   all.predicted = simulate(all.schedule, all.problem, Keep::times);
+  progress.prepare("the pages");
+  const tool::Contents written = contents(command, all);
+  progress.end();
   explain(command, all, outputs.people());
-  outputs.write(contents(command, all));
+  outputs.write(written);
   return 0;
 }
 

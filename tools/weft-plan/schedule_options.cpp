@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "common/command_line.hpp"
+#include "common/schedule_chunks.hpp"
 #include "input.hpp"
 #include "pipeline_profile.hpp"
 #include "weft/core/error.hpp"
@@ -35,7 +36,8 @@ po::options_description schedule_description() {
        "how long auto searches unless it meets the bound, as a multiple of the usual (1), which takes 0.05 "
        "to 1 s "
        "or more where the problem is larger")                                                         //
-      ("stages", word("P"), "devices of the pipeline (8)")                                            //
+      ("devices", word("P"), "devices of the pipeline (8)")                                           //
+      ("stages", word("P"), "another name of --devices")                                              //
       ("microbatches", word("M"), "microbatches of a step (32)")                                      //
       ("chunks", word("V"), "stages on each device; auto may use fewer (1)")                          //
       ("forward", word("F"), "forward of one microbatch on a whole device, in any unit of time (1)")  //
@@ -54,7 +56,9 @@ po::options_description schedule_description() {
       ("svg", word("FILE"), "draw the schedule over time, for a browser")               //
       ("trace", word("FILE"),
        "write the predicted times for ui.perfetto.dev; a unit is 1 ms there, without a profile")  //
-      ("compare", word("FILE"), "write a page with all named schedules that fit the memory, drawn beside it");
+      ("compare", word("FILE"),
+       "write a page with all named schedules that fit the memory, drawn beside it")  //
+      ("quiet,q", "no progress and no drawing: the figures alone");
   tool::add_common(result);
   return result;
 }
@@ -118,10 +122,11 @@ ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments
   const Given given(values);
   command.help = given("help");
   if (command.help) return command;
-  expect_alone(given, "schedule", {"name", "effort", "stages", "chunks", "microbatches"});
-  expect_alone(
-      given, "profile",
-      {"stages", "chunks", "forward", "backward-input", "backward-weight", "comm", "memory", "release"});
+  expect_alone(given, "schedule", {"name", "effort", "devices", "stages", "chunks", "microbatches"});
+  expect_alone(given, "profile",
+               {"devices", "stages", "chunks", "forward", "backward-input", "backward-weight", "comm",
+                "memory", "release"});
+  expect_alone(given, "devices", {"stages"});
   command.name = given.word("name").value_or("auto");
   if (command.name != "auto") expect_alone(given, "name", {"effort"});
   command.file = given.word("schedule");
@@ -138,9 +143,15 @@ ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments
     command.unit.nanoseconds = 1e9;
   } else {
     take_device(given, command);
-    command.problem =
-        uniform(command, whole(given, "stages", 8, 8192), whole(given, "chunks", 1, 64), microbatches);
+    const int chunks = whole(given, "chunks", 1, 64);
+    if (!command.file) tool::expect_chunks(command.name, chunks);
+    const int devices = whole(given, given("stages") ? "stages" : "devices", 8, 8192);
+    if (devices == 1 && !command.file) tool::refuse_ignored(values, {"comm"}, "one device sends nothing");
+    command.problem = uniform(command, devices, chunks, microbatches);
   }
+  command.quiet = given("quiet");
+  if (command.quiet) tool::refuse_ignored(values, {"width"}, "--quiet draws nothing");
+  command.releases = given("release");
   command.width = whole(given, "width", 160, 100000);
   command.text = given.word("text");
   command.csv = given.word("csv");
@@ -172,8 +183,8 @@ std::string schedule_help() {
          "is\n"
          "found, with a proof of how much shorter any other can be at most (docs/pipeline.md).\n\n"
       << schedule_description()
-      << "\nExample:\n  weft-plan schedule --stages 8 --microbatches 8 --chunks 2 --memory 8\n"
-         "  weft-plan schedule --name 1f1b --stages 4 --microbatches 8 --backward-weight 0.8 --comm 0.1\n";
+      << "\nExample:\n  weft-plan schedule --devices 8 --microbatches 8 --chunks 2 --memory 8\n"
+         "  weft-plan schedule --name 1f1b --devices 4 --microbatches 8 --backward-weight 0.8 --comm 0.1\n";
   return std::move(out).str();
 }
 

@@ -28,9 +28,11 @@ struct ScheduleCommand {
   pipeline::Hop hop;
   std::optional<pipeline::Bytes> memory;
   bool has_profile = false;
+  bool releases = false;  ///< --release is given
   MeasuredIn unit;
   int width = 160;
   std::optional<std::string> json, text, csv, svg, trace, compare;
+  bool quiet = false;
   bool help = false;
 };
 

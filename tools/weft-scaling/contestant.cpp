@@ -56,7 +56,7 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
       first_counted_(first_counted(options)),
       training_(make_training(strategy_, comm, spec, options, text, trace_)) {}
 
-void Contestant::train(std::int64_t steps) {
+void Contestant::train(std::int64_t steps, tool::Progress& progress) {
   Stream stream;
   comm_.barrier(stream).wait();
   for (std::int64_t i = 0; i < steps; ++i) {
@@ -67,6 +67,7 @@ void Contestant::train(std::int64_t steps) {
     seconds_.push_back(seconds_since(begin));
     exposed_.push_back(training_->exposed_seconds() - exposed);
     wire_bytes_ = training_->wire_bytes() - sent;
+    progress.advance();
   }
   training_->account(accounted_);
 }

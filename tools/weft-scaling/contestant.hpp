@@ -33,7 +33,7 @@ class Contestant {
   Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
              const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace);
 
-  void train(std::int64_t steps);
+  void train(std::int64_t steps, tool::Progress& progress);
   /// Every rank evaluates its share of the same held-out sequences.
   double held_out_loss(std::int64_t batches = batches_between) { return training_->held_out_loss(batches); }
   double mean_training_loss() { return training_->training_loss(); }

@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "common/command_line.hpp"
+#include "common/progress.hpp"
 #include "common/rank_outputs.hpp"
+#include "common/usage_once.hpp"
 #include "earlier.hpp"
 #include "gpt/math/blas_advice.hpp"
 #include "measure.hpp"
@@ -28,12 +30,16 @@ void check_ranks(const scaling::Options& options, const World& world) {
 class Session {
  public:
   Session(const scaling::Options& options, const std::vector<std::string>& arguments,
-          const Communicator& comm, tool::Outputs& outputs)
-      : options_(options), arguments_(arguments), comm_(comm), outputs_(outputs) {}
+          const Communicator& comm, tool::Outputs& outputs, tool::Progress& progress)
+      : options_(options), arguments_(arguments), comm_(comm), outputs_(outputs), progress_(progress) {}
 
   bool speaks() const { return comm_.rank() == 0; }
   void say(const std::string& line) const {
-    if (speaks()) outputs_.people() << line << std::flush;
+    if (speaks()) progress_.aside([&] { outputs_.people() << line << std::flush; });
+  }
+  /// What --quiet leaves out.
+  void remark(const std::string& line) const {
+    if (!options_.quiet) say(line);
   }
   /// Trains, and keeps what there is for a signal.
   scaling::Results measure(const examples::Text& source, const std::shared_ptr<Trace>& trace);
@@ -49,13 +55,14 @@ class Session {
     line << std::fixed << std::setprecision(3) << std::left << std::setw(8) << strategy << std::right
          << " step " << std::setw(5) << step << "/" << options_.steps << "   loss " << training
          << "   held out " << held_out << '\n';
-    say(std::move(line).str());
+    remark(std::move(line).str());
   }
 
   const scaling::Options& options_;
   const std::vector<std::string>& arguments_;
   const Communicator& comm_;
   tool::Outputs& outputs_;
+  tool::Progress& progress_;
 };
 
 scaling::Results Session::measure(const examples::Text& source, const std::shared_ptr<Trace>& trace) {
@@ -70,18 +77,19 @@ scaling::Results Session::measure(const examples::Text& source, const std::share
     });
   }
   if (options_.sweep.empty()) {
-    const scaling::Progress progress{[this](const auto&... losses) { say_loss(losses...); },
-                                     [&](std::int64_t step, const std::vector<scaling::Run>& runs) {
-                                       outputs_.change([&] {
-                                         there->runs = runs;
-                                         there->how_far = text(step, " of ", options_.steps, " steps");
-                                       });
-                                     }};
+    const scaling::Heard progress{[this](const auto&... losses) { say_loss(losses...); },
+                                  [&](std::int64_t step, const std::vector<scaling::Run>& runs) {
+                                    outputs_.change([&] {
+                                      there->runs = runs;
+                                      there->how_far = text(step, " of ", options_.steps, " steps");
+                                    });
+                                  },
+                                  progress_};
     auto runs = scaling::measure(comm_, options_, source, progress, trace);
     outputs_.change([&] { there->runs = std::move(runs); });
   } else {
     say(scaling::sweep_heading());
-    scaling::sweep(comm_, options_, source, [&](const scaling::SweepRun& one) {
+    scaling::sweep(comm_, options_, source, progress_, [&](const scaling::SweepRun& one) {
       say(scaling::sweep_row(one));
       outputs_.change([&] {
         there->swept.push_back(one);
@@ -95,18 +103,24 @@ scaling::Results Session::measure(const examples::Text& source, const std::share
 }
 
 /// All ranks refuse wrong input together, before any rank waits for another.
-World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment) {
+World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment,
+               std::optional<report::EarlierRun>& earlier) {
   const World world = World::from_environment({}, environment);
-  check_ranks(options, world);
-  scaling::check_pipelines(options, world.size());
-  scaling::check_sweep(options, world.size());
+  tool::alike_on_ranks([&] {
+    check_ranks(options, world);
+    scaling::check_pipelines(options, world.size());
+    scaling::check_sweep(options, world.size());
+  });
+  tool::on_rank_0(world, [&] {
+    if (options.compare) earlier = scaling::read_earlier(*options.compare);
+  });
   tool::open_on_rank_0(outputs, world,
                        {{"--json", options.json}, {"--report", options.report}, {"--trace", options.trace}});
   return world;
 }
 
 int run(const std::vector<std::string>& arguments) {
-  const scaling::Options options = scaling::parse(arguments);
+  const scaling::Options options = tool::alike_on_ranks([&] { return scaling::parse(arguments); });
   if (options.help) {
     std::cout << scaling::help();
     return 0;
@@ -114,23 +128,27 @@ int run(const std::vector<std::string>& arguments) {
   tool::Outputs outputs("weft-scaling");
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
-  std::optional<report::EarlierRun> earlier;
-  if (options.compare) earlier = scaling::read_earlier(*options.compare);
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);
   FlightRecorder::dump_on_sigusr2();
-  const World world = world_of(options, outputs, environment);
+  std::optional<report::EarlierRun> earlier;
+  const World world = world_of(options, outputs, environment, earlier);
   const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
+  tool::Progress progress("weft-scaling", world.rank() == 0 ? tool::Quiet(options.quiet) : tool::Quiet::yes);
+  progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   const Communicator comm = connect(world, {.trace = trace});
-  if (earlier) scaling::check_comparable(*earlier, options, comm);
-  Session session(options, arguments, comm, outputs);
+  tool::on_rank_0(world, [&] {
+    if (earlier) scaling::check_comparable(*earlier, options, comm);
+  });
+  Session session(options, arguments, comm, outputs, progress);
 
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
   if (session.speaks() && !advice.empty()) std::cerr << text("weft-scaling: ", advice, "\n") << std::flush;
-  session.say(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
-                   ", text ", options.text, "\n"));
+  session.remark(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
+                      ", text ", options.text, "\n"));
   scaling::Results results = session.measure(source, trace);
+  progress.end();
   if (options.sweep.empty()) {
     std::ostringstream table;
     scaling::print_table(table, results.runs);
@@ -139,7 +157,7 @@ int run(const std::vector<std::string>& arguments) {
   for (const scaling::Run& run : results.runs) session.say(scaling::parts_text(run));
   for (const scaling::Run& run : results.runs) session.say(scaling::choice_text(run));
   std::optional<report::Comparison> comparison;
-  if (earlier && session.speaks()) {
+  if (earlier) {
     comparison = scaling::compare(*earlier, results.setting, results.runs);
     session.say(text("\n", report::to_text(*comparison)));
   }
@@ -158,5 +176,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return weft::tool::run_program("weft-scaling", argc, argv, run);
+  return weft::tool::run_program("weft-scaling", argc, argv, weft::tool::on_ranks(run));
 }

@@ -13,7 +13,8 @@ constexpr std::int64_t single_steps = 10;  // rank 0 alone; the others sleep at 
 constexpr std::int64_t curve_points = 20;
 
 /// Tokens per second of one rank while the others sleep.
-double measure_single(Communicator comm, const Options& options, const examples::Text& text) {
+double measure_single(Communicator comm, const Options& options, const examples::Text& text,
+                      tool::Progress& progress) {
   Stream stream;
   const Communicator own = alone(comm);
   comm.slow_after(std::chrono::hours(1));  // it is meant to take long
@@ -28,6 +29,7 @@ double measure_single(Communicator comm, const Options& options, const examples:
     for (std::int64_t i = 0; i < steps; ++i) {
       const auto begin = std::chrono::steady_clock::now();
       trainer.step();
+      progress.advance();
       if (i >= std::min<std::int64_t>(3, steps / 4)) seconds.push_back(seconds_since(begin));
     }
     rate = spec.predictions() / quantile(seconds, 0.5);
@@ -51,18 +53,23 @@ void compare(std::vector<Run>& runs, const Options& options, double single) {
 }  // namespace
 
 std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
-                         const Progress& progress, const std::shared_ptr<Trace>& trace) {
+                         const Heard& heard, const std::shared_ptr<Trace>& trace) {
   const examples::ModelSpec spec = spec_of(options);
-  const double single = measure_single(comm, options, text);
+  const auto strategies = static_cast<std::int64_t>(options.strategies.size());
+  heard.progress.begin("steps", std::min(options.steps, single_steps) + strategies * options.steps);
+  heard.progress.doing("one rank alone");
+  const double single = measure_single(comm, options, text, heard.progress);
 
   std::vector<Contestant> contestants;
   contestants.reserve(options.strategies.size());
-  for (const std::string& strategy : options.strategies)
+  for (const std::string& strategy : options.strategies) {
+    heard.progress.doing("preparing " + strategy);
     contestants.emplace_back(strategy, comm, spec, options, text, trace);
+  }
   for (Contestant& one : contestants) {
     one.first_loss = one.held_out_loss();
     one.curve = {{0, one.first_loss}};
-    progress.loss(one.strategy(), 0, one.first_loss, one.first_loss);
+    heard.loss(one.strategy(), 0, one.first_loss, one.first_loss);
   }
 
   const auto all_results = [&](const auto& last_loss) {
@@ -75,18 +82,20 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
   std::int64_t next_result = 0;
   for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
     for (Contestant& one : contestants) {
-      one.train(std::min(turn_steps, options.steps - done));
+      heard.progress.doing(one.strategy());
+      one.train(std::min(turn_steps, options.steps - done), heard.progress);
       if (one.steps_done() < one.next_point + between_points && one.steps_done() < options.steps) continue;
       one.next_point = one.steps_done();
       const double loss = one.held_out_loss();
       one.curve.push_back({one.steps_done(), loss});
-      progress.loss(one.strategy(), one.steps_done(), one.mean_training_loss(), loss);
+      heard.loss(one.strategy(), one.steps_done(), one.mean_training_loss(), loss);
     }
     const std::int64_t there = contestants.back().steps_done();
     if (!contestants.back().has_result() || there < next_result) continue;
     next_result = there + there / 10;
-    progress.so_far(there, all_results([](const Contestant& one) { return one.curve.back().held_out; }));
+    heard.so_far(there, all_results([](const Contestant& one) { return one.curve.back().held_out; }));
   }
+  heard.progress.doing("the last losses");
   return all_results([](Contestant& one) { return one.held_out_loss(batches_at_end); });
 }
 

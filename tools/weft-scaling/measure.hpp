@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accounted_steps.hpp"
+#include "common/progress.hpp"
 #include "gpt/data/text.hpp"
 #include "options.hpp"
 #include "weft/weft.hpp"
@@ -42,16 +43,17 @@ struct Run {
 };
 
 /// Called on every rank during training.
-struct Progress {
+struct Heard {
   std::function<void(const std::string& strategy, std::int64_t step, double training_loss,
                      double held_out_loss)>
       loss;
   /// The result of the steps so far, whenever there are a tenth more: a signal leaves the last of them. Its last losses are the curve's.
   std::function<void(std::int64_t step, const std::vector<Run>& runs)> so_far;
+  tool::Progress& progress;
 };
 
 /// Collective. The same result on every rank. @param trace records what the strategies compute; may be null
 std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
-                         const Progress& progress, const std::shared_ptr<Trace>& trace);
+                         const Heard& heard, const std::shared_ptr<Trace>& trace);
 
 }  // namespace weft::scaling

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <sstream>
 #include <string_view>
 
@@ -63,7 +64,8 @@ po::options_description description(Options& options, std::string& strategies) {
       ("report", po::value<std::string>()->value_name("FILE"),
        "draw the figures as one HTML page without scripts, to FILE")  //
       ("compare", po::value<std::string>()->value_name("FILE"),
-       "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE");
+       "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE")  //
+      ("quiet,q", "no progress and no losses while it trains: the figures alone");
   tool::add_common(result);
   return result;
 }
@@ -120,11 +122,37 @@ void check(const Options& options) {
   check_steps(options);
   if (options.report == "-")
     throw Error(ErrorKind::usage, "--report - is no file", "name one, such as --report scaling.html");
-  if (options.compare && !options.sweep.empty()) {
-    throw Error(ErrorKind::usage, "--compare with --sweep: a sweep trains no strategies to compare",
-                "leave out one of them");
-  }
   (void)spec_of(options);
+}
+
+bool any_strategy(const Options& options, const std::function<bool(const std::string&)>& is_one) {
+  return std::ranges::any_of(options.strategies, is_one);
+}
+
+/// Options that the others leave nothing to do.
+void check_effects(const po::variables_map& values, const Options& options) {
+  if (options.steps <= spec_of(options).optimizer.warmup_steps + 1)
+    tool::refuse_ignored(values, {"final-fraction"},
+                         text("the rate does not fall within --steps ", options.steps));
+  if (!options.sweep.empty()) {
+    tool::refuse_ignored(
+        values,
+        {"strategies", "compare", "wire-rate", "start-step", "pipeline-devices", "chunks", "microbatch"},
+        "a sweep trains ddp alone, and no strategies to compare");
+    return;
+  }
+  if (!any_strategy(options, is_pipeline))
+    tool::refuse_ignored(values, {"pipeline-devices", "chunks", "microbatch"}, "no strategy is a pipeline");
+  if (!any_strategy(options, starts_late))
+    tool::refuse_ignored(
+        values, {"start-step"},
+        "no strategy has a codec that starts late: casts to fp16 and bf16 send from the first step on");
+  if (!any_strategy(options, [](const std::string& one) { return one != "nocomm"; }))
+    tool::refuse_ignored(values, {"bucket-bytes"}, "nocomm has no buckets");
+  if (!any_strategy(options, [](const std::string& one) { return one == "nocomm"; }) ||
+      !any_strategy(options, [](const std::string& one) { return one != "nocomm" && !is_pipeline(one); }))
+    tool::refuse_ignored(values, {"wire-rate"},
+                         "the bound needs nocomm and a data-parallel strategy beside it");
 }
 
 }  // namespace
@@ -155,7 +183,9 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
   if (values.count("report") != 0) options.report = values["report"].as<std::string>();
   if (values.count("compare") != 0) options.compare = values["compare"].as<std::string>();
+  options.quiet = values.count("quiet") != 0;
   check(options);
+  check_effects(values, options);
   return options;
 }
 

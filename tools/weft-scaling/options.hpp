@@ -32,6 +32,7 @@ struct Options {
   std::optional<double> wire_rate;          ///< GB/s of gradients, for the bound of a step
   std::optional<std::string> report;        ///< file for the page
   std::optional<std::string> compare;       ///< file that --json wrote in an earlier run
+  bool quiet = false;
   bool help = false;
 };
 

@@ -89,6 +89,7 @@ report::ScalingPage page_of(const Options& options, const std::vector<std::strin
   for (const Run& run : results.runs) {
     page.strategies.push_back(strategy_of(run));
     if (!page.timeline.empty()) continue;  // the timeline of the first strategy that communicates
+    if (!run.parts.timeline.empty()) page.timeline_of = run.strategy;
     for (const StepSpan& span : run.parts.timeline)
       page.timeline.push_back({span.rank, span.track, span.name, span.begin, span.end});
   }

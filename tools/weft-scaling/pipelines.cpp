@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "common/schedule_chunks.hpp"
 #include "contestant.hpp"
 #include "gpt/pipeline/pipeline_trainer.hpp"
 #include "weft/pipeline/schedules.hpp"
@@ -77,6 +78,7 @@ void check_schedule(const std::string& schedule) {
 }
 
 void check_pipeline(const Strategy& strategy, const Options& options, int ranks) {
+  if (options.chunks) tool::expect_chunks(*strategy.schedule, *options.chunks);
   (void)examples::planned_pipeline(spec_of(options), ranks, pipeline_of(strategy, options));
 }
 

@@ -29,7 +29,7 @@ void print_table(std::ostream& out, const std::vector<Run>& runs) {
   for (const Run& run : runs) longest = std::max(longest, run.strategy.size());
   const auto width = static_cast<int>(longest);
   table << std::left << std::setw(width) << "strategy"
-        << "   ranks  step ms   p99 ms  tokens/s  vs nocomm  vs single  exposed ms  sent MB/step  "
+        << "   ranks  step ms   p99 ms  tokens/s  vs nocomm  vs 1 rank  exposed ms  sent MB/step  "
            "held MB  held-out loss\n";
   for (const Run& run : runs) {
     table << std::left << std::setw(width) << run.strategy << std::right << std::fixed << std::setw(8)

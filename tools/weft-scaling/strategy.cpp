@@ -63,6 +63,15 @@ Strategy parsed(const std::string& strategy) {
   return result;
 }
 
+bool is_pipeline(const std::string& strategy) {
+  return strategy.starts_with(pipelined);
+}
+
+bool starts_late(const std::string& strategy) {
+  const auto code = parsed(strategy).code;
+  return code && *code != "fp16" && *code != "bf16";
+}
+
 bool is_coded(const std::string& strategy) {
   return parsed(strategy).code.has_value();
 }
@@ -85,7 +94,7 @@ void check_strategy(const std::string& strategy) {
     if (one.schedule) check_schedule(*one.schedule);
     if (one.code) (void)hook_of(*one.code, 0);
   } catch (const Error& error) {
-    throw refused(error.what());
+    throw refused(text(error.problem(), error.advice().empty() ? "" : "; ", error.advice()));
   }
 }
 
@@ -104,7 +113,7 @@ void check_pipelines(const Options& options, int ranks) {
 
 std::int64_t first_counted(const Options& options) {
   const std::int64_t warm_up = std::min<std::int64_t>(3, options.steps / 4);
-  const bool late = std::ranges::any_of(options.strategies, is_coded);
+  const bool late = std::ranges::any_of(options.strategies, starts_late);
   const std::int64_t begun = late ? std::min(start_step(options), options.steps / 4) : 0;
   return warm_up + (is_chosen(options) ? std::max(begun, AutoHook::steps_before) : begun);
 }

@@ -27,6 +27,9 @@ Strategy parsed(const std::string& strategy);
 std::string allowed_strategies();
 /// @throws Error (usage) saying what is allowed, and what is nearest
 void check_strategy(const std::string& strategy);
+bool is_pipeline(const std::string& strategy);
+/// Whether it has a codec that starts after the first steps: --start-step.
+bool starts_late(const std::string& strategy);
 /// Whether its gradients are sent by a codec.
 bool is_coded(const std::string& strategy);
 /// Options for a new trainer. The hook is null if gradients are sent as they are.

@@ -31,7 +31,7 @@ SweepRun share(Communicator comm, SweepRun mine) {
 }
 
 SweepRun measure(Communicator comm, int ranks, bool strong, const Options& options,
-                 const examples::Text& text) {
+                 const examples::Text& text, tool::Progress& progress) {
   const bool takes_part = comm.rank() < ranks;
   const auto part = comm.split(takes_part ? std::optional(0) : std::nullopt);
   examples::ModelSpec spec = spec_of(options);
@@ -42,7 +42,7 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
   // The other ranks sleep at barriers. Each ends long before a deadline, and none is to be reported as slow.
   comm.slow_after(std::chrono::hours(1));
   for (std::int64_t done = 0; done < options.steps; done += sweep_turn_steps) {
-    if (one) one->train(std::min(sweep_turn_steps, options.steps - done));
+    if (one) one->train(std::min(sweep_turn_steps, options.steps - done), progress);
     Stream stream;
     comm.barrier(stream).wait();
   }
@@ -72,12 +72,15 @@ void check_sweep(const Options& options, int ranks) {
 }
 
 std::vector<SweepRun> sweep(Communicator comm, const Options& options, const examples::Text& text,
-                            const std::function<void(const SweepRun&)>& say) {
+                            tool::Progress& progress, const std::function<void(const SweepRun&)>& say) {
   std::vector<SweepRun> runs;
+  progress.begin("steps", 2 * static_cast<std::int64_t>(options.sweep.size()) * options.steps);
   for (const bool strong : {false, true}) {
     double first = 0;
     for (const int ranks : options.sweep) {
-      SweepRun one = measure(comm, ranks, strong, options, text);
+      progress.doing(
+          weft::text(strong ? "strong" : "weak", " scaling on ", ranks, ranks == 1 ? " rank" : " ranks"));
+      SweepRun one = measure(comm, ranks, strong, options, text, progress);
       const double each = one.run.tokens_per_second / ranks;
       if (first == 0) first = each;
       one.efficiency = each / first;

@@ -20,6 +20,6 @@ void check_sweep(const Options& options, int ranks);
 /// Collective over `comm`; ranks that do not take part sleep. The same result on every rank. @param say gets
 /// the progress, on rank 0
 std::vector<SweepRun> sweep(Communicator comm, const Options& options, const examples::Text& text,
-                            const std::function<void(const SweepRun&)>& say);
+                            tool::Progress& progress, const std::function<void(const SweepRun&)>& say);
 
 }  // namespace weft::scaling

@@ -23,6 +23,8 @@ using Sink = std::function<void(Level, std::string_view line)>;
 
 /// Replaces the sink; an empty one restores the default.
 void set_sink(Sink sink);
+/// What the default sink does: the line on standard error, as "weft warn: ...".
+void print(Level level, std::string_view line);
 
 /// Lines above this level are dropped before they reach a sink.
 /// @throws Error (usage) for an unknown word in WEFT_LOG

@@ -69,6 +69,8 @@ Schedule zero_bubble_greedy(const Problem& problem);
 
 struct NamedSchedule {
   std::string_view name;
+  int fewest_chunks = 1;  ///< on a device
+  int most_chunks = 1;
   bool (*suits)(const Problem& problem);  ///< whether make() accepts this valid problem
   Schedule (*make)(const Problem& problem);
 };

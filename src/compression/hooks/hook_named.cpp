@@ -24,7 +24,8 @@ constexpr const char* allowed_codecs =
     "with a fraction 0 < F <= 1, as top-k:0.01";
 
 [[noreturn]] void refuse_codec(const std::string& problem, const std::string& advice) {
-  throw Error(ErrorKind::usage, problem, text(advice, "; allowed are ", allowed_codecs));
+  throw Error(ErrorKind::usage, problem,
+              text(advice, advice.empty() ? "" : "; ", "allowed are ", allowed_codecs));
 }
 
 Rounding rounding_of(const std::string& name, const std::string& codec,
@@ -32,8 +33,9 @@ Rounding rounding_of(const std::string& name, const std::string& codec,
   constexpr std::array roundings{"nearest", "stochastic"};
   if (!parameter || *parameter == roundings[0]) return Rounding::nearest;
   if (*parameter == roundings[1]) return Rounding::stochastic;
+  const auto near = detail::nearest_name(roundings, *parameter);
   refuse_codec(text("codec '", name, "': ", codec, " has no rounding '", *parameter, "'"),
-               text("did you mean ", codec, ":", detail::nearest_name(roundings, *parameter), "?"));
+               near ? text("did you mean ", codec, ":", *near, "?") : "");
 }
 
 double fraction_of(const std::string& name, const std::string& codec,
@@ -82,9 +84,9 @@ std::shared_ptr<const Codec> codec_named(const std::string& name) {
   if (codec == "fp8-e5m2") return fp8_codec(Fp8::e5m2, rounding_of(name, codec, parameter));
   if (codec == "int8") return int8_codec(rounding_of(name, codec, parameter));
   if (std::ranges::find(codec_names, codec) == codec_names.end()) {
+    const auto near = detail::nearest_name(codec_names, codec);
     refuse_codec(text("no codec is named '", name, "'"),
-                 text("did you mean ", detail::nearest_name(codec_names, codec), parameter ? ":" : "",
-                      parameter.value_or(""), "?"));
+                 near ? text("did you mean ", *near, parameter ? ":" : "", parameter.value_or(""), "?") : "");
   }
   if (parameter)
     refuse_codec(text("codec '", name, "': ", codec, " takes no parameter"), text("say ", codec));
@@ -96,18 +98,17 @@ std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start
                              "top-k", "random-k", power_sgd_name, auto_name};
   const std::string kind = name.substr(0, name.find(':'));
   if (name == auto_name) return auto_hook({.start_step = start_step});
-  if (kind == auto_name)
-    refuse_hook(name, text("say ", auto_name, ", which takes no parameter; auto_hook() does"));
+  if (kind == auto_name) refuse_hook(name, text("say ", auto_name, ", which takes no parameter"));
   if (kind == power_sgd_name) {
     const std::string parameters = kind.size() < name.size() ? name.substr(kind.size() + 1) : "";
     return power_sgd_named(name, parameters, start_step);
   }
   if (std::ranges::find(names, kind) == names.end()) {
-    refuse_hook(
-        name,
-        text("did you mean ", detail::nearest_name(names, kind), name.substr(kind.size()),
-             "? Allowed are auto, powersgd:R, powersgd:R:alternating, fp16, bf16, fp8-e4m3, fp8-e5m2 and "
-             "int8 (these three also with :stochastic), top-k:F and random-k:F"));
+    const auto near = detail::nearest_name(names, kind);
+    refuse_hook(name,
+                text(near ? text("did you mean ", *near, name.substr(kind.size()), "? Allowed") : "allowed",
+                     " are auto, powersgd:R, powersgd:R:alternating, fp16, bf16, fp8-e4m3, fp8-e5m2 and "
+                     "int8 (these three also with :stochastic), top-k:F and random-k:F"));
   }
   const bool is_cast = kind == "fp16" || kind == "bf16";
   const auto start = static_cast<std::uint64_t>(is_cast ? 0 : start_step);

@@ -68,8 +68,9 @@ void PowerSgdTensors::expect_known(const std::vector<std::string>& whole, const 
   for (int i = 0; i < layout.parameters(); ++i) names.insert(layout.name(ParamId{i}));
   for (const std::string& name : whole) {
     if (names.contains(name)) continue;
+    const auto near = nearest_name(names, name);
     throw Error(ErrorKind::usage, text("PowerSgdOptions::whole names '", name, "', which the model lacks"),
-                text("did you mean ", nearest_name(names, name), "?"));
+                near ? text("did you mean ", *near, "?") : "give names of parameters, as ParamSpec has them");
   }
 }
 

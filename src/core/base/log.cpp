@@ -20,12 +20,12 @@ std::mutex mutex;
 Sink current_sink;
 std::atomic<int> current_level{unset};
 
+}  // namespace
+
 void print(Level level, std::string_view line) {
   std::fprintf(stderr, "weft %s: %.*s\n", words[static_cast<std::size_t>(level)],
                static_cast<int>(line.size()), line.data());
 }
-
-}  // namespace
 
 Level level_from(const std::string& word) {
   for (std::size_t i = 0; i < words.size(); ++i) {

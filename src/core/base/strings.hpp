@@ -2,6 +2,7 @@
 // Strings as JSON writes them, bytes as digits, and the nearest of several names, for advice in error messages.
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,14 +15,26 @@ std::string json_string(std::string_view raw);
 /// Two hexadecimal digits a byte.
 std::string hex_digits(std::span<const unsigned char> bytes);
 
-/// Levenshtein distance: how many characters to insert, delete or replace. Takes |a| * |b| steps.
+/// How many characters to insert, delete or replace, or neighbours to exchange (optimal string alignment). Takes |a| * |b| steps.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The first of the names with the smallest edit distance to `name`. @param all not empty
+/// The first of the names with the smallest edit distance to `name`, if it is near: one edit, or one for every three characters. A
+/// name that resembles none must not be answered with a guess.
 template <class Names>
-std::string nearest_name(const Names& all, std::string_view name) {
-  return std::string(
-      *std::ranges::min_element(all, {}, [&](const auto& one) { return edit_distance(one, name); }));
+std::optional<std::string> nearest_name(const Names& all, std::string_view name) {
+  const auto distance = [&](const auto& one) { return edit_distance(one, name); };
+  const auto best = std::ranges::min_element(all, {}, distance);
+  if (best == std::ranges::end(all) || distance(*best) > std::max<std::size_t>(1, name.size() / 3))
+    return std::nullopt;
+  return std::string(*best);
+}
+
+/// "a, b, c"
+template <class Names>
+std::string listed(const Names& all) {
+  std::string list;
+  for (const auto& one : all) list.append(list.empty() ? "" : ", ").append(one);
+  return list;
 }
 
 }  // namespace weft::detail

@@ -15,7 +15,8 @@ namespace {
   if (format == CsvFormat::compute_only && detail::has_word(action, CsvFormat::compute_comms))
     throw Error(ErrorKind::usage, where + " is no computation", "export it as compute_comms");
   throw Error(ErrorKind::usage, where + " has no word in PyTorch's CSV",
-              action.awaits ? "leave waits out with without_awaits()" : "export the schedule as text");
+              action.awaits ? "the format has no waits: leave them out, or export the schedule as text"
+                            : "export the schedule as text");
 }
 
 /// Calls `cell` for each cell of a row: its first entry, and the one or two actions.

@@ -197,8 +197,8 @@ class Drawing {
       at += 16;
     };
     for (const auto& [kind, said] :
-         {std::pair{'f', "forward"}, std::pair{'b', "backward, or of the input alone"},
-          std::pair{'w', "backward of the weights"}, std::pair{'r', "recomputed forward"}}) {
+         {std::pair{'f', "forward"}, std::pair{'b', "backward (B), or its part for the input (I)"},
+          std::pair{'w', "backward for the weights (W)"}, std::pair{'r', "recomputed forward"}}) {
       if (!kinds_.contains(kind)) continue;
       swatch(text(kind), 1);
       words(said);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
@@ -32,9 +33,8 @@ std::optional<Refusal> unless_chunks(std::string_view name, const Problem& probl
   return Refusal{
       text(name, " has ", range, least == 1 ? " chunk" : " chunks", " on a device, and the costs of ",
            problem.stages(), " stages make ", chunks, " on each of ", problem.devices, " devices"),
-      least == most ? text("give costs of ", least * problem.devices, " stages (joined() makes fewer)")
-                    : text("give costs of ", least * problem.devices, " stages, or a multiple of ",
-                           problem.devices, " above that")};
+      text("give costs of ", least * problem.devices, " stages",
+           least == most ? "" : text(", or of a larger multiple of ", problem.devices))};
 }
 
 std::optional<Refusal> unless_fits(std::string_view name, const Problem& problem,
@@ -67,19 +67,20 @@ bool suits(const Problem& problem) {
   return !refusal(problem);
 }
 
+constexpr int unbounded = std::numeric_limits<int>::max();
 constexpr std::array<NamedSchedule, 12> all{
-    {{"gpipe", suits<detail::gpipe_refusal>, gpipe},
-     {"1f1b", suits<detail::one_f_one_b_refusal>, one_f_one_b},
-     {"eager-1f1b", suits<detail::eager_one_f_one_b_refusal>, eager_one_f_one_b},
-     {"interleaved", suits<detail::interleaved_one_f_one_b_refusal>, interleaved_one_f_one_b},
-     {"looped-bfs", suits<detail::looped_bfs_refusal>, looped_bfs},
-     {"zb-h1", suits<detail::zb_h1_refusal>, zb_h1},
-     {"zb-h2", suits<detail::zb_h2_refusal>, zb_h2},
-     {"zb-v", suits<detail::v_refusal>, zb_v},
-     {"v-half", suits<detail::v_refusal>, v_half},
-     {"v-min", suits<detail::v_refusal>, v_min},
-     {"dualpipe-v", suits<detail::dualpipe_v_refusal>, dualpipe_v},
-     {"zb-greedy", suits<detail::zero_bubble_greedy_refusal>, zero_bubble_greedy}}};
+    {{"gpipe", 1, 1, suits<detail::gpipe_refusal>, gpipe},
+     {"1f1b", 1, 1, suits<detail::one_f_one_b_refusal>, one_f_one_b},
+     {"eager-1f1b", 1, 1, suits<detail::eager_one_f_one_b_refusal>, eager_one_f_one_b},
+     {"interleaved", 2, unbounded, suits<detail::interleaved_one_f_one_b_refusal>, interleaved_one_f_one_b},
+     {"looped-bfs", 2, unbounded, suits<detail::looped_bfs_refusal>, looped_bfs},
+     {"zb-h1", 1, 1, suits<detail::zb_h1_refusal>, zb_h1},
+     {"zb-h2", 1, 1, suits<detail::zb_h2_refusal>, zb_h2},
+     {"zb-v", 2, 2, suits<detail::v_refusal>, zb_v},
+     {"v-half", 2, 2, suits<detail::v_refusal>, v_half},
+     {"v-min", 2, 2, suits<detail::v_refusal>, v_min},
+     {"dualpipe-v", 2, 2, suits<detail::dualpipe_v_refusal>, dualpipe_v},
+     {"zb-greedy", 1, 1, suits<detail::zero_bubble_greedy_refusal>, zero_bubble_greedy}}};
 
 }  // namespace
 
@@ -92,8 +93,9 @@ Schedule make_named(std::string_view name, const Problem& problem) {
   if (found != all.end()) return found->make(problem);
   std::array<std::string_view, all.size()> names;
   std::ranges::transform(all, names.begin(), &NamedSchedule::name);
+  const auto near = weft::detail::nearest_name(names, name);
   throw Error(ErrorKind::usage, text("no schedule is named '", name, "'"),
-              text("did you mean ", weft::detail::nearest_name(names, name), "?"));
+              near ? text("did you mean ", *near, "?") : "allowed are " + weft::detail::listed(names));
 }
 
 }  // namespace weft::pipeline

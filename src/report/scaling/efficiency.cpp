@@ -25,7 +25,7 @@ std::vector<Share> shares_of(const std::vector<Strategy>& strategies) {
     if (one.efficiency_vs_nocomm && one.name != "nocomm")
       shares.push_back({one.name + ": speed vs nocomm", *one.efficiency_vs_nocomm});
     if (one.efficiency_vs_single)
-      shares.push_back({one.name + ", of one rank alone", *one.efficiency_vs_single});
+      shares.push_back({one.name + ": speed vs one rank alone", *one.efficiency_vs_single});
   }
   return shares;
 }

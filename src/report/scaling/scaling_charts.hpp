@@ -21,8 +21,8 @@ std::string step_times(const std::vector<ScalingPage::Strategy>& strategies);
 std::string loss_curves(const std::vector<ScalingPage::Strategy>& strategies);
 /// The ratios to an earlier run and their intervals.
 std::string ratios(const Comparison& comparison);
-/// The timeline of one step: a row for each rank and track.
-std::string overlap(const std::vector<ScalingPage::Span>& timeline);
+/// The timeline of one step: a row for each rank and track. @param strategy whose step it is: its median step stands beside; may be null
+std::string overlap(const std::vector<ScalingPage::Span>& timeline, const ScalingPage::Strategy* strategy);
 
 /// A rectangle of a row: one span, or neighbours too thin to be told apart.
 struct Mark {

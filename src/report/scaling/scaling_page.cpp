@@ -129,13 +129,16 @@ std::string body(const ScalingPage& page) {
                 figures(page.strategies));
   result += section("Where a step goes", "A median step, mean over ranks. Bars are to one scale.",
                     parts_of_a_step(page.strategies));
-  const std::string rows = overlap(page.timeline);
+  const auto drawn = std::ranges::find(page.strategies, page.timeline_of, &Strategy::name);
+  const std::string rows = overlap(page.timeline, drawn == page.strategies.end() ? nullptr : &*drawn);
   if (!rows.empty()) {
-    result +=
-        section("How communication overlaps",
-                "The last step, on every rank. Point at a span to read what it is; what is thinner than a "
-                "pixel is drawn together with its neighbours.",
-                rows);
+    result += section(
+        "How communication overlaps",
+        text("The last step", page.timeline_of.empty() ? "" : " of " + escaped(page.timeline_of),
+             ", on every rank: one step, which may be longer or shorter than the median step that all other "
+             "figures are "
+             "about. Point at a span to read what it is; spans thinner than a pixel are drawn together."),
+        rows);
   }
   result += section("Scaling", "Tokens per second of a rank, as a share of the smallest number of ranks.",
                     efficiency_lines(page.scaling));

@@ -79,6 +79,7 @@ struct ScalingPage {
   std::vector<std::pair<std::string, std::string>> facts;  ///< what was run, when, by which command
   std::vector<Strategy> strategies;
   std::vector<Span> timeline;
+  std::string timeline_of{};  ///< the strategy whose last step it is
   std::vector<Point> scaling;
   std::optional<Comparison> comparison;
 };

@@ -155,7 +155,15 @@ void draw_axis(Svg& svg, double seconds, double bottom) {
   }
 }
 
-std::string figures(const Rows& all_rows) {
+/// The strategy's median step on a track, which the verdict and the tables above are about; none for a track without one.
+std::string median_on(const std::string& track, const ScalingPage::Strategy& strategy) {
+  if (track == "compute") return duration(strategy.compute_seconds + strategy.overlapped_seconds);
+  if (track == "waiting") return duration(strategy.exposed_seconds);
+  if (track == "wire" && strategy.link_busy_seconds > 0) return duration(strategy.link_busy_seconds);
+  return "-";
+}
+
+std::string figures(const Rows& all_rows, const ScalingPage::Strategy* strategy) {
   std::vector<std::string> tracks;
   for (const auto& [rank, by_track] : all_rows) {
     for (const auto& [key, spans] : by_track)
@@ -164,14 +172,18 @@ std::string figures(const Rows& all_rows) {
   std::ranges::stable_sort(tracks, {}, place_of);
   std::vector<std::vector<std::string>> rows;
   for (const auto& [rank, by_track] : all_rows) {
-    rows.push_back({text("rank ", rank)});
+    rows.push_back({text("rank ", rank, ", last step")});
     for (const std::string& track : tracks) {
       const auto found = by_track.find({place_of(track), track});
       rows.back().push_back(found == by_track.end() ? "-" : duration(covered(found->second)));
     }
   }
-  tracks.insert(tracks.begin(), "rank");
-  return table("Time of each rank in this step", tracks, rows);
+  if (strategy != nullptr) {
+    rows.push_back({"median step, mean over ranks"});
+    for (const std::string& track : tracks) rows.back().push_back(median_on(track, *strategy));
+  }
+  tracks.insert(tracks.begin(), "step");
+  return table("Time of each rank in the last step, and the median step", tracks, rows);
 }
 
 }  // namespace
@@ -206,7 +218,7 @@ std::vector<Mark> drawn(std::vector<Span> spans, double pixel) {
   return marks;
 }
 
-std::string overlap(const std::vector<Span>& timeline) {
+std::string overlap(const std::vector<Span>& timeline, const ScalingPage::Strategy* strategy) {
   const Rows all_rows = rows_of(timeline);
   double seconds = 0;
   for (const auto& span : timeline) seconds = std::max(seconds, span.end);
@@ -251,7 +263,7 @@ std::string overlap(const std::vector<Span>& timeline) {
                 " ranks; the table has them all.</p>\n");
   }
   return text(legend(timeline), "<div class=\"timeline\"><div class=\"labels\" aria-hidden=\"true\">", labels,
-              "</div><div>", svg.str(), "</div></div>\n", note, figures(all_rows));
+              "</div><div>", svg.str(), "</div></div>\n", note, figures(all_rows, strategy));
 }
 
 }  // namespace weft::report

@@ -157,9 +157,21 @@ TEST(NearestName, IsTheOneWithTheFewestChanges) {
   EXPECT_EQ(detail::edit_distance("kitten", "sitting"), 3U);
   EXPECT_EQ(detail::edit_distance("", "abc"), 3U);
   EXPECT_EQ(detail::edit_distance("abc", "abc"), 0U);
+  EXPECT_EQ(detail::edit_distance("bf61", "bf16"), 1U);
+  EXPECT_EQ(detail::edit_distance("ca", "abc"), 3U);
   const std::array<std::string_view, 3> names{"power_sgd", "top_k", "int8"};
   EXPECT_EQ(detail::nearest_name(names, "powersgd"), "power_sgd");
   EXPECT_EQ(detail::nearest_name(names, "topk"), "top_k");
+}
+
+TEST(NearestName, IsNoneWhereNoneIsNear) {
+  const std::array<std::string_view, 3> names{"power_sgd", "1f1b", "int8"};
+  EXPECT_EQ(detail::nearest_name(names, "foo"), std::nullopt);
+  EXPECT_EQ(detail::nearest_name(names, "1f"), std::nullopt);
+  EXPECT_EQ(detail::nearest_name(names, ""), std::nullopt);
+  EXPECT_EQ(detail::nearest_name(names, "power"), std::nullopt);
+  EXPECT_EQ(detail::nearest_name(std::array<std::string_view, 0>(), "int8"), std::nullopt);
+  EXPECT_EQ(detail::listed(names), "power_sgd, 1f1b, int8");
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ TEST(Csv, RefusesToWriteWhatItHasNoWordFor) {
     return "nothing";
   };
   EXPECT_EQ(says("0WAIT_RECV_F0", CsvFormat::compute_comms),
-            "weft: device 0, entry 1: 0WAIT_RECV_F0 has no word in PyTorch's CSV; leave waits out with "
-            "without_awaits()");
+            "weft: device 0, entry 1: 0WAIT_RECV_F0 has no word in PyTorch's CSV; the format has no waits: "
+            "leave them out, or export the schedule as text");
   EXPECT_EQ(says("0SEND_F0", CsvFormat::compute_only),
             "weft: device 0, entry 1: 0SEND_F0 is no computation; export it as compute_comms");
   for (const char* one : {"0RECOMPUTE0", "0OFFLOAD0", "0LOAD0"})

@@ -160,11 +160,11 @@ TEST(NamedSchedules, SayWhatTheyNeed) {
   };
   EXPECT_EQ(says("1f1b", units(4, 2, 8)),
             "weft: 1f1b has 1 chunk on a device, and the costs of 8 stages make 2 on each of 4 devices; give "
-            "costs of 4 stages (joined() makes fewer)");
+            "costs of 4 stages");
   EXPECT_EQ(
       says("interleaved", units(4, 1, 8)),
       "weft: interleaved has 2 or more chunks on a device, and the costs of 4 stages make 1 on each of 4 "
-      "devices; give costs of 8 stages, or a multiple of 4 above that");
+      "devices; give costs of 8 stages, or of a larger multiple of 4");
   EXPECT_EQ(says("dualpipe-v", units(4, 2, 7)),
             "weft: dualpipe-v takes 8 microbatches or more on 4 devices, and there are 7; give more, or take "
             "zb-v, which has no such bound");
@@ -175,6 +175,15 @@ TEST(NamedSchedules, SayWhatTheyNeed) {
       "weft: gpipe holds 8 bytes of activations on device 3, where the limit is 3; allow as much, or take "
       "a schedule that adapts to its memory, such as zb-greedy or zb-v");
   EXPECT_EQ(says("zb-h3", tight), "weft: no schedule is named 'zb-h3'; did you mean zb-h1?");
+  EXPECT_EQ(says("foo", tight),
+            "weft: no schedule is named 'foo'; allowed are gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, "
+            "zb-h1, zb-h2, zb-v, v-half, "
+            "v-min, dualpipe-v, zb-greedy");
+  for (const NamedSchedule& one : named_schedules()) {
+    for (const int chunks : {1, 2, 3})
+      EXPECT_EQ(one.suits(units(4, chunks, 16)), chunks >= one.fewest_chunks && chunks <= one.most_chunks)
+          << one.name << ' ' << chunks;
+  }
   EXPECT_NE(says("zb-h1", {.devices = 0, .microbatches = 1, .costs = {}}).find("0 devices"),
             std::string::npos);
   for (const NamedSchedule& one : named_schedules()) {

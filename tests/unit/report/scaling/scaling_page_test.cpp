@@ -150,6 +150,23 @@ TEST(ScalingPage, WhatWasNotMeasuredIsNotShown) {
     EXPECT_TRUE(has(after, words)) << words;
 }
 
+TEST(ScalingPage, TheLastStepStandsBesideTheMedianStepOfTheVerdict) {
+  ScalingPage page = measured();
+  page.strategies[1].exposed_seconds = 0.0335;
+  page.timeline = {{0, "compute", "forward", 0, 0.1}, {0, "waiting", "bucket 0", 0.1, 0.1000313}};
+  page.timeline_of = page.strategies[1].name;
+  const std::string html = plain(to_html(page));
+  EXPECT_TRUE(has(verdict(page), duration(0.0335)));
+  EXPECT_TRUE(has(html, "last step of ddp"));
+  EXPECT_TRUE(has(html, "rank 0, last step"));
+  EXPECT_TRUE(
+      has(html, plain("<th scope=\"row\" class=\"words\">median step, mean over ranks</th><td>" +
+                      duration(page.strategies[1].compute_seconds + page.strategies[1].overlapped_seconds) +
+                      "</td><td>" + duration(0.0335) + "</td>")));
+  page.timeline_of.clear();
+  EXPECT_FALSE(has(plain(to_html(page)), ">median step, mean over ranks"));
+}
+
 TEST(ScalingPage, IsSelfContainedAndReadableWithoutEyesOrColours) {
   ScalingPage page = measured();
   page.timeline = {{0, "compute", "forward", 0, 0.1}, {0, "waiting", "bucket 0", 0.1, 0.15}};
@@ -379,7 +396,7 @@ TEST(Timeline, ManyHundredSpansOfManyRanksStayAPage) {
       timeline.push_back(span);
     }
   }
-  const std::string html = overlap(timeline);
+  const std::string html = overlap(timeline, nullptr);
   EXPECT_LT(count(html, "<rect"), 16u * 1000);
   EXPECT_TRUE(has(html, "the first 16 of 40 ranks"));
   EXPECT_TRUE(has(html, "rank 39"));  // in the table
@@ -387,7 +404,8 @@ TEST(Timeline, ManyHundredSpansOfManyRanksStayAPage) {
 
 TEST(Timeline, TheTableCountsTimeOnceWhereSpansOverlap) {
   const std::string html = plain(overlap(
-      {{2, "wire", "a", 0, 0.010}, {2, "wire", "b", 0.005, 0.015}, {2, "compute", "forward", 0, 0.02}}));
+      {{2, "wire", "a", 0, 0.010}, {2, "wire", "b", 0.005, 0.015}, {2, "compute", "forward", 0, 0.02}},
+      nullptr));
   EXPECT_TRUE(has(html, "<td>20.0 ms</td><td>15.0 ms</td>")) << html;
 }
 
