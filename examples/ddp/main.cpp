@@ -46,16 +46,17 @@ struct Model {
     return loss;
   }
   void backward(auto gradient, auto ready) {  // adds to gradient(id), and calls ready(id) when it is complete
-    float dh[rows][hidden] = {};
+    float *const g_head = gradient(head), dh[rows][hidden] = {};
     for (int r = 0; r < rows; ++r)
       for (int k = 0; k < bytes * hidden; ++k) {
-        gradient(head)[k] += y[r][k / hidden] * h[r][k % hidden];
+        g_head[k] += y[r][k / hidden] * h[r][k % hidden];
         dh[r][k % hidden] += y[r][k / hidden] * w_head[k];
       }
     ready(head);
+    float* const g_embed = gradient(embed);
     for (int r = 0; r < rows; ++r)
       for (int k = 0; k < context * hidden; ++k)
-        gradient(embed)[at(r, k)] += dh[r][k % hidden] * (1 - h[r][k % hidden] * h[r][k % hidden]);
+        g_embed[at(r, k)] += dh[r][k % hidden] * (1 - h[r][k % hidden] * h[r][k % hidden]);
     ready(embed);
   }
 };
