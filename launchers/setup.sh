@@ -3,7 +3,7 @@
 #   launchers/setup.sh        what the quick start builds and runs
 #   launchers/setup.sh test   that, and what the tests need
 #   launchers/setup.sh fuzz   that, and clang with libFuzzer for tests/soak.sh fuzz
-#   launchers/setup.sh docs   that, and Doxygen for docs/reference.sh (200 MB with what it needs)
+#   launchers/setup.sh docs   what the quick start builds and runs, and Doxygen for docs/reference.sh (200 MB with what it needs)
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
 set -euo pipefail
@@ -12,12 +12,12 @@ packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenbla
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev)
 case ${1:-run} in
   run) ;;
-  test | fuzz | docs) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache git procps iproute2 python3) ;;  # iproute2: several hosts on one machine
+  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache git procps iproute2 python3) ;;  # iproute2: several hosts on one machine
+  docs) packages+=(doxygen) ;;
   peers) packages+=(python3-torch iproute2) ;;
   *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers" >&2; exit 42 ;;
 esac
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
-if [ "${1:-run}" = docs ]; then packages+=(doxygen); fi
 
 missing=()
 if command -v dpkg-query >/dev/null; then
