@@ -1,10 +1,11 @@
 #pragma once
 // How ranks reduce a bucket: the interface by which compression plugs into the reducer.
 //
-// A hook chooses the collective, because the choice depends on its codec: linear codes can be all-reduced,
-// top-k or int8 cannot. It is given both streams so that encoding can overlap with sending. `wire` already
-// waits for the bucket's gradients; when everything that the hook submits to `wire` has run, `gradient` must
-// hold the mean over ranks. A hook submits the same operations on every rank, and does not block.
+// A hook chooses the collective, because the choice depends on its codec: the output of a linear codec can be
+// all-reduced, that of top-k or int8 cannot. It is given both streams so that encoding can overlap with
+// sending. `wire` already waits for the bucket's gradients; when everything that the hook submits to `wire`
+// has run, `gradient` must hold the mean over ranks. A hook submits the same operations on every rank, and
+// does not block.
 //
 //   struct Mean final : CommHook {
 //     std::string name() const override { return "mean"; }

@@ -7,7 +7,7 @@ in backticks is one word. A sentence ends at . ! or ? before a space and somethi
 import re
 
 WORD = re.compile(r"[^\s]*[A-Za-z0-9][^\s]*")
-END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*(?:[A-Z0-9`~-]|[a-z]+[0-9_]))")
+END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*(?:[A-Z0-9`~@-]|[a-z]+[0-9_]|weft\b|docs/))")
 NOT_AN_END = re.compile(r"\b(e\.g|i\.e|et al|vs|cf|no|approx)\.$", re.I)
 
 
