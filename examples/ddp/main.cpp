@@ -63,12 +63,12 @@ struct Model {
 
 void train(Communicator& comm, std::string_view text) {
   const ParamLayout layout(DataType::f32, {{"embed", context * bytes * hidden}, {"head", bytes * hidden}});
-  GradientReducer reducer(comm, layout, {.deterministic_tree = parts});
+  GradientReducer reducer(comm, layout, {.hook = tree_hook(parts)});
   Buffer memory = comm.allocate(DataType::f32, layout.size());
   const std::span<float> weights = memory.as<float>(), gradients = reducer.gradients().as<float>();
   std::ranges::generate(weights, [r = std::mt19937(1)]() mutable { return float(r()) / 4e10F; });
+  sync_initial_values(comm, {{"weights", memory.view()}}, InitialValues::from_rank_0);  // as DDP does
   Stream compute;
-  comm.broadcast(memory.view(), 0, compute).wait();  // every rank begins with the parameters of rank 0
   Model model{&weights[layout.offset(embed)], &weights[layout.offset(head)]};
   const int mine = parts / comm.size();  // the batches of a step that this rank learns
   for (int step = 0; step <= steps; ++step) {

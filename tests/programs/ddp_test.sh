@@ -25,7 +25,7 @@ awk '/held-out loss/ {if (!n++) first = $NF; last = $NF} END {exit !(first > 5.4
 
 # What it cannot do is said, not done otherwise.
 if run 3 "$work/text"; then fail "3 ranks cannot share 4 batches"; fi
-grep -q 'deterministic_tree 4 for 3 ranks' "$work/err" || fail "3 ranks are refused without a reason"
+grep -q 'tree of 4 micro-batches for 3 ranks' "$work/err" || fail "3 ranks are refused without a reason"
 if run 2 "$work/nothing"; then fail "there is no text"; fi
 grep -q "no 1000 bytes of text in $work/nothing" "$work/err" || fail "a text that is missing is not named"
 echo "$lines lines; 1, 2 and 4 ranks have parameters $(head -n 1 "$work/parameters")"

@@ -9,6 +9,7 @@ using namespace weft;
 struct Parameter {
   std::string name;
   std::int64_t count;
+  float* data;
 };
 struct Batch {};
 struct Model {
