@@ -128,7 +128,7 @@ class GradientReducer {
   /// Bytes of pinned host memory: the means, with means_on_host.
   std::int64_t host_bytes() const;
   /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127.
-  /// Collective, between steps; blocks, on a device until that is through with them.
+  /// Collective, between steps; blocks; on a device until it has finished these steps.
   StepHistory account();
 
  private:
