@@ -4,18 +4,19 @@
 // `Communicator` checks the arguments, gives the operation a number, records it and hands it to a backend.
 // The backends are `self` (one rank), `threads` (ranks as threads of one process) and `host` (shared memory
 // within a node, MPI, UCX or TCP between nodes). For the memory of a CUDA device there is `nccl` beside one
-// of these. It is a handle: copies are the same communicator, and its resources live until the last copy and
-// the last operation are gone.
+// of these. A `Communicator` is a handle: copies are the same communicator, and its resources live until the
+// last copy and the last operation are gone.
 //
 // Every operation takes a stream and runs in its order; the call returns at once with a `Work`. Views must
 // stay alive and untouched until then. Collectives are collective: all ranks issue the same operations, in
 // the same order, with the same count, dtype, op and root; what differs is an Error on every rank that names
 // ranks and values. One thread at a time issues. Operations on one stream run one after the other; on
 // different streams they may overlap (within a node up to 32 do), so join the streams with an event where one
-// needs what another made. Waiting for one progresses all that have begun: ranks may wait in any order.
-// On a CUDA device one thread issues for all communicators of that device, in the same order on every rank:
-// NCCL's kernels wait on the device, and two orders would wait for each other. The device gets them in that order, across streams: where
-// one stream waits for an event of the host, what was issued later on other streams waits with it.
+// needs what another made. Waiting for one progresses all that have begun: ranks may wait in any order. On a
+// CUDA device one thread issues for all communicators of that device, in the same order on every rank. NCCL's
+// kernels wait on the device, and two different orders would wait for each other. The device gets the
+// operations in that order, across streams. So if one stream waits for an event of the host, what was issued
+// later on other streams waits, too.
 //
 // After a timeout, mismatch or lost peer the communicator is broken: every later operation fails with the
 // first error. Make a new one, or end.
