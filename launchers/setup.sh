@@ -3,6 +3,7 @@
 #   launchers/setup.sh        what the quick start builds and runs
 #   launchers/setup.sh test   that, and what the tests need
 #   launchers/setup.sh fuzz   that, and clang with libFuzzer for tests/soak.sh fuzz
+#   launchers/setup.sh docs   what the quick start builds and runs, and Doxygen for docs/reference.sh (200 MB with what it needs)
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 #   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs
 #   launchers/setup.sh arm64  a compiler for 64-bit ARM and an emulator, for tests/soak.sh arm64
@@ -15,9 +16,10 @@ case ${1:-run} in
   run) ;;
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
   peers) packages+=(python3-torch iproute2) ;;
+  docs) packages+=(doxygen) ;;
   packages) packages+=(dpkg-dev file help2man python3 lintian) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
-  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, peers, packages, arm64" >&2; exit 42 ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, packages, arm64" >&2; exit 42 ;;
 esac
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
 

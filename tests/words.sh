@@ -30,7 +30,15 @@ phrases='^ *//+ *Of [a-z]
 \bcomes back, as\b
 \bdrives out nothing\b
 \bpost a card\b|\bcards say\b|\bcards agree\b
-\bMeetings?\b|\bmeeting point\b|\bat the meeting\b'
+\bMeetings?\b|\bmeeting point\b|\bat the meeting\b
+\blongest first start\b
+\b[Oo]f gradients in codes\b|\bbucket.s code\b|\bexchanged as codes\b
+\bwithout a code\b|\b[Hh]ooks with codes\b|\buncoded\b|\b[Cc]odes (by blocks|on devices)\b
+\bposted ahead take\b|\bare posted ahead\b
+\bcannot know of\b
+\bwent as those\b|\bwill go as those\b
+\b[Cc]ards also\b
+\bcome back, as\b|\bcomes back\*'
 
 folders=()
 for folder in src include tests tools bench examples docs launchers README.md CONTRIBUTING.md; do

@@ -19,6 +19,9 @@ expect_refused 'class SharedGround {'
 expect_refused 'bool fixed_parts = false;'
 expect_refused '  // Of the operation with this number.'
 expect_refused '/// For whoever has the right to carry work on.'
+expect_refused '/// By *span*, the longest first start to last end of one device.'
+expect_refused '/// Earlier steps are reduced without a code.'
+expect_refused '/// Whether the last buckets went as those of later steps will.'
 echo '/// Called once per step.' >"$work/src/a.cpp"
 "$top/tests/words.sh" "$work"
-echo "and four that are not were refused"
+echo "and seven that are not were refused"

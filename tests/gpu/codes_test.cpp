@@ -1,4 +1,4 @@
-// On a card: the kernels of codes by blocks beside their slow twin, bit by bit.
+// On a card: the kernels of codecs by blocks beside their slow twin, bit by bit.
 
 #include <gtest/gtest.h>
 

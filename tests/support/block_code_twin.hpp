@@ -1,5 +1,5 @@
 #pragma once
-// The slow and obvious twin of the kernels of codes by blocks: block after block, with the loops without vectors. And fake kernels for the fake CUDA
+// The slow and obvious twin of the kernels of codecs by blocks: block after block, with the loops without vectors. And fake kernels for the fake CUDA
 // that run it in the order of the fake's streams.
 
 #include <atomic>

@@ -3,13 +3,13 @@
 //
 // Within a node there is one way for each size and kind of memory. Between nodes several algorithms do the
 // same work with other steps, and a table says which one from how many bytes on. weft has one built in;
-// `weft-bench --tune` measures another. docs/algorithms.md has a paragraph for every algorithm, and
+// `weft-bench --tune` measures another. docs/algorithms.md describes every algorithm, and
 // `Communicator::explain` says which one an operation would take and why.
 //
 // Reductions keep the order of ranks unless `ReductionOrder::any` is asked for, which lets rings, halving,
-// trees and MPI's own collectives sum: then results depend on size, algorithm and rank count in the last
-// bits, 16-bit types are rounded at every step, and all ranks still hold the same bits where weft sums. Means
-// of integers and of 16-bit types always keep it.
+// trees and MPI's own collectives sum. The last bits of a result then depend on size, algorithm and rank
+// count, and 16-bit types are rounded at every step. All ranks still hold the same bits where weft sums.
+// Means of integers and of 16-bit types always keep it.
 //
 //   auto comm = connect(world, {.order = ReductionOrder::any, .algorithms = AlgorithmTable::read("tuned")});
 //

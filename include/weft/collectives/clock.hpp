@@ -1,10 +1,10 @@
 #pragma once
-// One clock for all ranks, for figures that compare when they did what.
+// One clock for all ranks, to compare times that were taken on different ranks.
 //
-// A node's ranks read the same steady clock; between nodes it is off by anything, for each counts from its
-// own start. The offset is taken the way NTP takes it: of several questions to rank 0 the one that was
-// answered soonest, whose answer is half a round trip old (D. Mills, RFC 5905, section 8). What is left of
-// the error is at most half of that round trip, and drift since.
+// The ranks of a node read the same steady clock. The clocks of two nodes have no common beginning, so the
+// offset between them is measured as NTP does it (D. Mills, RFC 5905, section 8). Each rank asks rank 0
+// several times, and takes the answer that came soonest; that one is half a round trip old. The error is at
+// most half of that round trip, plus the drift since.
 //
 //   const auto offset = clock_offset(comm);
 //   const auto of_rank_0 = std::chrono::steady_clock::now() + offset;

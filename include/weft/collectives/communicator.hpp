@@ -1,20 +1,22 @@
 #pragma once
 // A group of ranks that move data together.
 //
-// `Communicator` checks arguments, numbers and records the operation, and hands it to a backend: `self` (one
-// rank), `threads` (ranks as threads of one process), `host` (shared memory within a node, MPI, UCX or TCP
-// between nodes), and beside one of these `nccl` for the memory of a CUDA device. It is a handle: copies are the same
-// communicator, and its resources live until the last copy and the last operation are gone.
+// `Communicator` checks the arguments, gives the operation a number, records it and hands it to a backend.
+// The backends are `self` (one rank), `threads` (ranks as threads of one process) and `host` (shared memory
+// within a node, MPI, UCX or TCP between nodes). For the memory of a CUDA device there is `nccl` beside one
+// of these. A `Communicator` is a handle: copies are the same communicator, and its resources live until the
+// last copy and the last operation are gone.
 //
 // Every operation takes a stream and runs in its order; the call returns at once with a `Work`. Views must
 // stay alive and untouched until then. Collectives are collective: all ranks issue the same operations, in
 // the same order, with the same count, dtype, op and root; what differs is an Error on every rank that names
 // ranks and values. One thread at a time issues. Operations on one stream run one after the other; on
 // different streams they may overlap (within a node up to 32 do), so join the streams with an event where one
-// needs what another made. Waiting for one progresses all that have begun: ranks may wait in any order.
-// On a CUDA device one thread issues for all communicators of that device, in the same order on every rank:
-// NCCL's kernels wait on the device, and two orders would wait for each other. The device gets them in that order, across streams: where
-// one stream waits for an event of the host, what was issued later on other streams waits with it.
+// needs what another made. Waiting for one progresses all that have begun: ranks may wait in any order. On a
+// CUDA device one thread issues for all communicators of that device, in the same order on every rank. NCCL's
+// kernels wait on the device, and two different orders would wait for each other. The device gets the
+// operations in that order, across streams. So if one stream waits for an event of the host, what was issued
+// later on other streams waits, too.
 //
 // After a timeout, mismatch or lost peer the communicator is broken: every later operation fails with the
 // first error. Make a new one, or end.
@@ -80,9 +82,9 @@ class Communicator {
   /// Whose memory allocate() gives. Operations take host memory on host streams in any case.
   Device device() const;
   std::chrono::nanoseconds timeout() const;
-  /// A stream for this communicator's operations that compute streams run beside: one of its device, of high priority, so that
-  /// what it is given begins before kernels that wait elsewhere for room; on the
-  /// host with a thread of its own where this process has a core for it, else inline. WEFT_PROGRESS decides
+  /// A stream for this communicator's operations, beside the compute streams. On a device it has high
+  /// priority, so that its kernels begin before those that wait for room on other streams. On the host it has
+  /// a thread of its own if this process has a core for it; otherwise it is inline. WEFT_PROGRESS decides
   /// otherwise.
   /// @throws Error (usage) when a thread is asked for and MPI was initialised for one thread only
   Stream progress_stream(const Environment& environment = Environment::of_process()) const;
@@ -108,9 +110,9 @@ class Communicator {
   /// all ranks, blocks the host. @throws Error (timeout) naming the ranks that do not take part
   std::optional<Communicator> split(std::optional<int> color, int key = 0);
 
-  /// Call it when this rank cannot go on: its later operations fail with `error`, and so do the others' as
-  /// soon as they wait for this rank, instead of at their deadline. @param error what ended it; the others
-  /// read it
+  /// Call it when this rank cannot go on. Its later operations fail with `error`. So do those of the other
+  /// ranks, as soon as they wait for this rank, instead of at their deadline. @param error what ended it; the
+  /// others read it
   void give_up(const Error& error) noexcept;
   /// Runs `body`: comm.run([&] { train(); }). The others read what an exception says that leaves it, and it is thrown on. (An Error they read
   /// without this.)
@@ -190,12 +192,13 @@ class Group {
   std::vector<Transfer> transfers_;
 };
 
-/// The communicator of all ranks of the world: `self` for one rank, else `host`. Collective; blocks until all
-/// ranks are there; for a world with a CUDA device with NCCL beside it. @throws Error (timeout) naming the
-/// missing ranks, (usage) when ranks are on several nodes and WEFT_TRANSPORT or this build has
-/// nothing to carry data between them, or two use one device, or a
-/// table of algorithms cannot be read, (mismatch) when some compute on the host and some on a device, or
-/// orders or tables differ, (system) without NCCL 2.18 or newer
+/// The communicator of all ranks of the world: `self` for one rank, else `host`. For a world with a CUDA
+/// device it has NCCL beside it. Collective; blocks until all ranks are there.
+/// @throws Error (timeout) naming the missing ranks
+/// @throws Error (usage) when ranks are on several nodes and WEFT_TRANSPORT or this build has nothing to
+/// carry data between them, when two use one device, or when a table of algorithms cannot be read
+/// @throws Error (mismatch) when some compute on the host and some on a device, or orders or tables differ
+/// @throws Error (system) without NCCL 2.18 or newer
 Communicator connect(const World& world, const ConnectOptions& options = {});
 
 /// A communicator of this rank alone.

@@ -2,10 +2,11 @@
 // What this rank has been doing, kept in memory and written out when something goes wrong.
 //
 // Every communicator keeps its newest operations, at the price of a few stores each: number, kind, count,
-// data type, and when they were issued, begun and over. When an operation fails, a deadline passes, a rank
-// gives up or an exception leaves the communicator behind, its rank writes a file `rank-R.json` into the
-// job's folder, over an earlier one; `weft-report flight FOLDER` merges the files of all ranks and names the
-// culprit. connect() makes the recorder: WEFT_FLIGHT_DIR is the folder, or off. Any thread may ask it.
+// data type, and when they were issued, begun and over. A rank writes its record when an operation fails, a
+// deadline passes, the rank gives up, or an exception leaves the communicator behind. It writes a file
+// `rank-R.json` into the job's folder, over an earlier one; `weft-report flight FOLDER` merges the files of
+// all ranks and names the culprit. connect() makes the recorder: WEFT_FLIGHT_DIR is the folder, or off. Any
+// thread may ask it.
 //
 //   FlightRecorder::dump_on_sigusr2();             // kill -USR2 of a rank that hangs: it writes and goes on
 //   auto comm = connect(World::from_environment());

@@ -1,5 +1,6 @@
 #pragma once
-// Where ranks meet: the one operation that setting up a communicator needs, whatever carries it.
+// A rendezvous: how ranks find each other. It has one operation, which setting up a communicator needs, over
+// a file, TCP or MPI.
 //
 // `all_gather` hands every rank's note to all ranks, waits until a deadline, and names the ranks that did not
 // come. It is collective: every rank of the rendezvous calls it equally often, one call at a time. Notes are

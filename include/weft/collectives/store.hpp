@@ -57,11 +57,11 @@ struct StoreOptions {
   std::string bind{};
 };
 
-/// Rank 0 listens on host:port, every rank connects and proves that it knows the token. At its end rank 0 stays
-/// for up to two seconds until the others have disconnected, so that no rank loses the last answer: of stores
-/// in one process, destroy rank 0's last. @throws Error (usage) when the port is in use on rank 0, (timeout) when rank 0 does not answer
-/// in time, (usage) without a token where the host is not loopback, with another token than rank 0's, in a build
-/// without Boost
+/// Rank 0 listens on host:port, every rank connects and proves that it knows the token. At its end rank 0
+/// stays for up to two seconds until the others have disconnected, so that no rank loses the last answer: of
+/// stores in one process, destroy rank 0's last. @throws Error (usage) when the port is in use on rank 0;
+/// without a token where the host is not loopback; with another token than rank 0's; in a build without Boost
+/// @throws Error (timeout) when rank 0 does not answer in time
 std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline,
                                       const StoreOptions& options = {});
 

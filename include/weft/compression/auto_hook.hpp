@@ -17,8 +17,9 @@
 // A step with NaN or Inf does not count, as with any other hook.
 //
 // Wire and codecs are measured while no rank computes. With a wire stream that has a thread of its own, the
-// observed steps show how much slower the wire is beside computation, and coding is assumed to slow down by
-// the same factor. The time that both take from computation, on shared cores or on a device, is not predicted.
+// observed steps show how much slower the wire is beside computation, and compression is assumed to slow down
+// by the same factor. The time that both take from computation, on shared cores or on a device, is not
+// predicted.
 //
 // The choice depends on measured times. Two runs may choose differently, and then differ in the last bits or
 // more. For runs that must be repeated bit by bit, name the hook that was chosen (hook_named).

@@ -13,10 +13,10 @@
 // in the flat space. So results do not change with threads, with the instruction set, or with how a range is
 // cut into calls, as long as the cuts are at multiples of block(). Any thread may use a codec.
 //
-// WRONG: adding two codes of int8. The blocks of two ranks have two scales, and 8 bits cannot hold a sum.
-// Decode, add in f32, encode again.
+// WRONG: adding two gradients that int8 has compressed. The blocks of two ranks have two scales, and 8 bits
+// cannot hold a sum. Decode, add in f32, encode again.
 //
-// Blocks. fp16, fp8 and int8 code 256 elements at a time. A byte before each block holds the power of two
+// Blocks. fp16, fp8 and int8 compress 256 elements at a time. A byte before each block holds the power of two
 // that takes its largest magnitude to the upper end of the format. That scale is exact, so a block of tiny
 // gradients loses no more than one of large ones, and nothing is divided by the number of ranks before it is
 // rounded. bf16 has the range of f32, so it needs neither scales nor blocks.
@@ -33,11 +33,11 @@
 namespace weft {
 
 enum class Algebra : std::uint8_t {
-  linear,  ///< codes are f32 that may be summed: an all_reduce
-  /// Each block is coded by itself, and the codes of blocks are concatenated: an all_to_all of parts, sums in
+  linear,  ///< the output is f32 that may be summed: an all_reduce
+  /// Each block is compressed by itself, and the results are concatenated: an all_to_all of parts, sums in
   /// f32, an all_gather.
   blockwise,
-  whole,  ///< a call makes one code that cannot be cut: an all_gather, and every rank sums
+  whole,  ///< a call makes one piece that cannot be cut: an all_gather, and every rank sums
 };
 
 enum class Rounding : std::uint8_t {
@@ -72,14 +72,14 @@ class Codec {
   virtual Algebra algebra() const = 0;
   /// Elements of one block; 1 where there are no blocks.
   virtual std::int64_t block() const = 0;
-  /// Bytes of the code of `count` elements.
+  /// Bytes of `count` elements, compressed.
   virtual std::int64_t encoded_bytes(std::int64_t count) const = 0;
-  /// Holds for magnitudes up to 2^118. Sparse codes lose all of an element or nothing.
+  /// Holds for magnitudes up to 2^118. Sparse codecs lose all of an element or nothing.
   virtual Bound bound() const = 0;
 
   /// @throws Error (usage) when `code` is not encoded_bytes() long, or the position begins within a block
   void encode(std::span<std::byte> code, std::span<const float> values, const CodingPosition& position) const;
-  /// @param position the one that the code was encoded with; random_k_codec needs it, except for its rank
+  /// @param position the one that encode() was given; random_k_codec needs it, except for its rank
   /// @throws Error (usage) like encode()
   void decode(std::span<float> values, std::span<const std::byte> code, const CodingPosition& position,
               Into into = Into::set) const;
@@ -107,11 +107,11 @@ std::shared_ptr<const Codec> fp8_codec(Fp8 format, Rounding rounding = Rounding:
 std::shared_ptr<const Codec> int8_codec(Rounding rounding = Rounding::nearest, std::uint64_t seed = 0);
 /// Keeps the ceil(fraction * count) largest magnitudes of a call, exactly, in f32; among equal ones the
 /// first. The rest is lost. A place takes about 2 + log2(1 / fraction) bits (Elias-Fano code); calls of one
-/// length have codes of one length. @throws Error (usage) unless 0 < fraction <= 1
+/// length make as many bytes each. @throws Error (usage) unless 0 < fraction <= 1
 std::shared_ptr<const Codec> top_k_codec(double fraction);
 /// Keeps ceil(fraction * 4096) elements of every 4096, exactly, in f32; each has the same probability. The
-/// rest is lost. All ranks choose the same elements in a step, so codes are linear. Values are not scaled up:
-/// use it with error feedback. @throws Error (usage) unless 0 < fraction <= 1
+/// rest is lost. All ranks choose the same elements in a step, so what they send can be summed. Values are
+/// not scaled up: use it with error feedback. @throws Error (usage) unless 0 < fraction <= 1
 std::shared_ptr<const Codec> random_k_codec(double fraction, std::uint64_t seed = 0);
 
 /// Takes "fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8" (the last three also with ":stochastic"),

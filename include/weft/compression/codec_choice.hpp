@@ -5,15 +5,15 @@
 //   std::cout << choice;                          // a table, the codecs, and the reasons
 //
 // From measured figures (when buckets are ready, what the wire takes, what coding takes) it predicts the step
-// for three candidates, from exact to lossy: no codec; bf16 for all tensors; PowerSGD for the tensors for
-// which it pays, the others uncoded. A lossier candidate is chosen only if its step is shorter by a margin,
-// because what its losses cost the training is not measured.
+// for three candidates, from exact to lossy. They are: no codec; bf16 for all tensors; PowerSGD for the
+// tensors for which it pays, with the others uncompressed. A lossier candidate is chosen only if its step is
+// shorter by a margin, because what its losses cost the training is not measured.
 //
 // The model. Buckets are sent one after the other while backward runs. A bucket begins when its gradients are
 // ready and the bucket before has arrived; it takes its coding time, one latency for each collective, and its
 // bytes. What ends after backward is exposed. If the thread that computes also carries buckets, nothing
 // overlaps, and all of it is exposed. PowerSGD pays for a tensor if the step would be longer with the tensor
-// uncoded: a tensor whose transfer is hidden by backward anyway stays exact.
+// uncompressed: a tensor whose transfer is hidden by backward anyway stays exact.
 //
 // WRONG: a different profile on each rank. The ranks would choose differently: agree on the figures first, as
 // auto_hook does.
@@ -40,7 +40,7 @@ struct CodingSpeed {
   double bf16 = 0;     ///< bf16: encode, sum and decode an element of a bucket
   double matrix = 0;   ///< PowerSGD, element of a matrix: both products, and the pass that rebuilds it
   double factor = 0;   ///< PowerSGD, element of its factors: make them orthonormal
-  double copying = 0;  ///< PowerSGD, element of an uncoded tensor: copy it beside the factors, and back
+  double copying = 0;  ///< PowerSGD, element of an uncompressed tensor: copy it beside the factors, and back
 };
 
 /// The figures of a step whose gradients travel without a codec.
@@ -51,7 +51,8 @@ struct StepProfile {
   CodingSpeed coding;
   /// Time of a bucket beside computation over its time alone. Coding is assumed to slow down alike.
   double slowdown = 1;
-  bool beside = true;    ///< buckets are coded and carried while backward runs; false: by backward's thread
+  /// Buckets are compressed and carried while backward runs; false: by backward's thread.
+  bool beside = true;
   bool sharded = false;  ///< each rank keeps a part of the means (Means::sharded)
 };
 
@@ -73,7 +74,7 @@ struct CodecChoice {
 
   /// Covers what was chosen, not the predictions. Ranks compare it.
   std::uint64_t hash() const;
-  /// Names of the tensors that travel uncoded.
+  /// Names of the tensors that travel uncompressed.
   std::vector<std::string> whole() const;
   /// The choice and the reasons, in one line.
   std::string in_words() const;

@@ -51,13 +51,13 @@ struct PowerSgdOptions {
   /// Steps that count before compression begins; until then means are exact. Early gradients change fast: if
   /// compression begins at once, a transformer ends with a higher loss (docs/compression.md).
   std::int64_t start_step = 100;
-  /// A matrix is compressed if its factors are smaller by more than this factor; others travel uncoded.
+  /// A matrix is compressed if its factors are smaller by more than this factor; others travel uncompressed.
   double min_rate = 2;
   bool warm_start = true;  ///< false: every step begins with new random bases, the same on all ranks
   KeptAs residual = KeptAs::sixteen_bits;  ///< how error feedback stores residuals; vectors have none
   LowRankForm form = LowRankForm::two_sided;
   std::uint64_t seed = 0;
-  /// Names of parameters that travel uncoded, whatever min_rate says.
+  /// Names of parameters that travel uncompressed, whatever min_rate says.
   std::vector<std::string> whole{};
 };
 

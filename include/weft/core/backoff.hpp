@@ -1,7 +1,7 @@
 #pragma once
-// How to wait for another rank without stealing its core: spin for about a microsecond, then yield the core
-// 2000 times, then sleep in steps that grow to a quarter of a millisecond, or rest in a way that a peer can
-// end.
+// How to wait for another rank without taking its core away. Spin for about a microsecond, then yield the
+// core 2000 times, then sleep in steps that grow to a quarter of a millisecond. In place of the sleep a task
+// may rest in a way that a peer can end.
 //
 // Spinning finds a peer that is a cache miss away; yielding lets a peer that shares this core run; sleeping
 // makes a wait of seconds (for a longer backward pass elsewhere) cost nothing. One Backoff serves one wait.

@@ -12,9 +12,9 @@
 //   std::cout << plan << forecast(plan, ready_seconds, link).exposed_seconds;
 //
 // Buckets are ranges of the layout. Where backward goes from the layout's end to its beginning, buckets do
-// so, too. Where backward jumps (a decoder that was registered before its encoder), the ranges between the
-// jumps leave in the order in which they are ready, if that ends sooner; the best buckets for that order of
-// ranges are exact as well. A parameter whose gradient is late holds up its bucket, which costs time and
+// so, too. Backward may jump, as when a decoder was registered before its encoder. Then the ranges between
+// the jumps leave in the order in which they are ready, if that ends sooner. The buckets are the best for
+// that order of ranges, too. A parameter whose gradient is late holds up its bucket, which costs time and
 // changes no result.
 //
 // WRONG: different times or links on different ranks. All ranks must plan from the same values.

@@ -1,10 +1,11 @@
 #pragma once
 // How ranks reduce a bucket: the interface by which compression plugs into the reducer.
 //
-// A hook chooses the collective, because the choice depends on its codec: linear codes can be all-reduced,
-// top-k or int8 cannot. It is given both streams so that encoding can overlap with sending. `wire` already
-// waits for the bucket's gradients; when everything that the hook submits to `wire` has run, `gradient` must
-// hold the mean over ranks. A hook submits the same operations on every rank, and does not block.
+// A hook chooses the collective, because the choice depends on its codec: the output of a linear codec can be
+// all-reduced, that of top-k or int8 cannot. It is given both streams so that encoding can overlap with
+// sending. `wire` already waits for the bucket's gradients; when everything that the hook submits to `wire`
+// has run, `gradient` must hold the mean over ranks. A hook submits the same operations on every rank, and
+// does not block.
 //
 //   struct Mean final : CommHook {
 //     std::string name() const override { return "mean"; }
@@ -41,9 +42,10 @@ class CommHook {
   /// Tells the hook the plan of the next steps: before the first step, and again when the reducer changes its
   /// plan. State that a hook keeps per bucket belongs to the old plan. Nothing is on the wire. Called on all
   /// ranks together, so that memory of `comm` may be allocated here.
-  /// @param gradients where buckets and their parameters lie as long as the plan holds. When a bucket leaves,
-  /// the gradients of its `params` are complete, also the elements that lie in later buckets. In windows no
-  /// parameter lies in two buckets, and when the bucket's work on the wire is done others may take its place
+  /// The second argument says where buckets and their parameters lie as long as the plan holds. When a bucket
+  /// leaves, the gradients of its `params` are complete, also the elements that lie in later buckets. In
+  /// windows no parameter lies in two buckets, and when the bucket's work on the wire is done others may take
+  /// its place.
   virtual void planned(const BucketPlan& /*plan*/, GradientSpace /*gradients*/, Communicator& /*comm*/) {}
   /// Whether the last step took what later steps will take. The reducer asks at the beginning of each
   /// exchanged step, and only once the answer is true does it measure how long buckets take, to plan later

@@ -70,8 +70,8 @@ class GradientReducer {
   View gradient(ParamId id);
   /// Where work of `compute` may write the gradient in this step, until it is marked ready. In windows,
   /// `compute` waits until the buckets that had the place before have left it; if it is an inline stream of
-  /// the host, the call itself waits. @throws Error (usage), in windows: outside a step; after mark_ready;
-  /// and, on all ranks, when gradients of a bucket that has the place are not marked, naming them
+  /// the host, the call itself waits. @throws Error (usage), in windows: outside a step, or after mark_ready.
+  /// Also, on all ranks, when gradients of a bucket that has the place are not marked; it names them
   View gradient(ParamId id, Stream compute);
   /// The part of a bucket of plan() that holds means on this rank after a step. With Means::sharded, all
   /// ranks' parts are equally long and follow each other; that of the last rank in the first bucket may end
@@ -129,7 +129,7 @@ class GradientReducer {
   /// Bytes of pinned host memory: the means, with means_on_host.
   std::int64_t host_bytes() const;
   /// This rank's accounts of the exchanged steps since the last call (or change of plan), at most 127.
-  /// Collective, between steps; blocks, on a device until that is through with them.
+  /// Collective, between steps; blocks; on a device until it has finished these steps.
   StepHistory account();
 
  private:

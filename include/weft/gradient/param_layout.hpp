@@ -71,9 +71,9 @@ class ParamLayout {
   /// The elements of one parameter in a buffer of this layout.
   View view(const View& buffer, ParamId id) const { return buffer.slice(offset(id), count(id)); }
 
-  /// The same parameters with wider gaps: each of `starts` begins at a multiple of `unit` elements, and the
-  /// size is a multiple of it, so that the elements between two starts divide evenly. @throws Error (usage)
-  /// unless `unit` is whole cache lines and all of `starts` are parameters
+  /// The same parameters with wider gaps. Each of `starts` begins at a multiple of `unit` elements, and the
+  /// size is a multiple of it. So the elements between two starts divide evenly. @throws Error (usage) unless
+  /// `unit` is whole cache lines and all of `starts` are parameters
   ParamLayout with_starts(const std::vector<ParamId>& starts, std::int64_t unit) const;
   /// Whether names, shapes and data type are the same; offsets may differ.
   bool has_parameters_of(const ParamLayout& other) const;

@@ -42,11 +42,12 @@ enum class Uneven {
   mean_of_the_rest,  ///< as above, divided by the number of ranks that have a batch
 };
 
-/// Buckets that the reducer plans. The first steps try small and large buckets; from when gradients are ready
-/// and how long buckets take in them, all ranks make the plan that exposes least, and change to it once, at a
-/// begin_step (see bucket_planner.hpp). Nothing is planned on a device, and where the compute thread carries
-/// the wire itself: buckets are then 1 MiB within a node, where a bucket that is reduced at once is still in
-/// the cache, and 25 MiB between nodes. A hook may give another size (CommHook::bucket_bytes).
+/// Buckets that the reducer plans. The first steps try small and large buckets. They show when gradients are
+/// ready, and how long buckets take. From that all ranks make the plan that exposes least, and change to it
+/// once, at a begin_step (see bucket_planner.hpp). Nothing is planned on a device, and where the compute
+/// thread carries the wire itself. Buckets are then 1 MiB within a node, where a bucket that is reduced at
+/// once is still in the cache, and 25 MiB between nodes. A hook may give another size
+/// (CommHook::bucket_bytes).
 struct PlannedBuckets {};
 /// Buckets of one size.
 struct BucketBytes {

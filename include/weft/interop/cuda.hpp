@@ -16,8 +16,9 @@
 //
 // WRONG: launching there while work that waits for a host event is still queued: the launch overtakes it.
 //
-// CUDA graphs: work of weft on a stream that is being captured is refused, for weft numbers, compares and watches its
-// operations on the host, which a replayed graph does not pass. A graph may hold what is computed between weft's calls:
+// CUDA graphs: work of weft on a stream that is being captured is refused. weft numbers, compares and watches
+// its operations on the host, and a replayed graph runs on the device alone. A graph may hold what is
+// computed between weft's calls:
 //
 //   cudaGraphLaunch(forward_and_backward, native_handle(compute));
 //   for (ParamId p : last_to_first) reducer.mark_ready(p, compute);

@@ -7,9 +7,10 @@
 //   holds(floor, problem, device_of)                   // the argument once more, by code of its own
 //
 // All arguments look at one device, d, and at what cannot be avoided there. Its first action waits for a
-// forward to come through the stages before (head). Before its first input gradient it has nothing but
-// forwards, and memory for so many: what of the way there and back they do not fill is idle (fill). After its
-// last forward it has only what fits in memory, while that microbatch goes there and back (drain).
+// forward to come through the stages before (head). Before its first input gradient it has only forwards, as
+// many as memory holds. While the first microbatch goes to the last stage and back, d is idle when these
+// forwards are done (fill). After its last forward it has only the work that memory holds, while that last
+// microbatch goes to the last stage and back (drain).
 //
 //   load     head + all the work of d + idle before its first input gradient + idle after its last forward
 //   stream   head + all forwards and input gradients of d + the weight gradients that must make room for its
@@ -20,19 +21,21 @@
 //   cool-downs  load of all devices together: what d is idle before its last input gradient
 //
 // Where memory holds K microbatches and a device has one stage, the forward of microbatch j + K waits until j
-// has been there and back and made room. So when each can begin at the earliest follows from those before:
-// rounds. What also counts is that on every device beyond, a forward goes before or after the input gradient
-// that it meets, and makes late either who needs that one's room or who is behind itself; see
-// src/pipeline/search/rounds.hpp. What follows after some microbatches is a smaller problem of the same kind, so
-// that load and stream also hold for those that are left, from when their first can begin.
+// has been to the last stage and back and has made room. So the earliest begin of each microbatch follows
+// from those before: rounds. On every later device a forward also goes before or after the input gradient
+// that it crosses. If before, the forward that needs the room of that input gradient is late; if after, the
+// microbatches behind it are late. See src/pipeline/search/rounds.hpp. What follows after some microbatches
+// is a smaller problem of the same kind. So load and stream also hold for the microbatches that are left,
+// from when their first can begin.
 //
 // Warm-ups: with one stage each, a device has nothing but whole forwards before its first input gradient.
-// Where these do not fill the time it is idle, or it does one more and its input gradient waits, and with it
-// those of all devices before. If the step is to be shorter than the bound, then the devices from the last
-// one on cannot be idle for longer than it leaves them, so that they put off their first input gradient; d,
-// where memory holds no further forward, waits for longer than it may.
+// Where these do not fill the time, the device is idle, or it runs one more; then its input gradient waits,
+// and with it those of all devices before. Suppose that a step is shorter than the bound. Then no device,
+// from the last one on, can be idle for longer than that step allows. So they run one more forward and delay
+// their first input gradient. On device d memory holds no further forward, so d is idle for longer than
+// allowed: a contradiction.
 //
-// Cool-downs: the same of the last input gradient. Before it a device has done all forwards, all other input
+// Cool-downs: the same for the last input gradient. Before it a device has done all forwards, all other input
 // gradients and whole weight gradients, all but one at most.
 //
 // For the span of a device its own first action is the begin: load without the head; and stream and rounds,

@@ -31,9 +31,9 @@ enum class Dialect : std::uint8_t { detect, current, before_october_2024 };
 
 /// A row's device has the stages that occur in it. The highest number gives the count of microbatches. Empty
 /// cells are dropped.
-/// @throws Error (usage), which names row and column, both from 1: an action that is unknown, occurs twice,
-/// or is not in the format; a stage in two rows or in none; a row without actions; words of both dialects, or
-/// words that fit either
+/// @throws Error (usage), which names row and column, both from 1. It refuses an action that is unknown,
+/// occurs twice, or is not in the format; a stage in two rows or in none; a row without actions. It also
+/// refuses words of both dialects, or words that fit either
 Schedule parse_csv(std::string_view text, CsvFormat format, Dialect dialect = Dialect::detect);
 
 /// Writes the current dialect. @throws Error (usage), which names device and entry, for actions that the

@@ -84,9 +84,9 @@ Costs uniform_costs(int devices, int chunks, const StageCosts& whole_device, con
 /// number
 Costs joined(const Costs& costs, int stages);
 
-/// @throws Error (usage), which names stage or device and value: a count or a cost that is too small (costs
-/// are 1 ns or more, delays and sizes 0 or more), a number of stages that is no multiple of the devices, a
-/// memory limit below one microbatch
+/// @throws Error (usage), which names stage or device and value. It refuses a count or a cost that is too
+/// small (costs are 1 ns or more, delays and sizes 0 or more). It also refuses a number of stages that is no
+/// multiple of the devices, and a memory limit below one microbatch
 void expect_valid(const Problem& problem, const std::vector<int>& device_of);
 
 }  // namespace weft::pipeline

@@ -5,10 +5,10 @@
 //   Prediction predicted = simulate(plan, problem);
 //   predicted.makespan, predicted.bubble_makespan(), predicted.devices[3].peak_memory ...
 //
-// Two figures are called bubble. The makespan (first start to last end over all devices) counts if a step
-// ends in something that all devices wait for, such as a norm of the gradients. The span (first start to last
-// end of one device; the longest counts) is what a step takes if each device may begin the next one by
-// itself.
+// There are two ways to count the time of a step, and a bubble for each. The makespan is the time from the
+// first start on any device to the last end on any device. It counts if all devices wait at the end of a
+// step, for a norm of the gradients, say. Each device also has a time from its own first start to its own
+// last end; the span is the longest of these. It counts if each device may begin the next step by itself.
 //
 // In a schedule without transfers every value is sent as soon as it is computed. Gathers, reductions and
 // copies have a stream each on every device, which executes in the order posted and shares no wire with

@@ -3,8 +3,8 @@
 // name.
 //
 // Rank d of the communicator is device d. The memory of values that go from stage to stage is planned before
-// the first step: a value has its memory from when it is computed, or its receive is posted, to its last use,
-// and values that are never alive together share memory. Each ordered pair of devices that talk has a
+// the first step. A value has its memory from when it is computed, or its receive is posted, to its last use.
+// Values that are never alive together share memory. Each ordered pair of devices that talk has a
 // communicator of its own, on which messages go in the order of the rows; so no message waits for one that it
 // does not depend on. Between two stages of one device nothing is copied.
 //

@@ -8,7 +8,7 @@
 //
 // Two things hide the cost. A trainer that gives the learning rate before backward
 // (ShardedOptimizer::begin_step) lets the host update each bucket as soon as it is reduced, behind the rest
-// of backward; clipping and loss scaling forbid that, because they need the norm of all gradients first. And
+// of backward. Clipping and loss scaling forbid that, because they need the norm of all gradients first. And
 // step() does not wait for the host: the next gather of a group does.
 //
 //   zero::ShardedOptimizer adam(params, zero::AdamW{}, {.offload = {.share = 0.8}});
@@ -27,8 +27,8 @@
 // the parameters. A read or write that takes longer than WEFT_TIMEOUT fails. A step takes at least as long as
 // the disk needs to read and write all of the file.
 //
-// With `share = std::nullopt` the share is measured: in three steps all state is off the device, which shows
-// how much time there is to hide behind; then one tile is timed on each path, and the part that should stay
+// With `share = std::nullopt` the share is measured. For three steps all state is off the device, which shows
+// how much time there is to hide behind. Then one tile is timed on each path, and the part that should stay
 // on the device moves there. In these three steps step() waits for `compute`.
 //
 // Bytes for each parameter with Adam: 12 for f32, 14 for 16 bits with an f32 master, 12 with a split master.

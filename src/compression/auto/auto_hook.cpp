@@ -86,7 +86,7 @@ class ChoosingHook final : public AutoHook {
 void ChoosingHook::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {
   if (gradients.dtype() != DataType::f32) {
     throw Error(ErrorKind::usage, text("auto of gradients of ", gradients.dtype()),
-                "codes are for f32: pass the hook through cast_hook(DataType::f32, hook)");
+                "codecs are for f32: pass the hook through cast_hook(DataType::f32, hook)");
   }
   const void* before = gradients_.memory().data();
   if (before != nullptr && before != gradients.memory().data())

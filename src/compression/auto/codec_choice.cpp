@@ -97,7 +97,7 @@ CodecChoice choose_codecs(const BucketPlan& plan, const StepProfile& profile, co
   detail::check(options);
   check(plan, profile);
   const StepForecast forecast(plan, profile, options.rank);
-  const double exact = forecast.exposed_uncoded();
+  const double exact = forecast.exposed_uncompressed();
   // The part of the observed step that is not exposed; it is at least the backward pass.
   double computing = profile.step_seconds - exact;
   for (const double ready : profile.ready_seconds) computing = std::max(computing, ready);

@@ -20,7 +20,7 @@ StepForecast::StepForecast(const BucketPlan& plan, const StepProfile& profile, i
   }
 }
 
-std::vector<double> StepForecast::uncoded() const {
+std::vector<double> StepForecast::uncompressed() const {
   std::vector<double> all;
   for (const BucketWork& work : buckets_)
     all.push_back(profile_.link.seconds(profile_.sharded ? work.bytes / 2 : work.bytes));
@@ -28,7 +28,7 @@ std::vector<double> StepForecast::uncoded() const {
 }
 
 double StepForecast::wire_seconds() const {
-  const std::vector<double> all = uncoded();
+  const std::vector<double> all = uncompressed();
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 

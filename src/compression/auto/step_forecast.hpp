@@ -18,11 +18,11 @@ class StepForecast {
  public:
   StepForecast(const BucketPlan& plan, const StepProfile& profile, int rank);
 
-  /// Time of all buckets uncoded, while no rank computes.
+  /// Time of all buckets uncompressed, while no rank computes.
   double wire_seconds() const;
-  double exposed_uncoded() const { return exposed(uncoded(), 1); }
+  double exposed_uncompressed() const { return exposed(uncompressed(), 1); }
   double exposed_in_bf16() const;
-  /// PowerSGD of these tensors; the others travel uncoded beside their factors.
+  /// PowerSGD of these tensors; the others travel uncompressed beside their factors.
   double exposed_compressing(const std::set<ParamId>& tensors) const {
     return exposed(durations(tensors), 1);
   }
@@ -39,8 +39,8 @@ class StepForecast {
     double elements = 0;          ///< of the whole bucket
   };
 
-  // By bucket, in seconds: uncoded, or with PowerSGD of `tensors`.
-  std::vector<double> uncoded() const;
+  // By bucket, in seconds: uncompressed, or with PowerSGD of `tensors`.
+  std::vector<double> uncompressed() const;
   double duration(const BucketWork& work, const std::set<ParamId>& tensors) const;
   std::vector<double> durations(const std::set<ParamId>& tensors) const;
   /// @param slower factor by which everything takes longer than the durations say

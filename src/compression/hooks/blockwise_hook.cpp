@@ -1,15 +1,15 @@
-// Exchanges blockwise codes. Every rank owns a part of each bucket:
+// The exchange of blockwise codecs. Every rank owns a part of each bucket:
 //
 // 1. encode_parts: a rank encodes its gradients, part by part.
-// 2. all_to_all: the owner of a part receives its code from every rank.
+// 2. all_to_all: the owner of a part receives it, compressed, from every rank.
 // 3. sum_mine: the owner decodes and sums in f32 in rank order, divides by the number of ranks,
 //    encodes the mean.
-// 4. all_gather: every rank receives the codes of all means. With sharded means, 4 and 5 are left out.
+// 4. all_gather: every rank receives all means, compressed. With sharded means, 4 and 5 are left out.
 // 5. decode_means: every rank decodes them.
 //
-// With N ranks and a bucket of C bytes of code, a rank sends (N-1)/N C bytes in step 2 and again in step 4.
-// Eight bytes before each code of step 2 say whether the gradients were finite. Steps 1 and 3 work on tiles
-// of 4096 elements, so that values, codes and sums stay in the first-level cache.
+// With N ranks and a bucket of C bytes, compressed, a rank sends (N-1)/N C bytes in step 2 and again in step 4.
+// Eight bytes before each part of step 2 say whether the gradients were finite. Steps 1 and 3 work on tiles
+// of 4096 elements, so that values, compressed values and sums stay in the first-level cache.
 
 #include <algorithm>
 #include <array>

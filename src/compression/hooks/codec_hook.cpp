@@ -12,7 +12,7 @@ namespace {
 
 using detail::CodecHookBase;
 
-/// One all_reduce(avg) of the codes. A last f32 behind the codes is 1 if this rank's gradients cannot count;
+/// One all_reduce(avg) of what the codec makes. A last f32 behind it is 1 if this rank's gradients cannot count;
 /// a mean other than 0 tells every rank. Bytes sent: 2 (N-1)/N (C + 4).
 class LinearHook final : public CodecHookBase {
  public:
@@ -42,7 +42,7 @@ class LinearHook final : public CodecHookBase {
   }
 };
 
-/// One all_gather of all codes; every rank decodes and sums them in rank order. Eight bytes before each code
+/// One all_gather of what the codec makes; every rank decodes and sums them in rank order. Eight bytes before each
 /// are not zero if that rank's gradients cannot count. Bytes sent: (N-1) (C + 8), and N times the decoding.
 class WholeHook final : public CodecHookBase {
  public:

@@ -1,5 +1,5 @@
-// The hooks without a code of their own: all_reduce_hook() and cast_hook(). tree_hook() is in
-// deterministic_tree.cpp; hooks with codes are on the compression floor.
+// The hooks that do not compress: all_reduce_hook() and cast_hook(). tree_hook() is in
+// deterministic_tree.cpp; hooks that compress are on the compression floor.
 //
 // cast_hook on one bucket of n elements: cast the gradient into a copy of the other data type, run the inner
 // hook on the copy, cast the result back. All three are submitted to the wire's stream. Price: two passes

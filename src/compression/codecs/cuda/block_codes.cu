@@ -1,4 +1,4 @@
-// The kernels of codes by blocks. A warp takes a block of 256 elements, 8 of each lane: element i is in lane i % 32. It finds the largest magnitude
+// The kernels of codecs by blocks. A warp takes a block of 256 elements, 8 of each lane: element i is in lane i % 32. It finds the largest magnitude
 // with 5 exchanges; the rest of a block is each lane's own. Numbers are coded by the host's own source, compiled for threads
 // (block_numbers-inl.hpp). A code of 257 or 513 bytes begins anywhere, so its words are moved byte by byte: lanes side by side.
 //

@@ -1,5 +1,5 @@
 #pragma once
-// Codes by blocks on a CUDA device: the steps of a bucket's exchange (hooks/blockwise_hook.cpp) as kernels, behind one interface, so that the
+// The codecs by blocks on a CUDA device: the steps of a bucket's exchange (hooks/blockwise_hook.cpp) as kernels, behind one interface, so that the
 // code around them compiles and is tested without CUDA. All bits are those of the host, but for the bits of NaN.
 //
 // A call submits work to a stream and returns. Any thread may call. All throw Error (system) when the driver refuses a launch.

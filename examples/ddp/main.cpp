@@ -1,0 +1,100 @@
+// Data-parallel training on text, byte by byte (docs/trainer.md): weft-launch -n 2 build/ddp [FILE OR FOLDER]
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <random>
+#include <set>
+#include <weft/weft.hpp>
+using namespace weft;
+constexpr int context = 6, bytes = 256, hidden = 32;  // 6 bytes in, 32 hidden values, 256 probabilities out
+constexpr int steps = 400, parts = 4, rows = 32;      // a step learns 4 batches of 32 rows of the text
+constexpr ParamId embed{0}, head{1};                  // the parameters
+
+std::string read(const std::filesystem::path& source) {
+  std::set<std::filesystem::path> files{source};
+  if (is_directory(source)) files = {std::filesystem::directory_iterator(source), {}};
+  std::string text;
+  for (const auto& file : files)
+    if (is_regular_file(symlink_status(file)))
+      text.append(std::istreambuf_iterator<char>(std::ifstream(file).rdbuf()), {});
+  if (text.size() < 1000) throw std::runtime_error("no 1000 bytes of text in " + source.string());
+  return text;
+}
+
+struct Model {
+  const float *w_embed, *w_head;
+  const unsigned char* x[rows] = {};                // each row: 6 bytes of text, and the byte to predict
+  float h[rows][hidden] = {}, y[rows][bytes] = {};  // hidden values; gradient of the loss before softmax
+  int at(int r, int k) const { return (k / hidden * bytes + x[r][k / hidden]) * hidden + k % hidden; }
+  double forward(std::string_view text, int batch) {  // returns the mean loss
+    double loss = 0;
+    for (int r = 0; r < rows; ++r) {
+      x[r] = (const unsigned char*)&text[std::mt19937(batch * rows + r)() % (text.size() - context)];
+      std::fill_n(h[r], hidden, 0.0F);
+      for (int k = 0; k < context * hidden; ++k) h[r][k % hidden] += w_embed[at(r, k)];
+      for (float& value : h[r]) value = std::tanh(value);
+      float sum = 0;
+      for (int j = 0; j < bytes; ++j)
+        sum += y[r][j] = std::exp(std::inner_product(h[r], h[r] + hidden, &w_head[j * hidden], 0.0F));
+      loss -= std::log(y[r][x[r][context]] / sum) / rows;
+      for (float& value : y[r]) value /= sum * rows;
+      y[r][x[r][context]] -= 1.0F / rows;
+    }
+    return loss;
+  }
+  void backward(auto gradient, auto ready) {  // adds to gradient(id), and calls ready(id) when it is complete
+    float *const g_head = gradient(head), dh[rows][hidden] = {};
+    for (int r = 0; r < rows; ++r)
+      for (int k = 0; k < bytes * hidden; ++k) {
+        g_head[k] += y[r][k / hidden] * h[r][k % hidden];
+        dh[r][k % hidden] += y[r][k / hidden] * w_head[k];
+      }
+    ready(head);
+    float* const g_embed = gradient(embed);
+    for (int r = 0; r < rows; ++r)
+      for (int k = 0; k < context * hidden; ++k)
+        g_embed[at(r, k)] += dh[r][k % hidden] * (1 - h[r][k % hidden] * h[r][k % hidden]);
+    ready(embed);
+  }
+};
+
+void train(Communicator& comm, std::string_view text) {
+  const ParamLayout layout(DataType::f32, {{"embed", context * bytes * hidden}, {"head", bytes * hidden}});
+  GradientReducer reducer(comm, layout, {.hook = tree_hook(parts)});
+  Buffer memory = comm.allocate(DataType::f32, layout.size());
+  const std::span<float> weights = memory.as<float>(), gradients = reducer.gradients().as<float>();
+  std::ranges::generate(weights, [r = std::mt19937(1)]() mutable { return float(r()) / 4e10F; });
+  sync_initial_values(comm, {{"weights", memory.view()}}, InitialValues::from_rank_0);  // as DDP does
+  Stream compute;
+  Model model{&weights[layout.offset(embed)], &weights[layout.offset(head)]};
+  const int mine = parts / comm.size();  // the batches of a step that this rank learns
+  for (int step = 0; step <= steps; ++step) {
+    if (double loss = 0; step % 100 == 0 && comm.rank() == 0) {
+      for (int i = 0; i < 20; ++i) loss += model.forward(text.substr(text.size() / 10 * 9), i) / 20;
+      std::cout << "step " << step << ": held-out loss " << loss << std::endl;
+    }
+    for (int part = comm.rank() * mine; part < (comm.rank() + 1) * mine; ++part) {
+      reducer.begin_step((part + 1) % mine != 0 ? Exchange::no_sync : Exchange::now);
+      if (!reducer.accumulating()) std::ranges::fill(gradients, 0.0F);
+      model.forward(text.substr(0, text.size() / 10 * 9), step * parts + part);
+      model.backward([&](ParamId id) { return &gradients[layout.offset(id)]; },
+                     [&](ParamId id) { reducer.mark_ready(id, compute); });
+      reducer.finish_step(compute);
+    }
+    compute.synchronize();
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= 1.0F * gradients[i];
+  }
+  const std::string_view all((const char*)weights.data(), weights.size_bytes());
+  std::cout << "rank " << comm.rank() << ": parameters " << std::hash<std::string_view>()(all) << std::endl;
+}
+
+int main(int argc, char** argv) try {
+  Communicator comm = connect(World::from_environment());
+  comm.run([&] { train(comm, read(argc > 1 ? argv[1] : "/usr/share/common-licenses")); });
+} catch (const std::exception& error) {
+  std::cerr << error.what() << std::endl;
+  return 1;
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# examples/ddp, the trainer that the tutorial is about: at most 100 lines; it learns; 1, 2 and 4 ranks end with bitwise the same parameters.
+# usage: ddp_test.sh DDP WEFT_LAUNCH MAIN_CPP
+set -euo pipefail
+ddp=$1 launch=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export WEFT_FLIGHT_DIR=$work/flight
+fail() { echo "FAILED: $1"; cat "$work/out" "$work/err"; exit 1; }
+run() { "$launch" -n "$1" "$ddp" "${@:2}" >"$work/out" 2>"$work/err"; }
+
+lines=$(wc -l <"$3")
+: >"$work/out"; : >"$work/err"
+[ "$lines" -le 100 ] || fail "$3 has $lines lines, more than 100"
+
+# Text of the tree, so that it is there on every machine.
+cat "$(dirname "$3")"/../../docs/*.md >"$work/text"
+for ranks in 1 2 4; do
+  run $ranks "$work/text" || fail "$ranks ranks ended with status $?"
+  [ "$(grep -c '^rank [0-9]*: parameters' "$work/out")" = "$ranks" ] || fail "not $ranks ranks say which parameters they have"
+  sed -n 's/^rank [0-9]*: parameters //p' "$work/out" >>"$work/parameters"
+done
+[ "$(sort -u "$work/parameters" | wc -l)" = 1 ] || fail "parameters of 1, 2 and 4 ranks differ: $(paste -sd' ' "$work/parameters")"
+awk '/held-out loss/ {if (!n++) first = $NF; last = $NF} END {exit !(first > 5.4 && first < 5.7 && last < 3.2)}' "$work/out" || fail "it does not learn"
+
+# What it cannot do is said, not done otherwise.
+if run 3 "$work/text"; then fail "3 ranks cannot share 4 batches"; fi
+grep -q 'tree of 4 micro-batches for 3 ranks' "$work/err" || fail "3 ranks are refused without a reason"
+if run 2 "$work/nothing"; then fail "there is no text"; fi
+grep -q "no 1000 bytes of text in $work/nothing" "$work/err" || fail "a text that is missing is not named"
+echo "$lines lines; 1, 2 and 4 ranks have parameters $(head -n 1 "$work/parameters")"

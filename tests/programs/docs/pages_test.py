@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Every page of the tree can be read: at most 300 lines, no sentence above 40 words (prose.py says what a sentence is), and every relative
+link leads to a file, and to a heading in it where it names one. The comments of the public headers have no longer sentences either.
+
+usage: pages_test.py FOLDER_OF_THE_PROJECT
+Not looked at: bench/results/README.md, which is generated from figures, as to its length. docs/README.md must lead to every page of docs/.
+Before the tree, the checks are tried on pages that are bad in one way each.
+"""
+import pathlib
+import re
+import sys
+
+import prose
+
+MOST_LINES, MOST_WORDS = 300, 40
+GENERATED = {"bench/results/README.md"}
+SKIPPED = ("build", ".git", "tests/fuzz/corpus", "shared")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|<(?:img|source)[^>]*?src(?:set)?=\"([^\"]+)\"")
+
+
+def anchors(text):
+    """The names that headings get: small letters, digits, - and _; spaces become -; a second one of the same name gets -1."""
+    found = set()
+    for line in prose.without_fences(text):
+        if match := re.match(r"#+\s+(.*)", line):
+            heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1]).replace("`", "")
+            name = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            found.add(name if name not in found else name + "-1")
+    return found
+
+
+def complaints(root, path):
+    name, text = path.relative_to(root).as_posix(), path.read_text()
+    if path.suffix == ".hpp":
+        said = prose.header(text)
+    else:
+        said = prose.page(text)
+        lines = text.count("\n")
+        if lines > MOST_LINES and name not in GENERATED:
+            yield f"{name} has {lines} lines, more than {MOST_LINES}"
+        for match in LINK.finditer("\n".join(prose.without_fences(text))):
+            yield from link_complaints(root, path, name, match[1] or match[2])
+    for number, sentence in said:
+        if prose.words(sentence) > MOST_WORDS:
+            yield f"{name}:{number}: a sentence of {prose.words(sentence)} words, more than {MOST_WORDS}: {sentence[:70]}..."
+
+
+def link_complaints(root, path, name, link):
+    if re.match(r"(https?|mailto):", link):
+        return
+    file, _, anchor = link.partition("#")
+    target = (path.parent / file).resolve() if file else path
+    if not target.exists():
+        yield f"{name}: nothing is at {link}"
+    elif not target.is_relative_to(root):
+        yield f"{name}: {link} leads out of the project"
+    elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text()):
+        yield f"{name}: {link} names no heading of that page"
+
+
+def pages_of(root):
+    for path in sorted([*root.rglob("*.md"), *(root / "include").rglob("*.hpp")]):
+        if not path.relative_to(root).as_posix().startswith(SKIPPED):
+            yield path
+
+
+def all_complaints(root):
+    for path in pages_of(root):
+        yield from complaints(root, path)
+    contents = root / "docs/README.md"
+    if contents.exists():
+        listed = {match[1] for match in re.finditer(r"\(([\w-]+\.md)", contents.read_text())}
+        for page in sorted((root / "docs").glob("*.md")):
+            if page.name not in listed and page != contents:
+                yield f"docs/README.md does not lead to {page.name}"
+
+
+def expect_refused(work, what, *found):
+    """The page or header `what` alone, in a folder of its own, gets exactly complaints that contain `found`."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder).resolve()
+        (root / "include").mkdir()
+        (root / work).write_text(what)
+        said = list(all_complaints(root))
+        if len(said) != len(found) or any(part not in one for part, one in zip(found, said)):
+            sys.exit(f"pages_test.py: of a page that is bad on purpose it says {said}, not {list(found)}")
+
+
+def try_the_checks():
+    forty = "word " * 39 + "word."
+    expect_refused("a.md", f"# A\n\n{forty} {forty.replace('w', 'W')}\n\n- {forty}\n- {forty}\n\n```\n{forty} {forty}\n```\n")
+    expect_refused("a.md", f"{'word ' * 40}word.\n", "a sentence of 41 words")
+    expect_refused("a.md", f"| a | {'word ' * 40}word |\n", "a sentence of 41 words")
+    expect_refused("a.md", f"1. {'word ' * 20}\n   {'word ' * 21}\n", "a sentence of 41 words")
+    expect_refused("a.md", f"Word (e.g. {'word ' * 40}\n", "a sentence of 42 words")
+    expect_refused("a.md", "line\n" * 301, "has 301 lines", "a sentence of 301 words")
+    expect_refused("a.md", "[x](b.md) [y](#a) [z](https://example.com)\n", "nothing is at b.md", "#a names no heading")
+    expect_refused("a.md", "# A b `c`: d\n\n[x](#a-b-c-d) [y](a.md#a-b)\n", "a.md#a-b names no heading")
+    expect_refused("include/a.hpp", f"// {'word ' * 20}\n// {'word ' * 21}\n", "a sentence of 41 words")
+    expect_refused("include/a.hpp", f"int a;  ///< {'word ' * 41}\n", "a sentence of 41 words")
+
+
+try_the_checks()
+top = pathlib.Path(sys.argv[1]).resolve()
+bad = list(all_complaints(top))
+print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines, every link leads somewhere")
+sys.exit(1 if bad else 0)

@@ -1,0 +1,44 @@
+#pragma once
+// What the snippets of README.md and docs/ take for granted: a model, its data, a communicator. They are compiled, not run.
+
+#include <iostream>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+struct Parameter {
+  std::string name;
+  std::int64_t count;
+  float* data;
+};
+struct Batch {};
+struct Model {
+  std::vector<Parameter> parameters();
+  void forward(const Batch& batch);
+  void backward(const std::function<void(ParamId)>& ready);
+};
+struct Adam {
+  void step(const std::vector<Parameter>& parameters, View gradients);
+};
+
+extern Model model;
+extern Adam adam;
+extern std::vector<Batch> data;
+extern Communicator comm;
+extern Stream compute, wire;
+extern ParamLayout layout, layout_of_my_stages;
+extern std::vector<ParamId> first_of_each_layer;
+extern std::optional<GradientReducer> the_reducer;
+extern GradientReducer& reducer;
+extern zero::ShardedParams& params;
+extern ReduceOp op;
+extern View view;
+extern ParamId id;
+extern int device, data_rank;
+extern zero::Optimizer rule;
+
+// Of CUDA and of weft/interop/cuda.hpp, for machines without CUDA.
+struct CudaGraph;
+extern CudaGraph* forward_and_backward;
+int cudaGraphLaunch(CudaGraph* graph, void* stream);
+void* native_handle(const Stream& stream);
