@@ -143,14 +143,21 @@ int run(const std::vector<std::string>& arguments) {
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 
   FlightRecorder::dump_on_sigusr2();
-  const World world = World::from_environment();
   const examples::PipelineOptions pipelined{.schedule = options.pipeline,
                                             .devices = options.pipeline_devices,
                                             .steps = options.steps,
                                             .seed = options.seed};
+  const auto check = [&](int ranks) {
+    if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, ranks, pipelined);
+  };
   // Wrong arguments are refused here, before any rank waits for another.
+  const std::optional<int> launched = tool::launched_ranks();
   tool::alike_on_ranks([&] {
-    if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, world.size(), pipelined);
+    if (launched) check(*launched);
+  });
+  const World world = World::from_environment();
+  tool::alike_on_ranks([&] {
+    if (launched != world.size()) check(world.size());
   });
   tool::Progress progress("gpt", world.rank() == 0 ? tool::Quiet(options.quiet) : tool::Quiet::yes);
   progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));

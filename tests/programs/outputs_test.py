@@ -111,6 +111,8 @@ def main():
                 check_standard_output(checks, name + " --help", help_command)
             if command:
                 check_standard_output(checks, name, command)
+            if command and help_command and "--json FILE" in run(help_command, stdout=subprocess.PIPE).stdout:
+                check_standard_output(checks, name + " --json -", [*command, "--json", "-"])
             if help_command and command:
                 known[name] = check_files(checks, name, help_command, command, work)
     # What reads --help must not read nothing.

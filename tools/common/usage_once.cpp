@@ -22,6 +22,11 @@ std::optional<LaunchClaim> own_claim() {
 
 }  // namespace
 
+std::optional<int> launched_ranks() {
+  const auto claim = own_claim();
+  return claim && claim->size > 0 ? std::optional(claim->size) : std::nullopt;
+}
+
 Body on_ranks(Body run) {
   return [run = std::move(run)](const std::vector<std::string>& arguments) {
     const auto claim = own_claim();

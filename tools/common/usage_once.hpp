@@ -7,6 +7,7 @@
 //   int main(int argc, char** argv) { return tool::run_program("NAME", argc, argv, tool::on_ranks(run)); }
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -31,6 +32,10 @@ std::invoke_result_t<Body> alike_on_ranks(Body&& body) {
     throw AlikeError(error);
   }
 }
+
+/// How many ranks the launcher's variables say there are, so that what does not suit them is refused before a rank waits for another. None
+/// where they do not say: World knows.
+std::optional<int> launched_ranks();
 
 using Body = std::function<int(const std::vector<std::string>&)>;
 

@@ -105,11 +105,18 @@ scaling::Results Session::measure(const examples::Text& source, const std::share
 /// All ranks refuse wrong input together, before any rank waits for another.
 World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment,
                std::optional<report::EarlierRun>& earlier) {
+  const auto check = [&](int ranks) {
+    scaling::check_pipelines(options, ranks);
+    scaling::check_sweep(options, ranks);
+  };
+  const std::optional<int> launched = tool::launched_ranks();
+  tool::alike_on_ranks([&] {
+    if (launched) check(*launched);
+  });
   const World world = World::from_environment({}, environment);
   tool::alike_on_ranks([&] {
     check_ranks(options, world);
-    scaling::check_pipelines(options, world.size());
-    scaling::check_sweep(options, world.size());
+    if (launched != world.size()) check(world.size());
   });
   tool::on_rank_0(world, [&] {
     if (options.compare) earlier = scaling::read_earlier(*options.compare);
