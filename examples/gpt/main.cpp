@@ -140,6 +140,8 @@ int run(const std::vector<std::string>& arguments) {
                            text("the rate does not fall within --steps ", options.steps));
     return all;
   });
+  tool::Progress progress("gpt", tool::Quiet(options.quiet || !tool::is_first_rank()));
+  progress.prepare("reading " + options.text);
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 
   FlightRecorder::dump_on_sigusr2();
@@ -155,15 +157,15 @@ int run(const std::vector<std::string>& arguments) {
   tool::alike_on_ranks([&] {
     if (launched) check(*launched);
   });
+  progress.prepare(tool::connecting_ranks());
   const World world = World::from_environment();
   tool::alike_on_ranks([&] {
     if (launched != world.size()) check(world.size());
   });
-  tool::Progress progress("gpt", world.rank() == 0 ? tool::Quiet(options.quiet) : tool::Quiet::yes);
-  progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   Communicator comm = connect(world);
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
-  if (comm.rank() == 0 && !advice.empty()) std::cerr << text("gpt: ", advice, "\n") << std::flush;
+  if (comm.rank() == 0 && !advice.empty())
+    progress.aside([&] { std::cerr << text("gpt: ", advice, "\n") << std::flush; });
   progress.prepare("the model");
   const Told told{options.steps, options.quiet, progress};
   if (options.pipeline.empty()) {

@@ -109,6 +109,7 @@ def main():
         for name, help_command, command in programs(bin, work):
             if help_command:
                 check_standard_output(checks, name + " --help", help_command)
+                check_standard_output(checks, name + " --version", [help_command[0], "--version"])
             if command:
                 check_standard_output(checks, name, command)
             if command and help_command and "--json FILE" in run(help_command, stdout=subprocess.PIPE).stdout:

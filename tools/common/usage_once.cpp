@@ -27,6 +27,16 @@ std::optional<int> launched_ranks() {
   return claim && claim->size > 0 ? std::optional(claim->size) : std::nullopt;
 }
 
+bool is_first_rank() {
+  const auto claim = own_claim();
+  return !claim || claim->rank == 0;
+}
+
+std::string connecting_ranks() {
+  const std::optional<int> ranks = launched_ranks();
+  return ranks ? text("connecting ", *ranks, *ranks == 1 ? " rank" : " ranks") : "connecting the ranks";
+}
+
 Body on_ranks(Body run) {
   return [run = std::move(run)](const std::vector<std::string>& arguments) {
     const auto claim = own_claim();

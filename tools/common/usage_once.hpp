@@ -37,6 +37,11 @@ std::invoke_result_t<Body> alike_on_ranks(Body&& body) {
 /// where they do not say: World knows.
 std::optional<int> launched_ranks();
 
+/// By the launcher's variables; true where they do not say.
+bool is_first_rank();
+/// "connecting 4 ranks", for a line of progress.
+std::string connecting_ranks();
+
 using Body = std::function<int(const std::vector<std::string>&)>;
 
 /// `run` on one of several ranks. The first rank alone says a usage error that all have alike. Another one, such as a file that cannot be

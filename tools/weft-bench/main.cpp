@@ -258,14 +258,14 @@ int run(const std::vector<std::string>& arguments) {
   }
   const PeersMpi mpi(options.compares_with("mpi"));
   tool::Outputs outputs("weft-bench");
+  tool::Progress progress("weft-bench",
+                          tool::Quiet(options.quiet || options.explain || !tool::is_first_rank()));
+  progress.prepare(tool::connecting_ranks());
   const World world = World::from_environment();
   tool::alike_on_ranks([&] { check(options, world); });
   tool::alike_on_ranks([&] {
     tool::open_on_rank_0(outputs, world, {{"--json", options.json}, {"--tune", options.tune}});
   });
-  tool::Progress progress(
-      "weft-bench", world.rank() == 0 && !options.explain ? tool::Quiet(options.quiet) : tool::Quiet::yes);
-  progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   Communicator comm = connect(world);
   std::ostream& people = outputs.people();
   if (options.explain) {

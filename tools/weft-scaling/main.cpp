@@ -133,17 +133,18 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   tool::Outputs outputs("weft-scaling");
+  tool::Progress progress("weft-scaling", tool::Quiet(options.quiet || !tool::is_first_rank()));
+  progress.prepare("reading " + options.text);
   const examples::Text source =
       examples::Text::read(options.text, examples::model_spec(options.model).sequence_bytes());
   Environment environment = Environment::of_process();
   if (options.device) environment = environment.with(env::device, *options.device);
   FlightRecorder::dump_on_sigusr2();
   std::optional<report::EarlierRun> earlier;
+  progress.prepare(tool::connecting_ranks());
   const World world = world_of(options, outputs, environment, earlier);
   const scaling::NcclLog nccl_log(world, environment, options.require);
   const auto trace = options.trace ? std::make_shared<Trace>(world.rank()) : nullptr;
-  tool::Progress progress("weft-scaling", world.rank() == 0 ? tool::Quiet(options.quiet) : tool::Quiet::yes);
-  progress.prepare(text("connecting ", world.size(), world.size() == 1 ? " rank" : " ranks"));
   const Communicator comm = connect(world, {.trace = trace});
   tool::on_rank_0(world, [&] {
     if (earlier) scaling::check_comparable(*earlier, options, comm);
@@ -151,7 +152,8 @@ int run(const std::vector<std::string>& arguments) {
   Session session(options, arguments, comm, outputs, progress);
 
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
-  if (session.speaks() && !advice.empty()) std::cerr << text("weft-scaling: ", advice, "\n") << std::flush;
+  if (session.speaks() && !advice.empty())
+    progress.aside([&] { std::cerr << text("weft-scaling: ", advice, "\n") << std::flush; });
   session.remark(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
                       ", text ", options.text, "\n"));
   scaling::Results results = session.measure(source, trace);
