@@ -32,10 +32,13 @@ extern std::optional<GradientReducer> the_reducer;
 extern GradientReducer& reducer;
 extern zero::ShardedParams& params;
 extern ReduceOp op;
-extern View view;
+extern View view, parameters;
 extern ParamId id;
 extern int device, data_rank;
 extern zero::Optimizer rule;
+
+void save(ConstView values);
+void load(View values);
 
 // Of CUDA and of weft/interop/cuda.hpp, for machines without CUDA.
 struct CudaGraph;
