@@ -52,6 +52,8 @@ with tempfile.TemporaryDirectory() as work:
             ranks.setdefault(rank, []).append(parameters)
         if len({tuple(each) for each in ranks.values()}) > 1:
             complain(f"{program}: ranks end with different parameters: {lines}")
+        if program == "clip" and re.findall(r"parameters \d+", "\n".join(run("clip", 1, text)))[0] not in "\n".join(lines):
+            complain("clip: one rank does not end with the parameters of two")
         print(f"{program}: losses {loss}")
 
 # The page of the trainer shows the form of what examples/ddp prints; which numbers depends on the text and the machine's libm.
