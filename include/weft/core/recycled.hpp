@@ -6,10 +6,9 @@
 //
 // Sizes are rounded up to whole cache lines, above 1 KiB to powers of two; beyond 1 MiB the heap is used. Any
 // thread may free what another allocated, also while static objects are destroyed. When the blocks of a size
-// run out, as many are made as exist. How many are in use at once depends on the threads' relative speed, so
-// that a later step may need more than all before it; RecycledCount therefore makes as many ready as a step
-// takes in total. Under the address sanitizer every block comes from the heap, so that it detects uses after
-// free.
+// run out, as many are made as exist. How many are in use at once depends on the threads' relative speed. So
+// a later step may need more than all before it. RecycledCount therefore makes as many ready as a step takes
+// in total. Under the address sanitizer every block comes from the heap, so that it detects uses after free.
 //
 //   class Copy final : public Task { ... };        // tasks are recycled
 //   RecycledVector<Event> arrived;                 // a std::vector

@@ -9,9 +9,9 @@
 // microbatch's number if that fits, and shows action, begin and end as a tooltip. Idle time is blank; a thin
 // line through it is a wait for a gather, a reduction or a copy.
 //
-// A drawing stays small enough for a browser: with more than 20,000 computations (most_boxes), boxes narrower
-// than half a pixel are joined with their neighbours, in the colour of the longest; if that is not enough,
-// wider ones too. The tooltip of such a box has the number of computations.
+// A drawing stays small enough for a browser. With more than 20,000 computations (most_boxes), boxes narrower
+// than half a pixel are joined with their neighbours, in the colour of the longest. If that is not enough,
+// wider ones are joined, too. The tooltip of such a box has the number of computations.
 
 #include <string>
 

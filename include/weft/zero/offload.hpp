@@ -2,9 +2,9 @@
 // Optimizer state on the host, in memory or in a file, for devices that have too little memory.
 //
 // A rank keeps the first piece of every bucket on its device, and the rest (masters, moments and a copy of
-// the parameters) in pinned host memory. For the rest, three streams work at the same time: gradients are
-// copied to the host in tiles, a host thread updates them, and new parameters are copied to the device
-// (ZeRO-Offload, Ren et al. 2021). Parameters are bitwise the same, whatever is offloaded.
+// the parameters) in pinned host memory. For the rest, three streams work at the same time (ZeRO-Offload, Ren
+// et al. 2021). Gradients are copied to the host in tiles, a host thread updates them, and new parameters are
+// copied to the device. Parameters are bitwise the same, whatever is offloaded.
 //
 // Two things hide the cost. A trainer that gives the learning rate before backward
 // (ShardedOptimizer::begin_step) lets the host update each bucket as soon as it is reduced, behind the rest
