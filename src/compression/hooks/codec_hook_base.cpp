@@ -104,14 +104,14 @@ void CodecHookBase::submit(const Bucket& bucket, View gradient, std::optional<Vi
   if (is_coded_) {
     exchange(job, comm, wire);
   } else {
-    exchange_uncoded(job, comm, wire);
+    exchange_uncompressed(job, comm, wire);
   }
   guard_.submitted(wire);
 }
 
 // With sharded means a rank does not see NaN in the parts of others. So an all_reduce(max) of one
 // flag tells all.
-void CodecHookBase::exchange_uncoded(const Job& job, Communicator& comm, Stream wire) {
+void CodecHookBase::exchange_uncompressed(const Job& job, Communicator& comm, Stream wire) {
   const View any_bad(job.scratch.data(), 1, DataType::i32, job.scratch.device());
   const bool on_host = job.gradient.device().is_host();
   const auto kernels = on_host ? nullptr : cuda::block_code_kernels();

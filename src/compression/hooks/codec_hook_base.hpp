@@ -64,7 +64,7 @@ class CodecHookBase : public CommHook {
 
   void submit(const Bucket& bucket, View gradient, std::optional<View> mine, Communicator& comm,
               const Stream& wire);
-  void exchange_uncoded(const Job& job, Communicator& comm, Stream wire);
+  void exchange_uncompressed(const Job& job, Communicator& comm, Stream wire);
   void expect_takes(const GradientSpace& gradients) const;
 
   std::shared_ptr<const Codec> codec_;
