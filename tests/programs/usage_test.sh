@@ -51,6 +51,11 @@ if [ -n "$mpirun" ]; then
   once "an output in no folder under mpirun" "weft-scaling: --json /no/such/file" "${ranks[@]}" "$bin/weft-scaling" "${small[@]}" --json /no/such/file
 fi
 
+# A reader that has gone ends a job quietly, with the status that a shell gives a program that SIGPIPE ended.
+bash -c '"$1" -n 2 "$2" "${@:3}" | head -n 1; exit ${PIPESTATUS[0]}' - "$bin/weft-launch" "$bin/weft-scaling" "${small[@]}" --steps 1000000 \
+  >"$work/out" 2>"$work/err"
+[ $? -eq 141 ] && ! grep -q "^weft-launch" "$work/err" || fail "a reader that has gone"
+
 # The error stands before the warnings that come with it.
 check "an error and a warning" 70 "weft warn: .*flight record in" "$bin/weft-launch" -n 2 "$bin/weft-scaling" "${small[@]}" --strategies zero2+offload:/no/such
 first=$(grep -nE "^weft-scaling: .*/no/such" "$work/err" | head -1 | cut -d: -f1)

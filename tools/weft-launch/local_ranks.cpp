@@ -15,7 +15,8 @@ Ended Finished::described(const std::string& place) const {
   return {rank, end.by_signal ? exit_code(ErrorKind::peer_lost) : end.status,
           text("rank ", rank, " (pid ", pid, place, ") ",
                end.by_signal ? "was killed by signal " : "ended with status ", end.status,
-               why.empty() ? "" : ": ", why)};
+               why.empty() ? "" : ": ", why),
+          end.by_signal ? end.status : 0};
 }
 
 LocalRanks::LocalRanks(Job job, Share share, bool may_read_input, Hear hear, const Guardian& guardian,

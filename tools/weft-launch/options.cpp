@@ -179,7 +179,8 @@ std::string run_help() {
       << "\nExamples:\n"
          "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n"
          "  weft-launch --hosts hosts.txt -n 16 -x HF_HOME ./train\n\n"
-         "Exit status: that of the ranks; 42 wrong usage, 75 killed or timed out, 70 a fault of the "
+         "Exit status: that of the ranks; 42 wrong usage, 75 killed or timed out, 141 its standard output "
+         "has no reader, 70 a fault of the "
          "system.\n";
   return std::move(out).str();
 }

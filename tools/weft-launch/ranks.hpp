@@ -22,6 +22,7 @@ struct Ended {
   int rank = -1;       ///< -1: several
   int status = 0;      ///< of the job, for its sake; 0: it has done well
   std::string what{};  ///< "rank 3 (pid 77) was killed by signal 9"
+  int signal = 0;      ///< which killed it
 };
 
 class Ranks {

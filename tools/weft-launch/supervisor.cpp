@@ -1,6 +1,10 @@
 #include "supervisor.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <vector>
 
@@ -54,10 +58,20 @@ void Supervisor::handle(int signal) {
   next_ = Deadline::never();
 }
 
+/// As in `weft-launch ... | head`: nothing is wrong, and no one reads what could be said.
+bool is_for_a_reader_that_has_gone(const Ended& ended) {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ended.signal == SIGPIPE && poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 void Supervisor::note(const Ended& ended) {
   if (ended.status == 0) return;
   // Ranks that weft-launch itself ended are not reported.
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;
+  if (is_for_a_reader_that_has_gone(ended)) {
+    if (status_ == 0) status_ = 128 + SIGPIPE;  // as a shell says it
+    return ask();
+  }
   say(ended.what);
   fail(ended.status);
 }
@@ -74,16 +88,20 @@ void Supervisor::advance() {
   if (!next_.passed()) return;
   if (stage_ == Stage::noticing) {
     say(text("ending ", running_ranks()));
-    ranks_.signal_all(SIGTERM);
-    ranks_.signal_all(SIGCONT);  // a stopped rank could not end itself
-    stage_ = Stage::asked;
-    next_ = Deadline::in(to_end);
+    ask();
   } else if (stage_ == Stage::asked) {
     say(text("killing ", running_ranks()));
     ranks_.signal_all(SIGKILL);
     stage_ = Stage::killed;
     next_ = Deadline::never();
   }
+}
+
+void Supervisor::ask() {
+  ranks_.signal_all(SIGTERM);
+  ranks_.signal_all(SIGCONT);  // a stopped rank could not end itself
+  stage_ = Stage::asked;
+  next_ = Deadline::in(to_end);
 }
 
 std::string Supervisor::running_ranks() const {

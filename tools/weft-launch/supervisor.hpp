@@ -32,6 +32,8 @@ class Supervisor {
   void note(const Ended& ended);
   void advance();
   void fail(int status);
+  /// Asks all ranks to end.
+  void ask();
   std::string running_ranks() const;
 
   Ranks& ranks_;
