@@ -8,6 +8,7 @@
 
 #include "common/outputs.hpp"
 #include "common/progress.hpp"
+#include "core/base/input_file.hpp"
 #include "input.hpp"
 #include "schedule_options.hpp"
 #include "schedule_page.hpp"
