@@ -123,8 +123,9 @@ void FileRing::complete(Uring::Outcome outcome) {
   Place& place = places_[outcome.tag];
   if (outcome.result <= 0) {
     const std::string problem = outcome.result == 0 ? "the file ends there" : std::strerror(-outcome.result);
-    throw Error(ErrorKind::system, text("cannot ", described(place), ": ", problem),
-                "what was there is lost: look after the disk, and start from a checkpoint");
+    throw Error(
+        ErrorKind::system, text("cannot ", described(place), ": ", problem),
+        "what was there is lost: look after the disk, and start again from parameters that were saved");
   }
   place.done += static_cast<std::size_t>(outcome.result);
   if (place.done < place.span.bytes) return submit_rest(place);
