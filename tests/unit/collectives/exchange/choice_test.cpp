@@ -130,7 +130,7 @@ TEST(Choices, AreTheFirstRanksAndTheSameEverywhere) {
             0U);
 }
 
-// docs/algorithms.md: a paragraph that begins with its name for every algorithm, and none for what there is
+// docs/algorithms.md: a list item that begins with its name for every algorithm, and none for what there is
 // not.
 TEST(Documentation, HasAParagraphForEveryAlgorithm) {
   std::ifstream page(WEFT_SOURCE_DIR "/docs/algorithms.md");
@@ -139,9 +139,9 @@ TEST(Documentation, HasAParagraphForEveryAlgorithm) {
   std::vector<std::string> told;
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) section = line.substr(3);
-    const auto end = line.find("**", 2);
-    if (section == "Between nodes" && line.starts_with("**") && end != std::string::npos)
-      told.push_back(line.substr(2, end - 2));
+    const auto end = line.find("**:");
+    if (section == "Between nodes" && line.starts_with("- **") && end != std::string::npos)
+      told.push_back(line.substr(4, end - 4));
   }
   std::vector<std::string> names;
   for (const std::string_view one : algorithm_names) names.emplace_back(one);
