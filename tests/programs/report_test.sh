@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# weft-report as a stranger uses it: folders of flight records, what is said of them for people and machines, and every
-# wrong input.
+# weft-report as a stranger uses it: folders of flight records and settings of NCCL, what is said of them for people and machines, and
+# every wrong input.
 # usage: report_test.sh WEFT_REPORT
 set -u
 report=$1
@@ -94,4 +94,55 @@ head -c 300 "$work/slow/rank-1.json" > "$work/well/rank-2.json"
 refused "half a record" "well/rank-2.json: is no whole JSON: incomplete" "$report" flight "$work/well"
 echo '{"traceEvents":[]}' > "$work/well/rank-2.json"
 refused "a foreign file" "well/rank-2.json: is no flight record: it has no .weft_flight." "$report" flight "$work/well"
+
+# Settings of NCCL. $here is an environment with nothing else in it.
+here=(env -i "HOME=$work/home")
+mkdir "$work/home"
+check "help of env" 0 "weft-report env node0.env node1.env --nccl 2.28.9" "$report" env --help
+check "no settings" 0 "^nothing wrong: 0 settings of NCCL, judged for NCCL 2.30.7$" "${here[@]}" "$report" env
+check "settings that are well" 0 "^nothing wrong: 2 settings of NCCL" "${here[@]}" NCCL_DEBUG=WARN NCCL_IB_TC=106 "$report" env
+check "a typo" 1 "^warning: NCCL_IB_DISABEL is unknown: nothing reads it; NCCL_IB_DISABLE is near \[unknown-variable, confidence 0.95\]$" \
+  "${here[@]}" NCCL_IB_DISABEL=1 "$report" env
+lines "the verdict" 1 "^0 critical, 1 warning, 0 notices: 0 settings of NCCL, judged for NCCL 2.30.7$"
+lines "where it is" 1 "^    environment: NCCL_IB_DISABEL=1$"
+lines "what mends it" 1 "^    fix: write NCCL_IB_DISABLE$"
+check "a danger, for machines" 2 '^\{"findings":\[\{"cause":"chunk-size-too-large","severity":"critical","confidence":9E-1,"evidence":\[\{"file":"environment","line":0,"text":"NCCL_CHUNK_SIZE=1048576"\}\],"fix":"[^"]*"\}\],"nccl":"2.28.9","ranks":\[\{"file":"environment","settings":\[\{"name":"NCCL_CHUNK_SIZE","value":"1048576","file":"environment","line":0\}\]\}\]\}$' \
+  "${here[@]}" NCCL_CHUNK_SIZE=1048576 "$report" env --nccl 2.28.9 --json -
+[ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but JSON on standard output"
+
+printf 'NCCL_DEBUG=INFO\nNCCL_IB_TC=106\n' > "$work/home/.nccl.conf"
+check "a configuration file below the environment" 0 "^notice: NCCL_DEBUG of $work/home/.nccl.conf has no effect: environment sets it, too \[conf-value-hidden" \
+  "${here[@]}" NCCL_DEBUG=WARN "$report" env
+lines "where a setting comes from" 1 "^NCCL_IB_TC=106 +$work/home/.nccl.conf, line 2$"
+printf 'export NCCL_DEBUG=WARN\n' > "$work/own.conf"
+check "another configuration file" 1 "^warning: a line sets nothing that NCCL reads \[conf-line-ignored" \
+  "${here[@]}" "NCCL_CONF_FILE=$work/own.conf" "$report" env
+lines "instead of that in the home folder" 0 "NCCL_IB_TC"
+check "a configuration file that is not there" 1 "NCCL_CONF_FILE=/no.conf: there is no such file, and NCCL says nothing of it \[conf-file-missing" \
+  "${here[@]}" NCCL_CONF_FILE=/no.conf "$report" env
+
+printf 'NCCL_ALGO=Ring\nOMPI_COMM_WORLD_RANK=0\n' > "$work/node0.env"
+printf 'NCCL_DEBUG=WARN\nOMPI_COMM_WORLD_RANK=1\n' > "$work/node1.env"
+check "ranks that differ" 2 "^critical: NCCL_ALGO differs between ranks: 2 values in 2 files" "$report" env "$work/node0.env" "$work/node1.env"
+lines "the way to the other rank" 1 "^    fix: set it to one value on every rank; mpirun passes to other hosts only what -x NAME names$"
+check "standard input" 1 "^    -, line 1: NCCL_ALGO=Ring$" bash -c '"$0" env - < "$1"' "$report" "$work/node0.env"
+check "the environment of a running process" 1 "NCCL_PROTO=LL: one choice" bash -c 'NCCL_PROTO=LL bash -c "\"\$0\" env /proc/\$\$/environ; exit \$?" "$0"' "$report"
+
+refused "a file that is not there" "/nowhere: cannot read it: No such file" "$report" env /nowhere
+refused "a folder" "cannot read it: Is a directory" "$report" env "$work"
+refused "a binary file" "weft-report: is a binary file; give the output of env" "$report" env "$report"
+: > "$work/empty.env"
+refused "an empty file" "empty.env: is empty; give the output of env" "$report" env "$work/empty.env"
+echo hello > "$work/prose.env"
+refused "a text of something else" "prose.env: has no line NAME=VALUE" "$report" env "$work/prose.env"
+refused "a file twice" "node0.env: is given twice" "$report" env "$work/node0.env" "$work/node0.env"
+refused "no version" "--nccl new: is no version of NCCL from 2.4 on; give one like 2.28.9" "$report" env --nccl new
+refused "a version of long ago" "--nccl 1.3.4: is no version of NCCL from 2.4 on" "$report" env --nccl 1.3.4
+refused "two versions" "'--nccl' cannot be specified more than once" "$report" env --nccl 2.28.9 --nccl 2.20
+refused "a version that is not said" "argument for option '--nccl' is missing" "$report" env --nccl
+refused "an unknown option of env" "unrecognised option '--bogus'; weft-report env --help" "$report" env --bogus
+head -c 1048576 /dev/zero | tr '\0' x > "$work/long.env"
+printf '\nNCCL_DEBUG=WARN\n' >> "$work/long.env"
+check "a line of 1 MiB" 0 "^nothing wrong: 1 setting of NCCL" "$report" env "$work/long.env"
+full_output "settings" "${here[@]}" "$report" env
 finish

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "common/command_line.hpp"
+#include "env_command.hpp"
 #include "flight_command.hpp"
 #include "options.hpp"
 #include "weft/core/error.hpp"
@@ -11,6 +12,7 @@ int run(const std::vector<std::string>& arguments) {
   using namespace weft::report;
   const std::string word = arguments.empty() ? "" : arguments.front();
   if (word == "flight") return flight_command({arguments.begin() + 1, arguments.end()});
+  if (word == "env") return env_command({arguments.begin() + 1, arguments.end()});
   if (word == "--help" || word == "-h") {
     std::cout << help();
     return 0;
@@ -18,7 +20,7 @@ int run(const std::vector<std::string>& arguments) {
   throw weft::Error(
       weft::ErrorKind::usage,
       word.empty() ? "nothing to report on is named" : weft::text("'", word, "' is nothing to report on"),
-      "allowed is flight: weft-report flight DIR");
+      "allowed is flight or env: weft-report flight DIR, weft-report env");
 }
 
 }  // namespace

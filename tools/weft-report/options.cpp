@@ -10,11 +10,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* exit_statuses =
-    "Exit status: 0 nothing wrong, 1 warnings only, 2 a critical finding, 42 wrong usage or input, 70 a "
-    "fault\n"
-    "of the system.\n";
-
 po::options_description flight_description() {
   po::options_description result("Options", 110);
   result.add_options()  //
@@ -66,10 +61,12 @@ std::string help() {
   po::options_description common("Options");
   tool::add_common(common);
   std::ostringstream out;
-  out << "weft-report flight DIR [options]          weft-report flight --help says more\n\n"
+  out << "weft-report flight DIR [options]          weft-report flight --help says more\n"
+         "weft-report env [FILE...] [options]       weft-report env --help says more\n\n"
          "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
-         "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n\n"
-      << common << "\nExample:\n  weft-report flight dumps\n\n"
+         "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n"
+         "  env          finds settings of NCCL that are unknown, dangerous or different between ranks\n\n"
+      << common << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n\n"
       << exit_statuses;
   return std::move(out).str();
 }

@@ -16,6 +16,11 @@ struct FlightOptions {
 /// allowed
 FlightOptions parse_flight_options(const std::vector<std::string>& arguments);
 std::string flight_help();
+/// The last lines of every help text.
+inline constexpr const char* exit_statuses =
+    "Exit status: 0 nothing wrong, 1 warnings only, 2 a critical finding, 42 wrong usage or input, 70 a "
+    "fault\n"
+    "of the system.\n";
 /// The help text, which lists the kinds of report.
 std::string help();
 
