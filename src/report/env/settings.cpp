@@ -106,7 +106,23 @@ class Reader {
       if (is_quoted(value) && !shell && pair->first.starts_with("NCCL_")) remark_quotes(*pair);
       return add(pair->first, shell ? unquoted(value) : value);
     }
-    read_mpirun(line);
+    if (!read_log(line)) read_mpirun(line);
+  }
+
+  /// "host:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22." A log has only what NCCL looked at, so it is no whole environment.
+  bool read_log(std::string_view line) {
+    constexpr std::string_view by = " set by environment to ";
+    const std::size_t at = line.find(by);
+    if (at == std::string_view::npos || line.find("NCCL INFO ") > at) return false;
+    const std::string_view name = line.substr(0, at).substr(line.substr(0, at).rfind(' ') + 1);
+    std::string_view value = trimmed(line.substr(at + by.size()));
+    // Only numbers are followed by a full stop.
+    const std::string_view number = value.substr(0, value.find_last_not_of('.') + 1);
+    if (number.find_first_not_of("-0123456789") == std::string_view::npos) value = number;
+    if (!is_name(name)) return false;
+    settings_.whole = false;
+    add(name, value);
+    return true;
   }
 
   /// "- name: NCCL_DEBUG" and, on a line below, "value: INFO".

@@ -30,7 +30,7 @@ struct Settings {
 };
 
 /// How the lines of a file are read. environment: the output of env, a shell script with export, a manifest with name and value,
-/// mpirun -x, or /proc/PID/environ. configuration: as NCCL reads nccl.conf.
+/// mpirun -x, /proc/PID/environ, or a log of NCCL that says what it took. configuration: as NCCL reads nccl.conf.
 enum class Lines : bool { environment, configuration };
 
 /// configuration for a name that ends in .conf.

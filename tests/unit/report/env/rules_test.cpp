@@ -163,6 +163,7 @@ const std::vector<RuleCase>& rule_cases() {
       {"plugin-off-with-efa",
        {"FI_PROVIDER=efa", "NCCL_NET_PLUGIN=none"},
        {"FI_PROVIDER=tcp", "NCCL_NET_PLUGIN=none"}},
+      {"environment-plugin", {"NCCL_ENV_PLUGIN=site"}, {"NCCL_ENV_PLUGIN=none"}},
       {"slurm-exports-nothing",
        {"SLURM_EXPORT_ENV=NONE", "NCCL_DEBUG=WARN"},
        {"SLURM_EXPORT_ENV=NONE", "NCCL_DEBUG=WARN", "SLURM_PROCID=0"}},

@@ -60,6 +60,20 @@ TEST(SettingsFile, ScriptsManifestsAndMpirun) {
   EXPECT_EQ(value(process, "NCCL_DEBUG"), "IN\nFO@2");
 }
 
+TEST(SettingsFile, ALogSaysWhatNcclTook) {
+  const Settings log = environment(
+      "node0:12:34 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 44.\n"
+      "node0:12:34 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0.100\n"
+      "node0:12:34 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE x=1\n"
+      "NCCL_ALGO is set by environment to nothing here\n"
+      "node0:12:34 [0] NCCL INFO NCCL_DEBUG_SUBSYS set by environment to NET\n");
+  EXPECT_EQ(value(log, "NCCL_IB_TIMEOUT"), "44@1");
+  EXPECT_EQ(value(log, "NCCL_SOCKET_IFNAME"), "eth0.100@2");
+  EXPECT_EQ(log.values.size(), 3U);
+  EXPECT_FALSE(log.whole);
+  EXPECT_EQ(causes_of(lint({log}, newest_known)), Causes{"value-not-allowed"});
+}
+
 TEST(SettingsFile, ConfigurationIsReadAsStrictlyAsNcclDoes) {
   const Settings read = configuration("# comment\n\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME==ens1f0\n");
   EXPECT_EQ(value(read, "NCCL_SOCKET_IFNAME"), "=ens1f0@4");
