@@ -28,6 +28,8 @@ def programs(bin, work):
     (flight / "rank-0.json").write_text(json.dumps({
         "weft_flight": 1, "rank": 0, "size": 1, "host": "node0", "pid": 7, "reason": "signal", "clock": {"steady_ns": 1, "wall_ns": 1},
         "progress": [], "communicators": []}))
+    settings = work / "settings.env"
+    settings.write_text("NCCL_DEBUG=WARN\n")
     trace = work / "trace.json"
     small = ["--model", "gpt-tiny", "--text", str(text), "--steps", "7"]
     subprocess.run([bin / "weft-launch", "-n", "2", bin / "weft-scaling", *small, "--strategies", "ddp", "--trace", trace], check=True, stdout=subprocess.DEVNULL,
@@ -40,6 +42,7 @@ def programs(bin, work):
         ("weft-bench", [tool["weft-bench"], "--help"], [tool["weft-bench"], "all_reduce", "-b", "8", "-e", "8", "-n", "2"]),
         ("weft-scaling", [tool["weft-scaling"], "--help"], [tool["weft-scaling"], *small]),
         ("weft-report flight", [tool["weft-report"], "flight", "--help"], [tool["weft-report"], "flight", str(flight)]),
+        ("weft-report env", [tool["weft-report"], "env", "--help"], [tool["weft-report"], "env", str(settings)]),
         ("weft-report", [tool["weft-report"], "--help"], None),
         ("weft-launch", [tool["weft-launch"], "--help"], [tool["weft-launch"], "-n", "2", "--output", "ranks", "echo", "a line"]),
         ("weft-launch env", [tool["weft-launch"], "env", "--help"], [tool["weft-launch"], "env"]),

@@ -187,6 +187,7 @@ TEST(SettingsOfAProcess, TheEnvironmentGoesFirstAndThenTheFirstFile) {
 
 TEST(SettingsShown, KeepSecretsAndFitTheLine) {
   EXPECT_EQ(shown({"NCCL_PSK", "hush", "f", 1}), "NCCL_PSK=(a secret)");
+  EXPECT_EQ(configuration("export NCCL_PSK=hush").remarks.at(0).evidence.at(0).text, "NCCL_PSK=(a secret)");
   EXPECT_EQ(shown({"A", "b\x1b[31m\xff", "f", 1}), "A=b?[31m?");
   EXPECT_EQ(shown({"A", std::string(200, 'b'), "f", 1}).size(), 160U);
 }
