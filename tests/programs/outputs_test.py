@@ -30,6 +30,8 @@ def programs(bin, work):
         "progress": [], "communicators": []}))
     settings = work / "settings.env"
     settings.write_text("NCCL_DEBUG=WARN\n")
+    nccl = work / "nccl.log"
+    nccl.write_text("node1:7:7 [0] NCCL INFO Using network IB\n")
     trace = work / "trace.json"
     small = ["--model", "gpt-tiny", "--text", str(text), "--steps", "7"]
     subprocess.run([bin / "weft-launch", "-n", "2", bin / "weft-scaling", *small, "--strategies", "ddp", "--trace", trace], check=True, stdout=subprocess.DEVNULL,
@@ -43,6 +45,7 @@ def programs(bin, work):
         ("weft-scaling", [tool["weft-scaling"], "--help"], [tool["weft-scaling"], *small]),
         ("weft-report flight", [tool["weft-report"], "flight", "--help"], [tool["weft-report"], "flight", str(flight)]),
         ("weft-report env", [tool["weft-report"], "env", "--help"], [tool["weft-report"], "env", str(settings)]),
+        ("weft-report nccl", [tool["weft-report"], "nccl", "--help"], [tool["weft-report"], "nccl", str(nccl)]),
         ("weft-report", [tool["weft-report"], "--help"], None),
         ("weft-launch", [tool["weft-launch"], "--help"], [tool["weft-launch"], "-n", "2", "--output", "ranks", "echo", "a line"]),
         ("weft-launch env", [tool["weft-launch"], "env", "--help"], [tool["weft-launch"], "env"]),
@@ -120,7 +123,7 @@ def main():
             if help_command and command:
                 known[name] = check_files(checks, name, help_command, command, work)
     # What reads --help must not read nothing.
-    for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 1}.items():
+    for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 1, "weft-report nccl": 1}.items():
         if len(known[name]) < least:
             checks.failed += 1
             print(f"FAILED: --help of {name} names {known[name]} alone")

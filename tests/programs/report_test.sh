@@ -41,8 +41,8 @@ two=$(operation 2 8 begun)
 
 check help 0 "weft-report flight dumps" "$report" --help
 check "help of flight" 0 "weft-report flight dumps --json -" "$report" flight --help
-refused "nothing" "nothing to report on is named; allowed is flight" "$report"
-refused "an unknown word" "'lunch' is nothing to report on; allowed is flight" "$report" lunch "$work"
+refused "nothing" "nothing to report on is named; allowed is flight, env or nccl" "$report"
+refused "an unknown word" "'lunch' is nothing to report on; allowed is flight, env or nccl" "$report" lunch "$work"
 refused "no folder" "no folder of flight records is named; it comes first" "$report" flight
 refused "two folders" "'more' is a second folder; allowed is one" "$report" flight "$work" more
 refused "an unknown option" "unrecognised option '--bogus'; weft-report flight --help" "$report" flight "$work" --bogus
@@ -145,4 +145,35 @@ head -c 1048576 /dev/zero | tr '\0' x > "$work/long.env"
 printf '\nNCCL_DEBUG=WARN\n' >> "$work/long.env"
 check "a line of 1 MiB" 0 "^nothing wrong: 1 setting of NCCL" "$report" env "$work/long.env"
 full_output "settings" "${here[@]}" "$report" env
+
+# logs of NCCL
+mkdir -p "$work/logs/below"
+cat > "$work/logs/rank0" <<'LOG'
+node1:700:700 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.1<0>
+node1:700:700 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.1.0.1<0>
+node1:700:700 [0] NCCL INFO Using network IB
+LOG
+cp "$work/logs/rank0" "$work/well.log"
+printf 'node2:811:811 [7] NCCL INFO \033[31mUsing network Socket\nnode2:811:811 [7] NCCL INFO Using network Socket\r\n' > "$work/logs/below/rank7"
+check "help of nccl" 0 "weft-report nccl logs/" "$report" nccl --help
+check "a job that is well" 0 "^nothing wrong is seen in 3 lines, 3 of them NCCL's$" "$report" nccl "$work/well.log"
+lines "its host" 1 "^node1 +1 +- +- +IB +eth0 +0 of 0 "
+check "hosts compared" 2 "^critical: data between nodes goes over TCP although RDMA hardware is there \[net-fallback-socket, confidence 0.9\]$" \
+  "$report" nccl "$work/logs" --json "$work/json"
+lines "its line" 1 "^    $work/logs/below/rank7, line 2: node2:811:811 \[7\] NCCL INFO Using network Socket$"
+grep -q '^{"findings":\[{"cause":"net-fallback-socket","severity":"critical","confidence":9E-1,"evidence":\[{"file":"[^"]*rank7","line":2,' "$work/json" || fail "findings of nccl in the JSON: $(cat "$work/json")"
+check "from standard input" 2 "^    standard input, line 4: " sh -c "cat '$work/logs/rank0' '$work/logs/below/rank7' | sed 2d | '$report' nccl - '$work/well.log'"
+check "a file that is no text" 0 "rank9 is not text" sh -c "printf 'a\\0b' > '$work/rank9'; '$report' nccl '$work/well.log' '$work/rank9' 2>&1"
+refused "no log" "no log is named; files, folders or - come first" "$report" nccl
+refused "a log that is not there" "there is no '/nowhere'; name files" "$report" nccl /nowhere
+refused "standard input twice" "- is named twice" "$report" nccl - -
+: > "$work/empty"
+refused "an empty log" "empty is empty; name the logs of the ranks" "$report" nccl "$work/empty"
+echo "a day in the life of a cat" > "$work/cat"
+refused "a log of something else" "none of 1 lines is one of NCCL; run the job with NCCL_DEBUG=INFO" "$report" nccl "$work/cat"
+refused "an option of nccl that is none" "unrecognised option '--bogus'; weft-report nccl --help" "$report" nccl "$work/well.log" --bogus
+refused "a log beside --rules" "'logs' has no effect: --rules prints the rules; leave it out" "$report" nccl logs --rules
+refused "--json beside --rules" "json has no effect: --rules prints the rules" "$report" nccl --rules --json -
+"$report" nccl --rules | diff - "$(dirname "$0")/../../docs/findings.md" > "$work/out" || fail "docs/findings.md is not what weft-report nccl --rules prints"
+full_output "findings of nccl" "$report" nccl "$work/logs"
 finish

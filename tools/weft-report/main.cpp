@@ -3,6 +3,7 @@
 #include "common/command_line.hpp"
 #include "env_command.hpp"
 #include "flight_command.hpp"
+#include "nccl_command.hpp"
 #include "options.hpp"
 #include "weft/core/error.hpp"
 
@@ -13,6 +14,7 @@ int run(const std::vector<std::string>& arguments) {
   const std::string word = arguments.empty() ? "" : arguments.front();
   if (word == "flight") return flight_command({arguments.begin() + 1, arguments.end()});
   if (word == "env") return env_command({arguments.begin() + 1, arguments.end()});
+  if (word == "nccl") return nccl_command({arguments.begin() + 1, arguments.end()});
   if (word == "--help" || word == "-h") {
     std::cout << help();
     return 0;
@@ -20,7 +22,7 @@ int run(const std::vector<std::string>& arguments) {
   throw weft::Error(
       weft::ErrorKind::usage,
       word.empty() ? "nothing to report on is named" : weft::text("'", word, "' is nothing to report on"),
-      "allowed is flight or env: weft-report flight DIR, weft-report env");
+      "allowed is flight, env or nccl: weft-report flight DIR, weft-report env, weft-report nccl PATH...");
 }
 
 }  // namespace

@@ -62,11 +62,13 @@ std::string help() {
   tool::add_common(common);
   std::ostringstream out;
   out << "weft-report flight DIR [options]          weft-report flight --help says more\n"
-         "weft-report env [FILE...] [options]       weft-report env --help says more\n\n"
+         "weft-report env [FILE...] [options]       weft-report env --help says more\n"
+         "weft-report nccl PATH... [options]        weft-report nccl --help says more\n\n"
          "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
          "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n"
-         "  env          finds settings of NCCL that are unknown, dangerous or different between ranks\n\n"
-      << common << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n\n"
+         "  env          finds settings of NCCL that are unknown, dangerous or different between ranks\n"
+         "  nccl PATH    finds what is wrong with a job that runs NCCL, from the logs of its ranks\n\n"
+      << common << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n  weft-report nccl logs/\n\n"
       << exit_statuses;
   return std::move(out).str();
 }

@@ -1,0 +1,167 @@
+// Lines to facts: one pass, each line looked at once.
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "report/nccl/log_line.hpp"
+#include "report/nccl/log_source.hpp"
+#include "report/nccl/nccl.hpp"
+#include "report/nccl/phrases.hpp"
+#include "report/nccl/rules.hpp"
+#include "report/nccl/statements.hpp"
+
+namespace weft::report::nccl {
+namespace {
+
+constexpr std::size_t most_of_a_rule = 3;
+constexpr std::size_t most_unexplained = 5;
+constexpr std::size_t most_hosts = 64;
+
+/// Rows of line_rules(), then those of statements().
+const PhraseSet& phrases_of_all() {
+  static const PhraseSet phrases = [] {
+    std::vector<std::string_view> all;
+    for (const LineRule& rule : line_rules()) all.push_back(rule.phrases[0]);
+    for (const Statement& one : statements()) all.push_back(one.phrase);
+    return PhraseSet(all);
+  }();
+  return phrases;
+}
+
+/// Whether all phrases of a rule stand in the line, one after the other.
+bool stands_in(const LineRule& rule, std::string_view line) {
+  if (!rule.unless.empty() && line.find(rule.unless) != std::string_view::npos) return false;
+  std::size_t from = 0;
+  for (const std::string_view phrase : rule.phrases) {
+    const auto at = line.find(phrase, from);
+    if (at == std::string_view::npos) return false;
+    from = at + phrase.size();
+  }
+  return true;
+}
+
+/// Old versions warn of libraries that a machine without InfiniBand lacks.
+bool is_harmless(std::string_view message) {
+  return message.find("Failed to open libibverbs") != std::string_view::npos;
+}
+
+}  // namespace
+
+struct JobLog::Gatherer {
+  Gatherer() { job.matches.resize(line_rules().size()); }
+
+  void take(const std::string& file, int number, std::string_view text) {
+    ++job.lines;
+    const LogLine line = parse_log_line(text);
+    if (line.level != Level::none) ++job.nccl_lines;
+    const Said said{file, number, text, line};
+    if (line.level == Level::info && count_connection(said)) return;
+    Found found;
+    phrases.scan(line.level == Level::info ? line.message : text,
+                 [&](std::uint16_t phrase) { take_phrase(phrase, said, found); });
+    if (found.rule || found.statement) ++job.known_lines;
+    if (line.level == Level::warn && !found.rule && job.unexplained.size() < most_unexplained &&
+        !is_harmless(line.message))
+      job.unexplained.push_back({std::string(line.message), said.evidence()});
+  }
+
+  Job job;
+
+ private:
+  struct Found {
+    bool rule = false;
+    bool statement = false;
+  };
+  struct KeyHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+
+  void take_phrase(std::uint16_t phrase, const Said& said, Found& found) {
+    const auto rules = line_rules();
+    if (phrase >= rules.size()) {
+      const Statement& statement = statements()[phrase - rules.size()];
+      if (statement.take(said, process_of(said), job)) found.statement = true;
+      return;
+    }
+    if (!stands_in(rules[phrase], said.text)) return;
+    found.rule = true;
+    Occurrences& matches = job.matches[phrase];
+    ++matches.count;
+    if (matches.evidence.size() < most_of_a_rule) matches.evidence.push_back(said.evidence());
+    if (!said.line.host.empty() && matches.hosts.size() < most_hosts) matches.hosts.emplace(said.line.host);
+  }
+
+  /// A line of a channel, which most lines of a log are. They state no other fact.
+  bool count_connection(const Said& said) {
+    const std::string_view message = said.line.message;
+    if (!message.starts_with("Channel ")) return false;
+    const auto via = message.find(" via ");
+    if (via != std::string_view::npos) count(message.substr(via + 5), said, process_of(said).connections);
+    return true;
+  }
+  static void count(std::string_view carrier, const Said& said, Connections& connections) {
+    if (carrier.starts_with("P2P/")) {
+      ++connections.p2p;
+    } else if (carrier.starts_with("SHM/") || carrier == "direct shared memory") {
+      if (connections.shm++ == 0) connections.first_shm = said.evidence();
+    } else if (carrier.starts_with("NET/Socket/")) {
+      ++connections.socket;
+    } else if (carrier.starts_with("NET/") && carrier.find("/GDRDMA") != std::string_view::npos) {
+      ++connections.rdma_direct;
+    } else if (carrier.starts_with("NET/")) {
+      if (connections.rdma++ == 0) connections.first_rdma = said.evidence();
+    }
+  }
+
+  Process& process_of(const Said& said) {
+    const LogLine& line = said.line;
+    if (newest < job.processes.size()) {
+      Process& same = job.processes[newest];
+      if (same.pid == line.pid && same.host == line.host) return same;
+    }
+    key.assign(line.host).append(":").append(reinterpret_cast<const char*>(&line.pid), sizeof line.pid);
+    const auto [at, fresh] = index.try_emplace(key, job.processes.size());
+    if (fresh) {
+      job.processes.emplace_back();
+      job.processes.back().host = line.host;
+      job.processes.back().pid = line.pid;
+      job.processes.back().first = said.evidence();
+    }
+    newest = at->second;
+    return job.processes[newest];
+  }
+
+  const PhraseSet& phrases = phrases_of_all();
+  std::unordered_map<std::string, std::size_t> index;
+  std::string key;
+  std::size_t newest = 0;
+};
+
+JobLog::JobLog() : gatherer_(std::make_unique<Gatherer>()) {}
+JobLog::~JobLog() = default;
+JobLog::JobLog(JobLog&&) noexcept = default;
+JobLog& JobLog::operator=(JobLog&&) noexcept = default;
+
+std::vector<std::string> JobLog::read(const std::vector<std::string>& paths) {
+  std::vector<std::string> notes;
+  read_lines(
+      paths,
+      [&](const std::string& file, int number, std::string_view line) {
+        gatherer_->take(file, number, line);
+      },
+      [&](const std::string& file, const std::string& why) { notes.push_back(file + " " + why); });
+  return notes;
+}
+
+void JobLog::add(std::string_view content, const std::string& file) {
+  read_text(content, file, [&](const std::string& name, int number, std::string_view line) {
+    gatherer_->take(name, number, line);
+  });
+}
+
+const Job& JobLog::job() const {
+  return gatherer_->job;
+}
+
+}  // namespace weft::report::nccl

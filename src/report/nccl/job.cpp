@@ -1,0 +1,58 @@
+#include "report/nccl/job.hpp"
+
+#include <algorithm>
+
+#include "report/nccl/rules.hpp"
+
+namespace weft::report::nccl {
+
+std::set<std::string> Job::hosts() const {
+  std::set<std::string> names;
+  for (const Process& one : processes) {
+    if (!one.host.empty()) names.insert(one.host);
+  }
+  return names;
+}
+
+bool Job::several_nodes() const {
+  return hosts().size() > 1 ||
+         std::ranges::any_of(processes, [](const Process& one) { return one.nodes > 1; });
+}
+
+const Fact* Job::setting(const std::string& name) const {
+  for (const Process& one : processes) {
+    const auto found = one.settings.find(name);
+    if (found != one.settings.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+bool Job::matched(std::string_view cause) const {
+  const auto rules = line_rules();
+  for (std::size_t i = 0; i < std::min(rules.size(), matches.size()); ++i) {
+    if (rules[i].cause == cause && matches[i].count > 0) return true;
+  }
+  return false;
+}
+
+const Evidence* Job::roce() const {
+  for (const Port& port : ports) {
+    if (port.link_layer == "Ethernet") return &port.evidence;
+  }
+  for (const Process& one : processes) {
+    if (one.nics.value.find("/RoCE") != std::string::npos) return &one.nics.evidence;
+  }
+  return nullptr;
+}
+
+const Evidence* Job::infiniband() const {
+  for (const Port& port : ports) {
+    if (port.link_layer == "InfiniBand") return &port.evidence;
+  }
+  for (const Process& one : processes) {
+    if (one.nics.value.find("/IB") != std::string::npos) return &one.nics.evidence;
+  }
+  return nullptr;
+}
+
+}  // namespace weft::report::nccl

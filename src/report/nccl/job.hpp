@@ -1,0 +1,124 @@
+#pragma once
+// What the logs of a job say, as facts: for each process its version, networks, connections and settings, and beside that what other
+// tools printed into the same files. Rules conclude from it (rules.hpp). Plain values; a fact that no log line stated is empty.
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "report/finding.hpp"
+
+namespace weft::report::nccl {
+
+/// A fact with the line that stated it first.
+struct Fact {
+  std::string value{};
+  Evidence evidence{};
+  explicit operator bool() const { return !value.empty(); }
+};
+
+/// Connections by what carries them; each channel and direction is counted.
+struct Connections {
+  int p2p = 0;
+  int shm = 0;
+  int socket = 0;
+  int rdma = 0;         ///< over a network other than sockets, through host memory
+  int rdma_direct = 0;  ///< the same from GPU memory (GPUDirect RDMA)
+  Evidence first_rdma{};
+  Evidence first_shm{};
+};
+
+/// A communicator as a process began, used and ended it.
+struct CommUse {
+  std::string id;       ///< commId
+  std::string address;  ///< "0x6832959c4331"
+  bool ended = false;
+  Evidence start{};
+};
+
+/// One process of one host. Lines without host and process number belong to a process whose host is empty.
+struct Process {
+  std::string host{};
+  std::int64_t pid = 0;
+  Evidence first{};
+  Fact version{};    ///< "2.27.5+cuda12.9"
+  Fact driver{};     ///< "13010"
+  Fact bootstrap{};  ///< "eth0:10.0.0.1<0>"
+  Fact network{};    ///< "IB", "Socket", "AWS Libfabric"
+  Fact sockets{};    ///< "[0]eth0:10.0.0.1<0> [1]docker0:..."
+  Fact nics{};       ///< "[0]mlx5_0:1/RoCE [1]..."
+  std::int64_t rank = -1;
+  std::int64_t ranks = 0;
+  std::int64_t nodes = 0;
+  std::int64_t cuda_device = -1;
+  Fact bus{};  ///< bus number of the GPU
+  int inits_started = 0;
+  int inits_done = 0;
+  int direct_on = 0;  ///< NICs for which GPUDirect RDMA is said to be enabled
+  int direct_off = 0;
+  Evidence first_direct_off{};
+  int near_pairs = 0;  ///< pairs of GPU and NIC that are near enough for it, and those that are not
+  int far_pairs = 0;
+  Evidence first_far_pair{};
+  Connections connections{};
+  std::map<std::string, Fact> settings{};  ///< NCCL_* that the environment or a file sets
+  std::vector<CommUse> comms{};            ///< the newest
+  std::set<std::string> ended_ids{};       ///< of communicators that this process has destroyed
+};
+
+/// Two ends of a connection over RDMA that failed.
+struct GidPair {
+  std::string local;
+  std::string remote;
+  Evidence evidence;
+};
+
+/// A port as ibv_devinfo prints it, or an interface of "ip address", whose link layer is "ip".
+struct Port {
+  std::string hca{};
+  std::string link_layer{};
+  std::string mtu{};
+  Evidence evidence{};
+};
+
+/// How often a rule's line stood in the logs, the first of them, and the hosts that printed it (at most 64).
+struct Occurrences {
+  int count = 0;
+  std::vector<Evidence> evidence{};
+  std::set<std::string> hosts{};
+};
+
+struct Job {
+  std::vector<Process> processes{};
+  std::vector<Fact> versions{};  ///< each version of NCCL once, by the line that printed it first
+  std::map<std::string, std::vector<Fact>>
+      packages{};  ///< name of an installed package: each version of it once
+  std::vector<Port> ports{};
+  std::vector<GidPair> gids{};
+  std::vector<Fact>
+      first_ranks{};  ///< nccl-tests: the process that calls itself rank 0, once for each process number
+  std::vector<Fact> reused_ids{};      ///< commIds that began again after their communicator had ended
+  std::vector<Fact> unexplained{};     ///< the first WARN lines that no rule knows
+  std::vector<Occurrences> matches{};  ///< for each row of line_rules()
+  /// Lines that stand in logs of jobs that are well, too: they only add to other evidence. By their phrase, the first of each.
+  std::map<std::string, Evidence> asides{};
+  int later_ranks = 0;  ///< nccl-tests: lines of ranks above 0
+  std::int64_t lines = 0;
+  std::int64_t nccl_lines = 0;   ///< with INFO, WARN, CALL or TRACE
+  std::int64_t known_lines = 0;  ///< that stated a fact or matched a rule
+
+  /// Hosts that NCCL lines name, sorted.
+  std::set<std::string> hosts() const;
+  /// Whether the ranks are known to be on more than one node.
+  bool several_nodes() const;
+  /// The first process that sets `name`, with its value; none: null.
+  const Fact* setting(const std::string& name) const;
+  bool matched(std::string_view cause) const;
+  /// Whether lines say that the RDMA ports are Ethernet (RoCE), or InfiniBand.
+  const Evidence* roce() const;
+  const Evidence* infiniband() const;
+};
+
+}  // namespace weft::report::nccl

@@ -1,0 +1,144 @@
+#include "report/nccl/log_source.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "weft/core/error.hpp"
+
+namespace weft::report::nccl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
+
+/// Cuts blocks of bytes into lines. What follows the last line feed of a block waits for the next one.
+class LineCutter {
+ public:
+  LineCutter(const std::string& file, const TakeLine& take) : file_(file), take_(take) {}
+
+  void add(std::string_view block) {
+    while (!block.empty()) {
+      const auto end = block.find('\n');
+      if (end == std::string_view::npos) return keep(block);
+      if (kept_.empty()) {
+        emit(block.substr(0, end));
+      } else {
+        keep(block.substr(0, end));
+        emit(kept_);
+        kept_.clear();
+      }
+      block.remove_prefix(end + 1);
+    }
+  }
+  void finish() {
+    if (!kept_.empty()) emit(kept_);
+    kept_.clear();
+  }
+
+ private:
+  void keep(std::string_view part) {
+    kept_ += part.substr(0, std::min(part.size(), longest_line - std::min(kept_.size(), longest_line)));
+  }
+  void emit(std::string_view line) { take_(file_, ++number_, line.substr(0, longest_line)); }
+
+  const std::string& file_;
+  const TakeLine& take_;
+  std::string kept_;
+  int number_ = 0;
+};
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path)
+      : number_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ > STDIN_FILENO) close(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+/// As many bytes as there are, at most a block. 0: the end. @throws Error (system)
+std::size_t read_block(int descriptor, std::string& block) {
+  for (;;) {
+    const ssize_t count = read(descriptor, block.data(), block.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) throw system_error("cannot read it");
+  }
+}
+
+/// Whether the first bytes of a file are those of something else: compressed, a program, a pickle.
+bool is_binary(std::string_view start) {
+  const std::string_view head = start.substr(0, 4096);
+  return head.find('\0') != std::string_view::npos || head.starts_with("\x1f\x8b");
+}
+
+void read_file(const std::string& path, const TakeLine& take, const SkippedFile& skipped) {
+  const std::string called = path == "-" ? "standard input" : path;
+  const Descriptor descriptor(path);
+  if (descriptor.number() < 0) return skipped(called, text("cannot be read: ", std::strerror(errno)));
+  LineCutter cutter(called, take);
+  std::string block(block_bytes, '\0');
+  bool first = true;
+  try {
+    for (std::size_t count = 0; (count = read_block(descriptor.number(), block)) > 0; first = false) {
+      const std::string_view bytes = std::string_view(block).substr(0, count);
+      if (first && is_binary(bytes)) return skipped(called, "is not text; decompress it, or leave it out");
+      cutter.add(bytes);
+    }
+  } catch (const Error& error) {
+    cutter.finish();
+    return skipped(called, error.problem());
+  }
+  cutter.finish();
+  if (first) skipped(called, "is empty");
+}
+
+/// The regular files in a folder and below it, by name. Links to folders are not followed: they may lead in a circle.
+std::vector<std::string> files_below(const std::string& folder, const SkippedFile& skipped) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_regular_file(ignored)) files.push_back(at->path().string());
+  }
+  if (error) skipped(folder, text("cannot be read: ", error.message()));
+  std::ranges::sort(files);
+  if (files.empty() && !error) skipped(folder, "has no file");
+  return files;
+}
+
+}  // namespace
+
+void read_lines(const std::vector<std::string>& paths, const TakeLine& take, const SkippedFile& skipped) {
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (path != "-" && !fs::exists(path, ignored))
+      throw Error(ErrorKind::usage, text("there is no '", path, "'"),
+                  "name files, folders, or - for standard input");
+    if (path == "-" || !fs::is_directory(path, ignored)) {
+      read_file(path, take, skipped);
+      continue;
+    }
+    for (const std::string& file : files_below(path, skipped)) read_file(file, take, skipped);
+  }
+}
+
+void read_text(std::string_view content, const std::string& file, const TakeLine& take) {
+  LineCutter cutter(file, take);
+  cutter.add(content);
+  cutter.finish();
+}
+
+}  // namespace weft::report::nccl

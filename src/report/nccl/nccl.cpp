@@ -1,0 +1,108 @@
+// Rules to findings: one for each cause, with the evidence of all rules that name it.
+
+#include "report/nccl/nccl.hpp"
+
+#include <algorithm>
+
+#include "report/nccl/rules.hpp"
+#include "weft/core/text.hpp"
+
+namespace weft::report::nccl {
+namespace {
+
+constexpr std::size_t most_evidence = 5;
+constexpr std::size_t most_named = 4;
+
+bool same_place(const Evidence& a, const Evidence& b) {
+  return a.file == b.file && a.line == b.line;
+}
+
+void add_evidence(Finding& finding, const std::vector<Evidence>& more) {
+  for (const Evidence& one : more) {
+    const bool known =
+        std::ranges::any_of(finding.evidence, [&](const Evidence& e) { return same_place(e, one); });
+    if (!known && finding.evidence.size() < most_evidence) finding.evidence.push_back(one);
+  }
+}
+
+/// The surer one speaks; the other adds evidence.
+void merge(std::vector<Finding>& findings, Finding one) {
+  const auto known = std::ranges::find(findings, one.cause, &Finding::cause);
+  if (known == findings.end()) {
+    findings.push_back(std::move(one));
+    return;
+  }
+  if (one.confidence > known->confidence) std::swap(*known, one);
+  known->severity = std::max(known->severity, one.severity);
+  add_evidence(*known, one.evidence);
+}
+
+/// " (12 lines on gn41, gn42 and 3 more hosts)"
+std::string lines_and_hosts(const Occurrences& all) {
+  if (all.count < 2) return all.hosts.size() == 1 ? text(" (on ", *all.hosts.begin(), ')') : std::string();
+  std::string hosts;
+  std::size_t named = 0;
+  for (const std::string& host : all.hosts) {
+    if (named++ < most_named) hosts += text(hosts.empty() ? " on " : ", ", host);
+  }
+  if (named > most_named) hosts += text(" and ", named - most_named, " more hosts");
+  return text(" (", all.count, " lines", hosts, ')');
+}
+
+/// What stands beside a cause and explains it: the setting, or a line that alone would mean nothing.
+void add_context(const Job& job, Finding& finding) {
+  const auto add_setting = [&](const char* name) {
+    if (const Fact* fact = job.setting(name)) add_evidence(finding, {fact->evidence});
+  };
+  const auto add_aside = [&](const char* name) {
+    const auto found = job.asides.find(name);
+    if (found != job.asides.end()) add_evidence(finding, {found->second});
+  };
+  if (finding.cause == "graph-file-leftover") add_setting("NCCL_GRAPH_FILE");
+  if (finding.cause == "topology-file-bad") add_setting("NCCL_TOPO_FILE");
+  if (finding.cause == "gdr-distance") add_setting("NCCL_NET_GDR_LEVEL");
+  if (finding.cause == "collnet-fallback") add_setting("NCCL_COLLNET_ENABLE");
+  if (finding.cause == "wrong-hca") add_setting("NCCL_IB_HCA");
+  if (finding.cause == "ifname-not-found" || finding.cause == "wrong-interface")
+    add_setting("NCCL_SOCKET_IFNAME");
+  if (finding.cause == "roce-gid") {
+    if (const Evidence* roce = job.roce()) add_evidence(finding, {*roce});
+    add_setting("NCCL_IB_GID_INDEX");
+  }
+  if (finding.cause == "net-fallback-socket") {
+    add_aside("no libibverbs");
+    add_aside("no RDMA device");
+  }
+  if (finding.cause == "ofi-missing") {
+    for (const Process& one : job.processes) {
+      if (one.bootstrap.value.starts_with("lo:")) return add_evidence(finding, {one.bootstrap.evidence});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const Job& job) {
+  std::vector<Finding> findings;
+  const auto rules = line_rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (job.matches[i].count == 0 || (rules[i].when != nullptr && !rules[i].when(job))) continue;
+    Finding finding = finding_of(rules[i].cause, rules[i].confidence, job.matches[i].evidence);
+    finding.verdict += lines_and_hosts(job.matches[i]);
+    merge(findings, std::move(finding));
+  }
+  for (const std::span<const JobRule> table : {network_rules(), job_rules()}) {
+    for (const JobRule& rule : table) {
+      std::vector<Finding> found;
+      rule.find(job, found);
+      for (Finding& one : found) merge(findings, std::move(one));
+    }
+  }
+  for (Finding& finding : findings) add_context(job, finding);
+  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
+    return a.severity != b.severity ? a.severity > b.severity : a.confidence > b.confidence;
+  });
+  return findings;
+}
+
+}  // namespace weft::report::nccl

@@ -1,0 +1,55 @@
+#pragma once
+// The rules, as tables. A cause has a row in causes(), which says what it means and what to do. A row of line_rules() says which line
+// shows a cause; a row of job_rules() or network_rules() names a function that concludes it from the facts of the whole job.
+//
+// A line that also stands in logs of jobs that are well ("Failed to open libibverbs", "Could not find: libnccl-net.so", "Failed to
+// find ncclTunerPlugin symbol") is no row of line_rules(): a job rule may add it to other evidence.
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/nccl/job.hpp"
+
+namespace weft::report::nccl {
+
+struct Cause {
+  std::string_view name;
+  Severity severity;
+  std::string_view verdict;
+  std::string_view fix;
+  std::string_view not_when;  ///< when the finding does not apply
+};
+
+struct LineRule {
+  std::string_view cause;
+  double confidence;
+  /// All stand in the line, in this order; the first is the rarest. Empty ones are left out.
+  std::array<std::string_view, 3> phrases;
+  /// The line is none if this stands in it.
+  std::string_view unless{};
+  /// Null: always.
+  bool (*when)(const Job&) = nullptr;
+};
+
+struct JobRule {
+  std::string_view cause;
+  std::string_view looks_for;
+  void (*find)(const Job&, std::vector<Finding>&);
+};
+
+std::span<const Cause> causes();
+std::span<const LineRule> line_rules();
+std::span<const JobRule> job_rules();
+std::span<const JobRule> network_rules();
+
+/// All of them as a page of Markdown: docs/findings.md.
+std::string rules_page();
+/// @throws Error (internal) for a name that is not in causes()
+const Cause& cause_named(std::string_view name);
+/// A finding with the cause's severity, verdict and fix.
+Finding finding_of(std::string_view cause, double confidence, std::vector<Evidence> evidence);
+
+}  // namespace weft::report::nccl

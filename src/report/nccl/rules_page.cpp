@@ -1,0 +1,72 @@
+// The tables of rules as a page: docs/findings.md.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "report/nccl/rules.hpp"
+#include "weft/core/text.hpp"
+
+namespace weft::report::nccl {
+namespace {
+
+constexpr std::string_view head =
+    R"(# Findings of weft-report nccl
+
+This page is generated: `weft-report nccl --rules` prints it. A cause is the name that a finding carries in `--json`. Every rule has a log that fires
+it and one nearly the same that does not, in `tests/unit/report/nccl`. [nccl-report.md](nccl-report.md) says how to use the report.
+
+In the last column, `...` stands for any text within one line.
+
+| cause | severity | what is wrong | what to do | does not apply when | shown by |
+|---|---|---|---|---|---|
+)";
+
+/// A bar would end the cell, a backtick the code.
+std::string cell(std::string_view words) {
+  std::string safe(words);
+  std::ranges::replace(safe, '|', '/');
+  std::ranges::replace(safe, '`', '\'');
+  return safe;
+}
+
+std::string line_of(const LineRule& rule) {
+  std::string line;
+  for (const std::string_view phrase : rule.phrases) {
+    if (!phrase.empty()) line += text(line.empty() ? "" : " ... ", cell(phrase));
+  }
+  return text('`', line, '`');
+}
+
+/// Lines and facts that show a cause, each once.
+std::string shown_by(std::string_view cause) {
+  std::vector<std::string> all;
+  for (const LineRule& rule : line_rules()) {
+    if (rule.cause == cause) all.push_back(line_of(rule));
+  }
+  for (const std::span<const JobRule> table : {network_rules(), job_rules()}) {
+    for (const JobRule& rule : table) {
+      if (rule.cause.find(cause) != std::string_view::npos) all.push_back(cell(rule.looks_for));
+    }
+  }
+  std::string joined;
+  for (auto one = all.begin(); one != all.end(); ++one) {
+    if (std::find(all.begin(), one, *one) == one) joined += text(joined.empty() ? "" : "; ", *one);
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::string rules_page() {
+  std::string page(head);
+  for (const Cause& cause : causes()) {
+    page += text("| `", cause.name, "` | ", name(cause.severity), " | ", cell(cause.verdict), " | ",
+                 cell(cause.fix), " | ", cell(cause.not_when), " | ", shown_by(cause.name), " |\n");
+  }
+  page += text('\n', causes().size(), " causes, ", line_rules().size(), " rules of single lines and ",
+               network_rules().size() + job_rules().size(), " of whole jobs.\n");
+  return page;
+}
+
+}  // namespace weft::report::nccl

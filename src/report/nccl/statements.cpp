@@ -1,0 +1,318 @@
+#include "report/nccl/statements.hpp"
+
+#include <algorithm>
+
+namespace weft::report::nccl {
+namespace {
+
+constexpr std::size_t longest_evidence = 400;
+constexpr std::size_t most_kept = 64;  // of a kind, where a log could hold any number of them
+
+std::string_view after(std::string_view words, std::string_view label) {
+  const auto at = words.find(label);
+  return at == std::string_view::npos ? std::string_view() : words.substr(at + label.size());
+}
+std::string_view trimmed(std::string_view words) {
+  const auto begin = words.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return words.substr(begin, words.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// Whether a value is another one whose line was cut.
+bool is_cut(std::string_view value, std::string_view whole) {
+  return value.size() < whole.size() && whole.starts_with(value);
+}
+/// The first value counts: later communicators of the process repeat it. One that was cut gives way to the whole.
+bool keep(Fact& fact, std::string_view value, const Said& said) {
+  if (value.empty()) return false;
+  if (!fact || is_cut(fact.value, value)) fact = {std::string(value), said.evidence()};
+  return true;
+}
+/// Adds a value that is not there yet.
+bool keep(std::vector<Fact>& facts, std::string_view value, const Said& said) {
+  if (value.empty()) return false;
+  for (Fact& known : facts) {
+    if (known.value == value || is_cut(value, known.value)) return true;
+    if (is_cut(known.value, value)) return keep(known, value, said);
+  }
+  if (facts.size() < most_kept) facts.push_back({std::string(value), said.evidence()});
+  return true;
+}
+bool is_number(std::string_view value) {
+  return !value.empty() && value.find_first_not_of("-0123456789") == std::string_view::npos;
+}
+
+bool take_version(const Said& said, Process& process, Job& job) {
+  if (!said.line.message.starts_with("NCCL version ")) return false;
+  const std::string_view version = word_after(said.line.message, "NCCL version ");
+  if (number_in(version, -1) < 0) return false;
+  keep(job.versions, version, said);
+  return keep(process.version, version, said);
+}
+bool take_driver(const Said& said, Process& process, Job&) {
+  return keep(process.driver, word_after(said.text, "cudaDriverVersion "), said);
+}
+bool take_bootstrap(const Said& said, Process& process, Job&) {
+  const std::string_view rest = after(said.line.message, ": Using");
+  return said.line.message.starts_with("Bootstrap") && keep(process.bootstrap, trimmed(rest), said);
+}
+bool take_network(const Said& said, Process& process, Job&) {
+  return said.line.message.starts_with("Using network ") &&
+         keep(process.network, trimmed(after(said.line.message, "Using network ")), said);
+}
+bool take_sockets(const Said& said, Process& process, Job&) {
+  const std::string_view rest = trimmed(after(said.line.message, ": Using"));
+  return rest.starts_with("[") && keep(process.sockets, rest, said);
+}
+bool take_nics(const Said& said, Process& process, Job&) {
+  const std::string_view rest = trimmed(after(said.line.message, ": Using"));
+  return rest.starts_with("[") && keep(process.nics, rest, said);
+}
+bool take_direct(const Said& said, Process& process, Job&) {
+  const std::string_view rest = after(said.line.message, "GPU Direct RDMA ");
+  if (rest.starts_with("Enabled for HCA")) {
+    ++process.direct_on;
+  } else if (rest.starts_with("Disabled for HCA")) {
+    if (process.direct_off++ == 0) process.first_direct_off = said.evidence();
+  } else if (rest.starts_with("Enabled for GPU")) {
+    ++process.near_pairs;
+  } else if (rest.starts_with("Disabled for GPU")) {
+    if (process.far_pairs++ == 0) process.first_far_pair = said.evidence();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool take_setting(const Said& said, Process& process, Job&) {
+  const std::string_view message = said.line.message;
+  const auto at = message.find(" set ");
+  const std::string_view name = message.substr(0, at);
+  if (!name.starts_with("NCCL_") || name.find(' ') != std::string_view::npos) return false;
+  std::string_view value = trimmed(after(message.substr(at), "to "));
+  const bool whole = value.ends_with('.');  // numbers end so: "to 16." may have been cut to "to 1"
+  if (whole) value.remove_suffix(1);
+  if (is_number(value) && !whole && !name.ends_with("_LEVEL")) return false;
+  if (value.empty() || process.settings.size() >= 4 * most_kept) return false;
+  keep(process.settings[std::string(name)], value, said);
+  return true;
+}
+
+/// A line of "env", of a script or of a command: "NCCL_IB_DISABLE=1", "export NCCL_...", "-x NCCL_...". Advice in the middle of a sentence is
+/// none.
+bool take_variable(const Said& said, Process& process, Job&) {
+  if (said.line.level != Level::none) return false;
+  const std::string_view line = said.text;
+  bool found = false;
+  for (auto at = line.find("NCCL_"); at != std::string_view::npos; at = line.find("NCCL_", at + 1)) {
+    const std::string_view before = line.substr(0, at);
+    if (at != 0 && !before.ends_with("export ") && !before.ends_with("-x ") && !before.ends_with("-e "))
+      continue;
+    const std::string_view assignment = line.substr(at, line.find_first_of(" \t\r", at) - at);
+    const auto equals = assignment.find('=');
+    if (equals == std::string_view::npos || process.settings.size() >= 4 * most_kept) continue;
+    const std::string_view value = assignment.substr(equals + 1);
+    if (!value.empty()) keep(process.settings[std::string(assignment.substr(0, equals))], value, said);
+    found = true;
+  }
+  return found;
+}
+
+/// "comm 0x1 rank 8 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"
+bool take_shape(const Said& said, Process& process, Job&) {
+  process.nodes = std::max(process.nodes, number_in(word_after(said.line.message, "nNodes "), 0));
+  return true;
+}
+
+/// The widest communicator says who a process is; smaller ones are parts of it.
+void take_identity(const Said& said, Process& process) {
+  const std::string_view message = said.line.message;
+  const std::int64_t ranks = number_in(word_after(message, "nranks "), 0);
+  if (ranks < process.ranks) return;
+  process.ranks = ranks;
+  process.rank = number_in(word_after(message, " rank "), -1);
+  process.cuda_device = number_in(word_after(message, "cudaDev "), -1);
+  keep(process.bus, word_after(message, "busId "), said);
+}
+bool take_init_start(const Said& said, Process& process, Job& job) {
+  take_identity(said, process);
+  ++process.inits_started;
+  const std::string_view id = word_after(said.line.message, "commId ");
+  if (id.empty()) return true;
+  if (process.ended_ids.contains(std::string(id)) && job.reused_ids.size() < most_kept)
+    job.reused_ids.push_back({std::string(id), said.evidence()});
+  if (process.comms.size() < most_kept)
+    process.comms.push_back(
+        {std::string(id), std::string(word_after(said.line.message, "comm ")), false, said.evidence()});
+  return true;
+}
+bool take_init_done(const Said& said, Process& process, Job&) {
+  take_identity(said, process);
+  ++process.inits_done;
+  const std::string_view id = word_after(said.line.message, "commId ");
+  const std::string_view address = word_after(said.line.message, "comm ");
+  const bool known =
+      std::ranges::any_of(process.comms, [&](const CommUse& one) { return one.id == id && !one.ended; });
+  if (!id.empty() && !known && process.comms.size() < most_kept)
+    process.comms.push_back({std::string(id), std::string(address), false, said.evidence()});
+  return true;
+}
+bool take_destroyed(const Said& said, Process& process, Job&) {
+  const std::string_view address = word_after(said.line.message, "comm ");
+  for (CommUse& one : process.comms) {
+    if (one.address != address || one.ended) continue;
+    one.ended = true;
+    process.ended_ids.insert(one.id);
+  }
+  std::erase_if(process.comms, [](const CommUse& one) { return one.ended; });
+  return true;
+}
+
+bool take_gids(const Said& said, Process&, Job& job) {
+  // "local GID index 3, local GID ::ffff:10.1.2.1, remote GID ::ffff:10.1.3.1"
+  std::string_view line = said.text;
+  const std::string_view behind_index = after(line, "local GID index ");
+  if (!behind_index.empty()) line = behind_index;
+  std::string_view local = word_after(line, "local GID ");
+  std::string_view remote = word_after(line, "remote GID ");
+  if (local.empty()) local = word_after(line, "localGid ");
+  if (remote.empty()) remote = word_after(line, "remoteGids");
+  if (remote.empty()) remote = word_after(line, "remoteGid ");
+  if (local.empty() || remote.empty()) return false;
+  if (job.gids.size() < most_kept)
+    job.gids.push_back({std::string(local), std::string(remote), said.evidence()});
+  return true;
+}
+
+/// ibv_devinfo: "hca_id: mlx5_0", and below it the properties of its ports.
+bool take_hca(const Said& said, Process&, Job& job) {
+  const std::string_view name = trimmed(after(said.text, "hca_id:"));
+  if (name.empty() || job.ports.size() >= 4096) return false;
+  job.ports.push_back({.hca = std::string(name), .evidence = said.evidence()});
+  return true;
+}
+bool take_mtu(const Said& said, Process&, Job& job) {
+  if (job.ports.empty()) return false;
+  job.ports.back().mtu = word_after(trimmed(after(said.text, "active_mtu:")), "");
+  return true;
+}
+bool take_link_layer(const Said& said, Process&, Job& job) {
+  if (job.ports.empty()) return false;
+  job.ports.back().link_layer = trimmed(after(said.text, "link_layer:"));
+  job.ports.back().evidence = said.evidence();
+  return true;
+}
+
+/// "2: eth0: <BROADCAST,MULTICAST,UP> mtu 1500 qdisc mq state UP"
+bool take_interface_mtu(const Said& said, Process&, Job& job) {
+  std::string_view name = said.text.substr(0, said.text.find(": <"));
+  name = trimmed(name.substr(name.find(": ") == std::string_view::npos ? 0 : name.find(": ") + 2));
+  if (name.empty() || name == "lo" || job.ports.size() >= 4096) return false;
+  job.ports.push_back({.hca = std::string(name.substr(0, name.find('@'))),
+                       .link_layer = "ip",
+                       .mtu = std::string(word_after(said.text, "> mtu ")),
+                       .evidence = said.evidence()});
+  return true;
+}
+
+/// "nvidia-nccl-cu12==2.20.5" of pip, once for each version.
+bool take_package(const Said& said, Process&, Job& job) {
+  const std::string_view line = trimmed(said.text);
+  const auto equals = line.find("==");
+  if (!line.starts_with("nvidia-nccl-") || equals == std::string_view::npos ||
+      job.packages.size() >= most_kept)
+    return false;
+  return keep(job.packages[std::string(line.substr(0, equals))], line.substr(equals + 2), said);
+}
+
+/// nccl-tests: "#  Rank  0 Group  0 Pid  63246 on    gn41 device  0 [0x18] NVIDIA H100"
+bool take_test_rank(const Said& said, Process&, Job& job) {
+  const std::string_view rest = trimmed(after(said.text, "Rank "));
+  if (!trimmed(said.text).starts_with('#')) return false;
+  if (number_in(rest, -1) > 0) {
+    ++job.later_ranks;
+    return true;
+  }
+  const std::string_view pid = trimmed(after(rest, "Pid "));
+  return keep(job.first_ranks, pid.substr(0, pid.find(" device")), said);
+}
+
+bool take_no_verbs(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("no libibverbs", said.evidence());
+  return true;
+}
+bool take_no_device(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("no RDMA device", said.evidence());
+  return true;
+}
+
+bool take_efa_variable(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("EFA is wanted", said.evidence());
+  return true;
+}
+bool take_plugin_name(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("a plug-in is named", said.evidence());
+  return true;
+}
+bool take_old_plugin(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("an old plug-in", said.evidence());
+  return true;
+}
+
+/// A table of nccl-tests, by its heading.
+bool take_table(const Said&, Process&, Job&) {
+  return true;
+}
+
+constexpr Statement statement_table[] = {
+    {"NCCL version ", take_version},
+    {"cudaDriverVersion ", take_driver},
+    {"Bootstrap : Using", take_bootstrap},
+    {"Bootstrap: Using", take_bootstrap},
+    {"Using network ", take_network},
+    {"NET/Socket : Using", take_sockets},
+    {"NET/Socket: Using", take_sockets},
+    {"NET/IB : Using", take_nics},
+    {"GPU Direct RDMA ", take_direct},
+    {" set by environment to ", take_setting},
+    {"NCCL_IB_HCA set to ", take_setting},
+    {" nNodes ", take_shape},
+    {"Init START", take_init_start},
+    {"Init COMPLETE", take_init_done},
+    {"Destroy COMPLETE", take_destroyed},
+    {"Abort COMPLETE", take_destroyed},
+    {"local GID index ", take_gids},
+    {"localGid ", take_gids},
+    {"hca_id:", take_hca},
+    {"active_mtu:", take_mtu},
+    {"link_layer:", take_link_layer},
+    {"nvidia-nccl-", take_package},
+    {"Rank ", take_test_rank},
+    {"Failed to open libibverbs", take_no_verbs},
+    {"NET/IB : No device found", take_no_device},
+    {"FI_PROVIDER=efa", take_efa_variable},
+    {"FI_EFA_USE_DEVICE_RDMA=1", take_efa_variable},
+    {"Plugin name set by env to ", take_plugin_name},
+    {"NCCL_NET_PLUGIN set by environment to ", take_plugin_name},
+    {"ncclNetPlugin symbols v4 and lower are not supported", take_old_plugin},
+    {"NCCL_", take_variable},
+    {"> mtu ", take_interface_mtu},
+    {"out-of-place", take_table},
+    {"# Avg bus bandwidth", take_table},
+};
+
+}  // namespace
+
+Evidence Said::evidence() const {
+  std::string_view words = text;
+  while (!words.empty() && (words.back() == '\r' || words.back() == ' ')) words.remove_suffix(1);
+  std::string cut(words.substr(0, longest_evidence));
+  if (words.size() > longest_evidence) cut += " ...";
+  return {file, number, std::move(cut)};
+}
+
+std::span<const Statement> statements() {
+  return statement_table;
+}
+
+}  // namespace weft::report::nccl

@@ -1,0 +1,20 @@
+#pragma once
+// For each rule a log that fires it, and one that is nearly the same and does not. Written by hand; hosts are made up.
+
+#include <string>
+#include <vector>
+
+namespace weft::report::nccl::test {
+
+struct RuleExample {
+  std::string cause;
+  std::string fires;
+  std::string near_miss;
+};
+
+/// For rows of line_rules().
+const std::vector<RuleExample>& line_examples();
+/// For rows of job_rules() and network_rules().
+const std::vector<RuleExample>& job_examples();
+
+}  // namespace weft::report::nccl::test

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::report {
+
+struct NcclOptions {
+  std::vector<std::string> paths;
+  bool rules = false;  ///< print them, and read nothing
+  std::optional<std::string> json;
+  bool help = false;
+};
+
+/// @param arguments after the word nccl. @throws Error (usage) naming the argument, its value and what is allowed
+NcclOptions parse_nccl_options(const std::vector<std::string>& arguments);
+std::string nccl_help();
+
+}  // namespace weft::report
