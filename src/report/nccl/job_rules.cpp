@@ -56,11 +56,14 @@ void find_versions(const Job& job, Findings& findings) {
         text(package, " is ", versions[0].value, " on one host and ", versions[1].value, " on another");
     findings.push_back(std::move(finding));
   }
-  if (job.versions.size() < 2) return;
-  Finding finding =
-      finding_of("version-mismatch", 0.85, {job.versions[0].evidence, job.versions[1].evidence});
-  finding.verdict = text("ranks run NCCL ", job.versions[0].value, " and ", job.versions[1].value);
-  findings.push_back(std::move(finding));
+  const auto number = [](const Fact& version) { return version.value.substr(0, version.value.find('+')); };
+  for (const Fact& other : job.versions) {  // builds for several CUDAs of one version work together
+    const Fact& first = job.versions.front();
+    if (number(other) == number(first)) continue;
+    Finding finding = finding_of("version-mismatch", 0.85, {first.evidence, other.evidence});
+    finding.verdict = text("ranks run NCCL ", first.value, " and ", other.value);
+    return findings.push_back(std::move(finding));
+  }
 }
 
 /// The CUDA of "2.27.5+cuda12.9" is newer than the driver's, "11080", by its first number: within it, drivers are compatible.
@@ -126,21 +129,24 @@ void find_tests_without_mpi(const Job& job, Findings& findings) {
                                 {job.first_ranks[0].evidence, job.first_ranks[1].evidence}));
 }
 
-/// One finding for all of them. @param slow_value empty: any
+/// One finding for all of them. A choice of algorithm may be meant: where no other setting is left over, that is a notice.
 void find_left_over(const Job& job, Findings& findings) {
   constexpr std::pair<const char*, std::string_view> slow[] = {
       {"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"}, {"NCCL_DEBUG", "TRACE"},    {"NCCL_ALGO", ""},
       {"NCCL_PROTO", ""},        {"NCCL_LAUNCH_MODE", ""},  {"NCCL_MAX_NCHANNELS", "1"}};
   std::vector<Evidence> evidence;
   std::string names;
-  for (const auto& [name, value] : slow) {
+  bool slows = false;
+  for (const auto& [name, value] : slow) {  // an empty value: any
     const Fact* fact = job.setting(name);
     if (fact == nullptr || (!value.empty() && fact->value != value)) continue;
     evidence.push_back(fact->evidence);
+    slows = slows || !value.empty();
     names += text(names.empty() ? "" : ", ", name, '=', fact->value);
   }
   if (evidence.empty()) return;
   Finding finding = finding_of("setting-left-over", 0.6, std::move(evidence));
+  if (!slows) finding.severity = Severity::notice;
   finding.verdict = text("settings for debugging are left over, and can make the job slower: ", names);
   findings.push_back(std::move(finding));
 }

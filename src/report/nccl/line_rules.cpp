@@ -93,8 +93,8 @@ constexpr LineRule line_table[] = {
     {"no-ip-interface", 0.93, {"no interface found"}, "", names_no_interface},
     {"no-ip-interface", 0.93, {"No IP interface found"}, "", names_no_interface},
     {"no-ip-interface", 0.9, {"No usable listening interface found"}, "", names_no_interface},
-    {"fabric-unreachable", 0.7, {"No route to host"}, "ibv_modify_qp"},
-    {"fabric-unreachable", 0.7, {"Network is unreachable"}, "ibv_modify_qp"},
+    {"fabric-unreachable", 0.7, {"No route to host"}, "retrying"},
+    {"fabric-unreachable", 0.7, {"Network is unreachable"}, "retrying"},
     {"fabric-unreachable", 0.65, {"onnect to ", "failed", "Connection timed out"}},
     {"wrong-interface", 0.7, {"onnect to 127."}, "", on_several_nodes},
     {"wrong-interface", 0.85, {"onnect to 172.17."}, "", on_several_nodes},
@@ -171,8 +171,8 @@ constexpr LineRule line_table[] = {
     {"version-mismatch", 0.85, {"address with family 0 is neither AF_INET"}},
     {"nonblocking-misuse", 0.9, {"Attempt to use communicator before the previous operation"}},
     {"watchdog-timeout", 0.3, {"Watchdog caught collective operation timeout"}},
-    {"peer-lost", 0.3, {"Connection closed by remote peer"}},
-    {"peer-lost", 0.3, {"Connection reset by peer"}},
+    {"peer-lost", 0.3, {"Connection closed by remote peer"}, "NCCL INFO"},
+    {"peer-lost", 0.3, {"Connection reset by peer"}, "NCCL INFO"},
     {"wrong-results", 0.95, {"# Out of bounds values :", "FAILED"}},
 };
 

@@ -43,8 +43,15 @@ std::string_view first_interface(const std::vector<std::string>& names, bool (*i
 
 /// Whether a job runs on one node, as far as its logs say.
 bool on_one_node(const Job& job) {
-  return !job.several_nodes() &&
-         std::ranges::any_of(job.processes, [](const Process& one) { return one.nodes == 1; });
+  if (job.several_nodes()) return false;
+  int inside = 0;
+  int outside = 0;
+  for (const Process& one : job.processes) {
+    if (one.nodes == 1) return true;
+    inside += one.connections.p2p + one.connections.shm;
+    outside += one.connections.socket + one.connections.rdma + one.connections.rdma_direct;
+  }
+  return inside > 0 && outside == 0;
 }
 
 void find_wrong_interface(const Job& job, Findings& findings) {

@@ -59,6 +59,8 @@ const std::vector<RuleExample>& job_examples() {
       {"wrong-interface", says("node1", sockets_with_bridge),
        says("node1", "comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0") +
            says("node1", sockets_with_bridge)},
+      {"wrong-interface", says("node1", sockets_with_bridge) + channel("node1", "NET/Socket/1"),
+       says("node1", sockets_with_bridge) + channel("node1", "P2P/CUMEM")},
       {"net-fallback-socket",
        says("node1", "Failed to open libibverbs.so[.1]") +
            says("node1", "NET/Socket : Using [0]ib0:10.1.0.1<0>"),
@@ -92,6 +94,8 @@ const std::vector<RuleExample>& job_examples() {
       {"version-mismatch",
        says("node1", "NCCL version 2.20.5+cuda12.4") + says("node2", "NCCL version 2.19.3+cuda12.3"),
        says("node1", "NCCL version 2.20.5+cuda12.4") + says("node2", "NCCL version 2.20.5+cuda12.4")},
+      {"version-mismatch", "NCCL version 2.20.5+cuda12.4\nNCCL version 2.21.5+cuda12.4\n",
+       "NCCL version 2.20.5+cuda11.8\nNCCL version 2.20.5+cuda12.4\n"},
       {"driver-too-old", says("node1", "cudaDriverVersion 11040") + "NCCL version 2.20.5+cuda12.4\n",
        says("node1", "cudaDriverVersion 12020") + "NCCL version 2.20.5+cuda12.4\n"},
       {"roce-gid", failed("fe80::1", "fe80::2"), failed("::ffff:10.1.2.1", "::ffff:10.1.2.2")},

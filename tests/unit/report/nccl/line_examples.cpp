@@ -165,7 +165,8 @@ std::vector<RuleExample> interfaces() {
        warn("socketStartConnect: Connect to 10.1.0.2<4711> failed : Connection refused")},
       {"fabric-unreachable",
        warn("socketStartConnect: Connect to 10.1.0.2<4711> failed : Network is unreachable"),
-       info("Connected all rings")},
+       info("socketPollConnect: connect to 10.1.0.2<4711> returned Network is unreachable, retrying (1/34) "
+            "after sleep for 100 msec")},
       {"fabric-unreachable",
        warn("socketStartConnect: Connect to 10.1.0.2<4711> failed : Connection timed out"),
        info("connect to 10.1.0.2<4711> returned Connection timed out, retrying (1/34)")},
@@ -313,7 +314,7 @@ std::vector<RuleExample> calls() {
       {"watchdog-timeout", "[rank3]:[E] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=17)\n",
        "[rank3]:[I] Watchdog started\n"},
       {"peer-lost", warn("socketProgress: Connection closed by remote peer node2<5001>"),
-       info("connection closed")},
+       info("[Service thread] Connection closed by remote peer node2<5001>")},
       {"peer-lost", warn("Call to recv from 10.1.0.2<5001> failed : Connection reset by peer"),
        info("peer reset")},
       {"wrong-results", "# Out of bounds values : 3 FAILED\n", "# Out of bounds values : 0 OK\n"},
