@@ -164,6 +164,8 @@ lines "its line" 1 "^    $work/logs/below/rank7, line 2: node2:811:811 \[7\] NCC
 grep -q '^{"findings":\[{"cause":"net-fallback-socket","severity":"critical","confidence":9E-1,"evidence":\[{"file":"[^"]*rank7","line":2,' "$work/json" || fail "findings of nccl in the JSON: $(cat "$work/json")"
 check "from standard input" 2 "^    standard input, line 4: " sh -c "cat '$work/logs/rank0' '$work/logs/below/rank7' | sed 2d | '$report' nccl - '$work/well.log'"
 check "a file that is no text" 0 "rank9 is not text" sh -c "printf 'a\\0b' > '$work/rank9'; '$report' nccl '$work/well.log' '$work/rank9' 2>&1"
+printf 'n\xff1:7:7 [0] NCCL INFO Using network IB\nn1:7:7 [0] x.cc:1 NCCL WARN caf\xe9 cut\n' > "$work/bytes.log"
+check "bytes that are not UTF-8, for machines" 0 "\"text\":\"n1:7:7 \[0\] x.cc:1 NCCL WARN caf$(printf '\xef\xbf\xbd') cut\"" "$report" nccl "$work/bytes.log" --json -
 refused "no log" "no log is named; files, folders or - come first" "$report" nccl
 refused "a log that is not there" "there is no '/nowhere'; name files" "$report" nccl /nowhere
 refused "standard input twice" "- is named twice" "$report" nccl - -

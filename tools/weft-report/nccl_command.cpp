@@ -80,14 +80,16 @@ void print_hosts(const nccl::Job& job, std::ostream& out) {
 }
 
 json::array as_json(const std::set<std::string>& values) {
-  return json::array(values.begin(), values.end());
+  json::array all;
+  for (const std::string& value : values) all.push_back(as_json_text(value));
+  return all;
 }
 
 json::array hosts_json(const nccl::Job& job) {
   json::array all;
   for (const auto& [name, host] : hosts_of(job)) {
     const nccl::Connections& by = host.connections;
-    all.push_back({{"host", name},
+    all.push_back({{"host", as_json_text(name)},
                    {"processes", host.pids.size()},
                    {"nccl", as_json(host.versions)},
                    {"driver", as_json(host.drivers)},
@@ -107,7 +109,8 @@ json::array hosts_json(const nccl::Job& job) {
 
 std::string to_json(const std::vector<Finding>& findings, const nccl::Job& job,
                     const std::vector<std::string>& notes) {
-  json::array skipped(notes.begin(), notes.end());
+  json::array skipped;
+  for (const std::string& note : notes) skipped.push_back(as_json_text(note));
   return json::serialize(json::object{
              {"findings", as_json(findings)}, {"hosts", hosts_json(job)}, {"skipped", std::move(skipped)}}) +
          "\n";

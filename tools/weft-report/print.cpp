@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
@@ -25,12 +26,17 @@ void print(const std::vector<Finding>& findings, std::ostream& out) {
   }
 }
 
+boost::json::value as_json_text(const std::string& raw) {
+  return boost::json::parse(detail::json_string(raw));
+}
+
 boost::json::array as_json(const std::vector<Finding>& findings) {
   boost::json::array all;
   for (const Finding& finding : findings) {
     boost::json::array evidence;
     for (const Evidence& one : finding.evidence)
-      evidence.push_back({{"file", one.file}, {"line", one.line}, {"text", one.text}});
+      evidence.push_back(
+          {{"file", as_json_text(one.file)}, {"line", one.line}, {"text", as_json_text(one.text)}});
     all.push_back({{"cause", finding.cause},
                    {"severity", std::string(name(finding.severity))},
                    {"confidence", finding.confidence},

@@ -13,6 +13,8 @@ namespace weft::report {
 /// A line for each finding, with its evidence and fix below.
 void print(const std::vector<Finding>& findings, std::ostream& out);
 boost::json::array as_json(const std::vector<Finding>& findings);
+/// Text from a file for JSON: bytes that are not UTF-8 become U+FFFD, for a line may have been cut within a character.
+boost::json::value as_json_text(const std::string& raw);
 
 /// A table whose columns are as wide as their widest cell; all rows have the same number of cells.
 void print_table(const std::vector<std::vector<std::string>>& rows, std::ostream& out);
