@@ -81,7 +81,8 @@ TEST_P(FileRingOf, PassesTheFileThroughMemoryInTheOrderWanted) {
     ring.settle();
     std::vector<std::byte> whole(expected.size() + block);
     std::byte* aligned = whole.data() + (block - reinterpret_cast<std::uintptr_t>(whole.data()) % block);
-    ASSERT_EQ(pread(ring.file().descriptor(), aligned, expected.size(), 0), static_cast<ssize_t>(expected.size()));
+    ASSERT_EQ(pread(ring.file().descriptor(), aligned, expected.size(), 0),
+              static_cast<ssize_t>(expected.size()));
     EXPECT_EQ(std::memcmp(aligned, expected.data(), expected.size()), 0);
   }
 }
@@ -105,10 +106,10 @@ TEST_P(FileRingOf, SaysWhereTheFileEnds) {
   FileRing& ring = make(4, 1);
   ASSERT_EQ(ftruncate(ring.file().descriptor(), 3 * block), 0);
   ring.want({2 * block, 2 * block});
-  test::expect_error(
-      ErrorKind::system,
-      {"cannot read 4096 bytes at 12288 of " + folder_.path(), "the file ends there", "checkpoint"},
-      [&] { ring.take(); });
+  test::expect_error(ErrorKind::system,
+                     {"cannot read 4096 bytes at 12288 of " + folder_.path(), "the file ends there",
+                      "parameters that were saved"},
+                     [&] { ring.take(); });
 }
 
 TEST_P(FileRingOf, SaysWhatCannotBeWritten) {

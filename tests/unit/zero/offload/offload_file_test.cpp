@@ -221,7 +221,7 @@ int descriptor_in(const std::string& folder) {
 TEST_F(OffloadToFile, SaysWhichReadFailedOfWhichRankAndStep) {
   test::expect_error(ErrorKind::system,
                      {"rank 0: step #2: cannot read ", "bytes at ", folder_.path() + "/weft-",
-                      "the file ends there", "checkpoint"},
+                      "the file ends there", "parameters that were saved"},
                      [&] {
                        with(offload(1, 4096), [&](ShardedOptimizer&, const auto& step) {
                          step();
