@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "support/expect_error.hpp"
+#include "support/fake_update.hpp"
+#include "support/ranks_with_fakes.hpp"
+#include "weft/core/copy.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft::zero {
@@ -133,6 +136,38 @@ TEST(GradientScaler, RefusesNanByRankAndParameterUnlessItIsToSkip) {
     });
   }
   log::set_sink(nullptr);
+}
+
+TEST(GradientScaler, ClipsAndLooksForNanOnDevices) {
+  const test::WithFakeCuda cuda;
+  const test::WithFakeUpdate update;
+  test::FakeNcclRanks nccl;
+  const double norm = norm_of_means(2);
+  test::run_with_fakes(nccl, 2, [&](Communicator comm) {
+    Stream compute(comm.device());
+    GradientReducer reducer(comm, tensors, {.buckets = BucketBytes{600}});
+    GradientScaler scaler(comm, reducer, {.clip_norm = norm / 4});
+    const auto step = [&](bool is_bad) {
+      reducer.begin_step();
+      for (int parameter = tensors.parameters() - 1; parameter >= 0; --parameter) {
+        std::vector<float> here(static_cast<std::size_t>(tensors.count(ParamId{parameter})));
+        for (std::size_t i = 0; i < here.size(); ++i) here[i] = value(comm.rank(), parameter, i);
+        if (is_bad && comm.rank() == 1) here[7] = NAN;
+        copy(reducer.gradient(ParamId{parameter}), ConstView(std::span(here)), compute);
+        compute.synchronize();
+        reducer.mark_ready(ParamId{parameter}, compute);
+      }
+      reducer.finish_step(compute);
+      return scaler.step(compute);
+    };
+    EXPECT_NEAR(*step(false).norm, norm, 1e-4 * norm);
+    std::vector<float> bias(41);
+    copy(View(std::span(bias)), reducer.gradient(ParamId{1}), compute);
+    compute.synchronize();
+    EXPECT_NEAR(bias[40], (value(0, 1, 40) + value(1, 1, 40)) / 8, 1e-5);
+    test::expect_error(ErrorKind::usage, {"rank 1 has 2 NaN and 0 infinite values", "first in weight"},
+                       [&] { step(true); });
+  });
 }
 
 TEST(GradientScaler, RefusesOptionsThatContradictOrDiffer) {
