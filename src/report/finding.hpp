@@ -38,6 +38,13 @@ struct Finding {
   std::string fix{};
 };
 
+/// The most severe first; of these the surest first. Others keep their order.
+inline void sort_by_importance(std::vector<Finding>& findings) {
+  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
+    return a.severity != b.severity ? a.severity > b.severity : a.confidence > b.confidence;
+  });
+}
+
 /// The exit status of a program: 0 nothing wrong, 1 warnings only, 2 something critical.
 inline int exit_status(const std::vector<Finding>& findings) {
   Severity worst = Severity::notice;

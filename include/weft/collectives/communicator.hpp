@@ -114,8 +114,8 @@ class Communicator {
   /// ranks, as soon as they wait for this rank, instead of at their deadline. @param error what ended it; the
   /// others read it
   void give_up(const Error& error) noexcept;
-  /// Runs `body`: comm.run([&] { train(); }). The others read what an exception says that leaves it, and it is thrown on. (An Error they read
-  /// without this.)
+  /// Runs `body`, as in comm.run([&] { train(); }). If an exception leaves it, the other ranks get its message,
+  /// and it is thrown on. An Error of weft reaches them without run(), too.
   template <class Body>
   void run(Body&& body) {
     try {

@@ -69,7 +69,7 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string problem, std::string advice = {}, ErrorContext context = {},
         SourceLocation where = SourceLocation::current());
 
-  // Copies share what they say: none of them throws, and none is ever empty, as one that was moved from would be.
+  // Copies share their text, so copying does not throw. There is no move, which would leave an empty Error.
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
   ~Error() override = default;
@@ -84,8 +84,9 @@ class Error : public std::exception {
   /// The same error, whose context gains the parts of `context` that it lacked.
   Error in(const ErrorContext& context) const;
 
-  /// The Error that unwinds this thread's stack, for destructors that say why they end; none where nothing unwinds, or another
-  /// exception. (Of two that are alive the newer; one that a program keeps may be taken for it.)
+  /// The Error that unwinds this thread's stack, for destructors that report why they run. nullopt where
+  /// nothing unwinds, or an exception that is no Error. Of several Errors that are alive it is the newest one
+  /// of this thread, also where the program keeps it and another exception unwinds.
   static std::optional<Error> in_flight() noexcept;
 
  private:

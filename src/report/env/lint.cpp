@@ -72,9 +72,7 @@ std::vector<Finding> lint(const std::vector<Settings>& ranks, const NcclVersion&
     append(all, compare_versions(one, version));
   }
   std::vector<Finding> findings = merged(std::move(all));
-  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
-    return a.severity != b.severity ? a.severity > b.severity : a.confidence > b.confidence;
-  });
+  sort_by_importance(findings);
   return findings;
 }
 

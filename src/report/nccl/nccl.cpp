@@ -99,9 +99,7 @@ std::vector<Finding> examine(const Job& job) {
     }
   }
   for (Finding& finding : findings) add_context(job, finding);
-  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
-    return a.severity != b.severity ? a.severity > b.severity : a.confidence > b.confidence;
-  });
+  sort_by_importance(findings);
   return findings;
 }
 
