@@ -69,17 +69,17 @@ class Training final : public examples::ParameterSource, public examples::Gradie
     optimizer_.emplace(params_, zero::AdamW{.learning_rate = 1e-4});
   }
 
-  void use(int group) override {
-    recorder_.stop(StepTape::Call::use, group);
-    gathered_.emplace(params_.gather(group, compute_));
+  void use(int unit) override {
+    recorder_.stop(StepTape::Call::use, unit);
+    gathered_.emplace(params_.gather(unit, compute_));
     for (int i = 0; i < params_.layout().parameters(); ++i) {
-      if (params_.group_of(ParamId{i}) == group)
+      if (params_.unit_of(ParamId{i}) == unit)
         model_->table().place(i, static_cast<float*>((*gathered_)[ParamId{i}].data()));
     }
     recorder_.resume();
   }
-  void done(int group) override {
-    recorder_.stop(StepTape::Call::done, group);
+  void done(int unit) override {
+    recorder_.stop(StepTape::Call::done, unit);
     gathered_.reset();
     recorder_.resume();
   }
@@ -124,7 +124,7 @@ class Training final : public examples::ParameterSource, public examples::Gradie
     detail::ParamsPlan plan(layout_, {.stage = 3,
                                       .ranks = comm_.size(),
                                       .bucket_bytes = detail::usual_bucket_bytes(comm_.topology().nodes()),
-                                      .groups = asked.groups,
+                                      .units = asked.units,
                                       .prefetch_bytes = prefetch_bytes_});
     if (plan.shards()->plan().hash() != params_.reducer().plan().hash())
       throw Error(ErrorKind::internal, "the plan that is simulated is not the one of the training");
@@ -134,7 +134,7 @@ class Training final : public examples::ParameterSource, public examples::Gradie
  private:
   zero::ShardedOptions options() const {
     zero::ShardedOptions options{.stage = 3, .prefetch_bytes = prefetch_bytes_};
-    for (const int first : model_->groups()) options.groups.push_back(ParamId{first});
+    for (const int first : model_->groups()) options.units.push_back(ParamId{first});
     return options;
   }
   // All ranks draw the same.
@@ -235,10 +235,12 @@ void compare(const Communicator& comm, const examples::ModelSpec& spec, const ch
   const double all = steps + warm_up;
   if (comm.rank() != 0) return;
   std::printf(
-      "%-18s %2d slots  step %7.1f ms, simulated %7.1f ms: %.3f; of these waited for groups %.1f, places "
+      "%-18s %2d gather buffers  step %7.1f ms, simulated %7.1f ms: %.3f; of these waited for units %.1f, "
+      "places "
       "%.1f, means %.1f ms\n",
-      name, plan.slots(), training.mean_seconds() * 1e3, expected * 1e3, training.mean_seconds() / expected,
-      simulated.for_groups / all * 1e3, simulated.for_places / all * 1e3, simulated.for_means / all * 1e3);
+      name, plan.gather_buffers(), training.mean_seconds() * 1e3, expected * 1e3,
+      training.mean_seconds() / expected, simulated.for_units / all * 1e3, simulated.for_places / all * 1e3,
+      simulated.for_means / all * 1e3);
   std::fflush(stdout);
 }
 
@@ -251,8 +253,8 @@ int run(int argc, char** argv) {
   const examples::ModelSpec& spec = examples::model_spec(argc > 2 ? argv[2] : "gpt-ref");
   const Communicator comm = connect(World::from_environment());
   compare(comm, spec, "nothing ahead", 0, steps);
-  compare(comm, spec, "one group ahead", std::nullopt, steps);
-  compare(comm, spec, "all groups ahead", std::size_t{1} << 40, steps);
+  compare(comm, spec, "one unit ahead", std::nullopt, steps);
+  compare(comm, spec, "all units ahead", std::size_t{1} << 40, steps);
   return 0;
 }
 

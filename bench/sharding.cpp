@@ -110,12 +110,12 @@ class Sharded final : public Contestant {
   void exchange(const Stream& compute) override {
     const bool gathers = params_.stage().parameters == zero::Placement::sharded;
     params_.begin_step();
-    for (int group = 0; gathers && group < params_.groups(); ++group) (void)params_.gather(group, compute);
+    for (int unit = 0; gathers && unit < params_.units(); ++unit) (void)params_.gather(unit, compute);
     int id = params_.layout().parameters() - 1;
-    for (int group = params_.groups() - 1; group >= 0; --group) {
+    for (int unit = params_.units() - 1; unit >= 0; --unit) {
       std::optional<zero::Gathered> full;
-      if (gathers) full.emplace(params_.gather(group, compute));
-      for (; id >= 0 && params_.group_of(ParamId{id}) == group; --id) {
+      if (gathers) full.emplace(params_.gather(unit, compute));
+      for (; id >= 0 && params_.unit_of(ParamId{id}) == unit; --id) {
         (void)params_.gradient(ParamId{id}, compute);
         params_.mark_ready(ParamId{id}, compute);
       }
@@ -129,8 +129,8 @@ class Sharded final : public Contestant {
   static zero::ShardedOptions options(int stage, const ParamLayout& layout) {
     zero::ShardedOptions options{.stage = stage, .bucket_bytes = bucket_bytes};
     constexpr int together = 10;
-    for (int i = 0; i < layout.parameters(); i += together) options.groups.push_back(ParamId{i});
-    if (stage < 3) options.groups.clear();
+    for (int i = 0; i < layout.parameters(); i += together) options.units.push_back(ParamId{i});
+    if (stage < 3) options.units.clear();
     return options;
   }
 

@@ -20,7 +20,7 @@ begin=$SECONDS
 minutes=9
 dry=0
 only_build=0
-read -ra suites <<< "kernels low-rank fused-step codes conformance-2 overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
+read -ra suites <<< "kernels low-rank fused-step codecs conformance-2 overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
 train-powersgd train-pipeline scaling powersgd-figures killed-rank conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
 chosen=("${suites[@]}")
 
@@ -84,7 +84,7 @@ build() {
   { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_CUDA=ON -DWEFT_TESTS=ON -DWEFT_TEST_KINDS=processes \
       -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
-    cmake --build build/gpu --target conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codes_test gpu_victim gpu_figures \
+    cmake --build build/gpu --target conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures \
       gpu_low_rank_figures $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
   } > "$out/build.log" 2>&1 && return
   grep -E 'error|FAILED' "$out/build.log" | head -n 20
@@ -203,7 +203,7 @@ run_suite() {
     kernels) $bin/gpu_kernels_test ;;
     low-rank) $bin/gpu_low_rank_test ;;
     fused-step) $bin/gpu_fused_step_test ;;
-    codes) $bin/gpu_codes_test ;;
+    codecs) $bin/gpu_codecs_test ;;
     models) $bin/gpu_math_test ;;
     conformance-*) conformance "${1#conformance-}" ;;
     overhead) overhead ;;

@@ -90,7 +90,7 @@ class PlanMemory(Program):
     options = {
         "--model": ["gpt-tiny", "mlp-8x1024"], "--layers": [3], "--width": [128], "--vocabulary": [1000], "--context": [64], "--parameters": ["1G"],
         "--stage": ["1", "2,3", "3"], "--ranks": ["4", "2,16"], "--dtype": ["bf16", "f16"], "--master": ["split"], "--optimizer": ["sgd", "sgd-momentum"],
-        "--bucket-bytes": ["8K"], "--window-bytes": ["256K"], "--prefetch-bytes": ["4K"], "--offload": [0.5], "--offload-file": [0.5],
+        "--bucket-bytes": ["8K"], "--bucket-ring-bytes": ["256K"], "--prefetch-bytes": ["4K"], "--offload": [0.5], "--offload-file": [0.5],
         "--offload-parameters": [FLAG], "--offload-gradients": [FLAG], "--device-bytes": ["1G"], "--json": [FILE]}
     observers = {"--json": FILE}
 

@@ -19,7 +19,11 @@ StepVerdict|step_verdict => NonFiniteGuard
 Whereabouts|whereabouts => ProgressTable
 Passage => MicrobatchSlots
 RestOfRanks|rest_of_ranks => UnevenInputs
-FixedParts|fixed_parts => DeterministicTree'
+FixedParts|fixed_parts => DeterministicTree
+GradientWindows|WindowedGradients|window_bytes|gradient_windows|windowed => BucketRing, bucket_ring_bytes
+held_groups|group_of|largest_group|GroupSlots|group_slots => unit (of ZeRO), GatherBuffers
+parameter_slots => gather_buffers
+BlockCodes|block_codes => BlockCoding'
 # phrases in the product, as regular expressions; tests may say nobody
 phrases='^ *//+ *Of [a-z]
 \b[Ww]hoever\b
@@ -38,7 +42,10 @@ phrases='^ *//+ *Of [a-z]
 \bcannot know of\b
 \bwent as those\b|\bwill go as those\b
 \b[Cc]ards also\b
-\bcome back, as\b|\bcomes back\*'
+\bcome back, as\b|\bcomes back\*
+\b[Ii]n windows\b|\bgradient windows\b|\bwindows and slots\b
+\bFSDP units?\)? .*\bgroups?\b is\b|\bgroups of parameters\b|\bgathers? (a|the) group\b
+\bslots? \(all-gather\b|\bgathered into slots\b'
 
 folders=()
 for folder in src include tests tools bench examples docs launchers README.md CONTRIBUTING.md; do

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "compression/codecs/cuda/block_codes.hpp"
+#include "compression/codecs/cuda/block_coding.hpp"
 #include "compression/power_sgd/low_rank_jobs.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/memory/elementwise.hpp"

@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "collectives/nccl/nccl_communicator.hpp"
-#include "compression/codecs/cuda/block_codes.hpp"
+#include "compression/codecs/cuda/block_coding.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/memory/elementwise.hpp"
 #include "weft/interop/cuda.hpp"
@@ -85,22 +85,22 @@ void bandwidth() {
 
   // Codes of this rank and another one, as in an exchange between two.
   const auto coding = detail::cuda::block_code_kernels();
-  const auto codes_of = [&](detail::BlockFormat format) {
-    return detail::BlockCodes{.form = {.format = format},
-                              .own = {},
-                              .means = {},
-                              .gradient = static_cast<float*>(a.view().data()),
-                              .count = n / 4,
-                              .part = n / 8,
-                              .ranks = 2};
+  const auto coding_of = [&](detail::BlockFormat format) {
+    return detail::BlockCoding{.form = {.format = format},
+                               .own = {},
+                               .means = {},
+                               .gradient = static_cast<float*>(a.view().data()),
+                               .count = n / 4,
+                               .part = n / 8,
+                               .ranks = 2};
   };
   const auto encoded = [&](detail::BlockFormat format) {
     stream.run(
-        [&] { coding->encode_parts(codes_of(format), b.view().bytes(), detail::cuda::place_of(stream)); });
+        [&] { coding->encode_parts(coding_of(format), b.view().bytes(), detail::cuda::place_of(stream)); });
   };
   const auto decoded = [&](detail::BlockFormat format) {
     stream.run(
-        [&] { coding->decode_means(codes_of(format), b.view().bytes(), detail::cuda::place_of(stream)); });
+        [&] { coding->decode_means(coding_of(format), b.view().bytes(), detail::cuda::place_of(stream)); });
   };
   using detail::BlockFormat;
 

@@ -41,7 +41,7 @@ lines "each with a table" 2 "^masters +device "
 memory "a model of one's own" "^a GPT of 2 layers of width 256: " --layers 2 --width 256 --vocabulary 1000 --context 64
 memory "too large a model" "^none of these stages fits" --parameters 70G --ranks 1 --device-bytes 80G
 memory "and where it fits" "^the least stage that fits is 3$" --parameters 70G --ranks 64 --device-bytes 80G --dtype bf16
-memory "the closed form alone" "16 equal layers: 1.50 G parameters of f32 in 16 groups, the largest of 93.75 M; the closed form alone" \
+memory "the closed form alone" "16 equal layers: 1.50 G parameters of f32 in 16 units, the largest of 93.75 M; the closed form alone" \
   --parameters 1.5G --layers 16
 lines "and no other beside it" 0 "by the closed form"
 memory "state on the host" "^masters +host +" --dtype bf16 --offload 0.5 --offload-parameters --offload-gradients

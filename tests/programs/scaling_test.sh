@@ -65,12 +65,12 @@ grep -q '"name":"all_reduce #' "$work/trace.json" || fail "no all_reduce in the 
 for rank in 0 1; do
   grep -q "\"pid\":$rank,\"args\":{\"name\":\"rank $rank\"}" "$work/trace.json" || fail "rank $rank is not in the trace"
 done
-check "codes" 0 "^ddp\+powersgd:2 +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies nocomm,ddp+fp16,ddp+bf16,ddp+int8,ddp+top-k:0.1,ddp+powersgd:2,ddp+powersgd:2:alternating --json "$work/codes.json"
-[ "$(grep -oE '"curve":\[\[0,' "$work/codes.json" | wc -l)" -eq 7 ] || fail "no curve of the loss for each strategy"
+check "codecs" 0 "^ddp\+powersgd:2 +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies nocomm,ddp+fp16,ddp+bf16,ddp+int8,ddp+top-k:0.1,ddp+powersgd:2,ddp+powersgd:2:alternating --json "$work/codecs.json"
+[ "$(grep -oE '"curve":\[\[0,' "$work/codecs.json" | wc -l)" -eq 7 ] || fail "no curve of the loss for each strategy"
 refused "auto in too few steps" "--steps 9 with the strategy auto, which chooses after 7.*10 or more" "$scaling" --strategies auto --steps 9
 refused "auto as a code" "'ddp\+auto'; allowed are .*, and auto" "$scaling" --strategies ddp+auto
 check "auto says what it chose" 0 "^(none|bf16|powersgd:4) for [0-9]+ of [0-9]+ tensors: bf16 " "$launch" -n 2 "$scaling" --model gpt-tiny --text "$work/text.txt" --steps 12 --strategies auto --json "$work/auto.json"
-grep -qE '"choice":\{"codes":\{"[^"]+":"(none|bf16|powersgd:4)".*"predicted_exposed_seconds":\{"none":' "$work/auto.json" || fail "no choice in the figures"
+grep -qE '"choice":\{"codecs":\{"[^"]+":"(none|bf16|powersgd:4)".*"predicted_exposed_seconds":\{"none":' "$work/auto.json" || fail "no choice in the figures"
 check "the bound of a step at a rate" 0 "^ddp: no step can be shorter than [0-9.]+ ms" "$launch" -n 2 "$scaling" "${small[@]}" --wire-rate 5
 check "a rate that is none" 42 "--wire-rate 0 is not a number above 0" "$scaling" --wire-rate 0
 grep -q '"name":"backward: ' "$work/trace.json" || fail "no backward pass in the trace"

@@ -1,6 +1,6 @@
 // Trainings in 16 and 32 bits, by a seed, in which gradients overflow and are clipped at random: under a
-// stage of ZeRO, with buckets, windows, prefetch and wires drawn too, beside plain data parallelism. Loss
-// scale, skipped steps, norms and parameters must be bitwise the same.
+// stage of ZeRO, with buckets, bucket rings, prefetch and wires drawn too, beside plain data parallelism.
+// Loss scale, skipped steps, norms and parameters must be bitwise the same.
 //
 //   soak_zero SEED STEPS    trains until each of both has taken STEPS steps; ends with 0 when no training
 //   differs
@@ -40,7 +40,7 @@ ZeroTraining shared_out(ZeroTraining job) {
   job.sharding.prefetch_bytes = draw.one_of<std::size_t>({0, 8000, 1 << 20});
   job.sharding.whole_below = draw.one_of({0, 0, 600});
   if (job.sharding.stage > 1 && draw.once_in(2))
-    job.sharding.window_bytes = draw.one_of<std::size_t>({1, 5000, 1 << 20});
+    job.sharding.bucket_ring_bytes = draw.one_of<std::size_t>({1, 5000, 1 << 20});
   job.queued = draw.once_in(3);
   return job;
 }

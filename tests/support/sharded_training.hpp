@@ -1,5 +1,6 @@
 #pragma once
-// Ranks as threads that reduce made-up gradients to sharded means, in an arena or in windows, and what came.
+// Ranks as threads that reduce made-up gradients to sharded means, in an arena or in a bucket ring, and what
+// came.
 
 #include <cstdint>
 #include <functional>
@@ -28,7 +29,7 @@ struct ShardedTraining {
   int ranks = 1;
   int steps = 3;
   int micro_steps = 1;
-  std::optional<std::size_t> window_bytes{};
+  std::optional<std::size_t> bucket_ring_bytes{};
   bool queued_wire = false;
   bool queued_compute = false;
   ReducerOptions options{};  ///< besides the hook
@@ -46,7 +47,7 @@ struct ShardedTraining {
     run_as_threads(ranks, [&](Communicator comm) {
       ReducerOptions mine = options;
       mine.buckets = plan;
-      if (window_bytes) mine.windows = GradientWindows{*window_bytes};
+      if (bucket_ring_bytes) mine.ring = BucketRing{*bucket_ring_bytes};
       mine.means = Means::sharded;
       mine.hook = hook();
       mine.wire = queued_wire ? Stream::queued() : Stream();

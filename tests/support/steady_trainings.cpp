@@ -102,7 +102,7 @@ class Trainings {
       add(text("prefetch_of_", bytes), job);
     }
     job.sharding.whole_below = 600;
-    add("small_groups_whole", job);
+    add("small_units_whole", job);
   }
   void accumulation_and_norms() {
     for (int stage = 0; stage <= 3; ++stage) {

@@ -82,7 +82,7 @@ struct ZeroTraining {
     }
     return ParamLayout(DataType::f32, specs);
   }
-  static std::vector<ParamId> groups() { return {ParamId{0}, ParamId{1}, ParamId{5}, ParamId{9}}; }
+  static std::vector<ParamId> units() { return {ParamId{0}, ParamId{1}, ParamId{5}, ParamId{9}}; }
 
   Result run() const {
     Result result;
@@ -98,7 +98,7 @@ struct ZeroTraining {
 
   Result on(const Communicator& comm) const {
     zero::ShardedOptions options = sharding;
-    if (options.groups.empty() && part.empty()) options.groups = groups();
+    if (options.units.empty() && part.empty()) options.units = units();
     if (queued) options.wire = Stream::queued();
     const ParamLayout all = has_matrices ? layout_of_matrices() : layout(dtype);
     zero::ShardedParams params(comm, part.empty() ? all : layout_of_part(), options);
@@ -123,7 +123,7 @@ struct ZeroTraining {
         const bool last = micro + 1 == micro_steps;
         params.begin_step(last ? Exchange::now : Exchange::no_sync);
         if (gather_twice) {
-          for (int group = 0; group < params.groups(); ++group) (void)params.gather(group, compute);
+          for (int unit = 0; unit < params.units(); ++unit) (void)params.gather(unit, compute);
         }
         backward(params, comm.rank(), step * micro_steps + micro, scale, compute);
         if (!last) params.finish_step(compute);
@@ -161,9 +161,9 @@ struct ZeroTraining {
         overflow_once_in > 0 &&
         hash(static_cast<std::uint64_t>(step), 77) % static_cast<std::uint64_t>(overflow_once_in) == 0;
     int id = layout.parameters() - 1;
-    for (int group = params.groups() - 1; group >= 0; --group) {
-      const zero::Gathered full = params.gather(group, compute);
-      for (; id >= 0 && params.group_of(ParamId{id}) == group; --id) {
+    for (int unit = params.units() - 1; unit >= 0; --unit) {
+      const zero::Gathered full = params.gather(unit, compute);
+      for (; id >= 0 && params.unit_of(ParamId{id}) == unit; --id) {
         const View values = full[ParamId{id}];
         const View gradient = params.gradient(ParamId{id}, compute);
         const bool adds = params.accumulating();

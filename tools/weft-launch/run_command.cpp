@@ -46,7 +46,7 @@ std::vector<std::string> exported(const std::vector<std::string>& inherited,
 }
 
 /// Where the ranks of several hosts meet: HOST, HOST:PORT, or the first host; [::1]:PORT for IPv6.
-std::string meeting_place(std::string address, const std::string& first_host, std::size_t hosts) {
+std::string rendezvous_of(std::string address, const std::string& first_host, std::size_t hosts) {
   if (address.empty()) address = first_host;
   if (address == "localhost" && hosts > 1)
     throw Error(ErrorKind::usage, "the first host is localhost, which the others cannot reach",
@@ -88,7 +88,7 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
   std::vector<std::string> program = options.program;
   program.front() = std::filesystem::absolute(program.front());
   const Job job{program, exported(inherited, options.exports), size,
-                meeting_place(options.address, hosts.front().name, hosts.size()), new_token()};
+                rendezvous_of(options.address, hosts.front().name, hosts.size()), new_token()};
   const AgentOptions agents{options.agent, std::filesystem::read_symlink("/proc/self/exe"),
                             std::filesystem::current_path(), inherited,
                             Environment::of_process().seconds(env::connect_timeout)};

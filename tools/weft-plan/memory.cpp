@@ -19,24 +19,24 @@
 namespace weft::plan {
 namespace {
 
-/// The model whose memory is planned: a layout with its groups, or sizes alone.
+/// The model whose memory is planned: a layout with its units, or sizes alone.
 struct SizedModel {
   std::string name;
   std::optional<ParamLayout> layout{};  // without one there is only the closed form
-  std::vector<ParamId> groups{};
+  std::vector<ParamId> units{};
   zero::ModelSize size{};
 };
 
-SizedModel laid_out(std::string name, ParamLayout layout, std::vector<ParamId> groups) {
-  const zero::ModelSize size = zero::ModelSize::of(layout, groups);
-  return {std::move(name), std::move(layout), std::move(groups), size};
+SizedModel laid_out(std::string name, ParamLayout layout, std::vector<ParamId> units) {
+  const zero::ModelSize size = zero::ModelSize::of(layout, units);
+  return {std::move(name), std::move(layout), std::move(units), size};
 }
 
 SizedModel reference(const MemoryCommand& command) {
   const auto model = examples::make_model<float>(command.model);
-  std::vector<ParamId> groups;
-  for (const int first : model->groups()) groups.push_back(ParamId{first});
-  return laid_out(command.model, ParamLayout::of(model->parameters(), command.dtype), std::move(groups));
+  std::vector<ParamId> units;
+  for (const int first : model->groups()) units.push_back(ParamId{first});
+  return laid_out(command.model, ParamLayout::of(model->parameters(), command.dtype), std::move(units));
 }
 
 // Radford et al. 2019; the head is the embedding.
@@ -44,10 +44,10 @@ SizedModel gpt(const MemoryCommand& command) {
   const std::int64_t width = command.width;
   std::vector<ParamSpec> specs{{"embedding.tokens", command.vocabulary * width},
                                {"embedding.positions", command.context * width}};
-  std::vector<ParamId> groups{ParamId{0}};
-  const auto group = [&] { groups.push_back(ParamId{static_cast<std::int32_t>(specs.size())}); };
+  std::vector<ParamId> units{ParamId{0}};
+  const auto unit = [&] { units.push_back(ParamId{static_cast<std::int32_t>(specs.size())}); };
   for (int layer = 0; layer < command.layers; ++layer) {
-    group();
+    unit();
     const auto add = [&](const char* name, std::int64_t inputs, std::int64_t outputs) {
       specs.push_back({text("layer", layer, '.', name, ".weight"), inputs * outputs});
       specs.push_back({text("layer", layer, '.', name, ".bias"), outputs});
@@ -59,23 +59,23 @@ SizedModel gpt(const MemoryCommand& command) {
     add("up", width, 4 * width);
     add("down", 4 * width, width);
   }
-  group();
+  unit();
   specs.push_back({"norm.weight", width});
   specs.push_back({"norm.bias", width});
   return laid_out(text("a GPT of ", command.layers, " layers of width ", width),
-                  ParamLayout(command.dtype, std::move(specs)), std::move(groups));
+                  ParamLayout(command.dtype, std::move(specs)), std::move(units));
 }
 
 // A third of a layer is its largest matrix, as in a GPT: 4 of 12 squares of the width.
 SizedModel sizes(const MemoryCommand& command) {
   const std::int64_t all = *command.parameters;
-  const std::int64_t group = (all + command.layers - 1) / command.layers;
+  const std::int64_t unit = (all + command.layers - 1) / command.layers;
   return {.name = text("a model of ", command.layers, " equal layers"),
           .size = {.parameters = all,
                    .dtype = command.dtype,
-                   .largest_parameter = (group + 2) / 3,
-                   .largest_group = group,
-                   .groups = command.layers}};
+                   .largest_parameter = (unit + 2) / 3,
+                   .largest_unit = unit,
+                   .units = command.layers}};
 }
 
 /// @throws Error (usage) for an unknown model
@@ -186,7 +186,7 @@ zero::MemoryOptions options_of(const MemoryCommand& command, int number) {
   if (command.names_stages) return options;
   const zero::Stage stage = zero::stage(number);
   if (stage.gradients == zero::Placement::replicated) {
-    options.window_bytes.reset();
+    options.bucket_ring_bytes.reset();
     options.offload.gradients = false;
   }
   if (stage.parameters == zero::Placement::replicated) options.offload.parameters = false;
@@ -200,7 +200,7 @@ std::vector<MemoryCase> memory_cases(const MemoryCommand& command, const SizedMo
   for (const int ranks : command.ranks) {
     for (const int stage : command.stages) {
       MemoryCase one{.options = options_of(command, stage)};
-      one.options.groups = model.groups;
+      one.options.units = model.units;
       one.estimate = zero::estimate_memory(model.size, ranks, one.options);
       one.plan = model.layout ? zero::plan_memory(*model.layout, ranks, one.options) : one.estimate;
       one.fits = one.plan.bytes(Place::device) <= command.device_bytes;
@@ -216,7 +216,7 @@ void explain_memory(const MemoryCommand& command, const SizedModel& model,
                     const std::vector<MemoryCase>& cases, std::ostream& out) {
   const zero::ModelSize& size = model.size;
   out << model.name << ": " << rounded(size.parameters) << " parameters of " << size.dtype << " in "
-      << size.groups << " groups, the largest of " << rounded(size.largest_group)
+      << size.units << " units, the largest of " << rounded(size.largest_unit)
       << (model.layout ? "\n" : "; the closed form alone\n");
   const std::size_t stages = command.stages.size();
   for (std::size_t at = 0; at < cases.size(); at += stages) {

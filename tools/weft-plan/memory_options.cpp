@@ -32,10 +32,10 @@ po::options_description memory_description() {
       ("master", word("KIND"), "master copy of 16-bit parameters: f32, or with bf16 split (f32)")       //
       ("optimizer", word("NAME"), "adamw, adam, sgd or sgd-momentum (adamw)")                           //
       ("bucket-bytes", word("BYTES"), "size of a gradient bucket (1M); 64K is 65536")                   //
-      ("window-bytes", word("BYTES"),
+      ("bucket-ring-bytes", word("BYTES"),
        "stages 2 and 3: memory for gradients that are being reduced (an eighth of all)")  //
       ("prefetch-bytes", word("BYTES"),
-       "stage 3: memory for groups that are gathered ahead (the largest group)")            //
+       "stage 3: memory for units that are gathered ahead (the largest unit)")              //
       ("offload", word("SHARE"), "share of the optimizer's state on the host, 0 to 1 (0)")  //
       ("offload-file", word("SHARE"),
        "share of that, 0 to 1, whose masters and moments are in a file (0)")               //
@@ -118,7 +118,7 @@ void check_effects(const po::variables_map& values, const MemoryCommand& command
   };
   if (command.dtype == DataType::f32)
     tool::refuse_ignored(values, {"master"}, "parameters of f32 are their own masters");
-  if (!any(2)) tool::refuse_ignored(values, {"window-bytes"}, "stages 0 and 1 keep all gradients");
+  if (!any(2)) tool::refuse_ignored(values, {"bucket-ring-bytes"}, "stages 0 and 1 keep all gradients");
   if (!any(3)) tool::refuse_ignored(values, {"prefetch-bytes"}, "parameters are gathered in stage 3 alone");
   const auto* const sgd = std::get_if<zero::Sgd>(&command.options.optimizer);
   if (command.dtype == DataType::f32 && sgd != nullptr && sgd->momentum == 0)
@@ -162,7 +162,7 @@ MemoryCommand parse_memory(const std::vector<std::string>& arguments) {
           [&](const std::string& word) { to = static_cast<std::size_t>(amount(option, word, 1024)); });
   };
   bytes("bucket-bytes", options.bucket_bytes);
-  bytes("window-bytes", options.window_bytes);
+  bytes("bucket-ring-bytes", options.bucket_ring_bytes);
   given("prefetch-bytes", [&](const std::string& word) {
     options.prefetch_bytes = word == "0" ? 0 : static_cast<std::size_t>(amount("prefetch-bytes", word, 1024));
   });

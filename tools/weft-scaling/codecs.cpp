@@ -6,8 +6,8 @@
 
 namespace weft::scaling {
 
-std::shared_ptr<CommHook> hook_of(const std::string& code, std::int64_t start_step) {
-  return hook_named(code, start_step);
+std::shared_ptr<CommHook> hook_of(const std::string& codec, std::int64_t start_step) {
+  return hook_named(codec, start_step);
 }
 
 std::optional<CodecChoice> choice_of(const CommHook* hook) {

@@ -12,8 +12,8 @@
 
 namespace weft::scaling {
 
-/// hook_named(). @throws Error (usage) for a code that does not exist
-std::shared_ptr<CommHook> hook_of(const std::string& code, std::int64_t start_step);
+/// hook_named(). @throws Error (usage) for a codec that does not exist
+std::shared_ptr<CommHook> hook_of(const std::string& codec, std::int64_t start_step);
 /// What was chosen, if the hook chooses and has. @param hook may be null
 std::optional<CodecChoice> choice_of(const CommHook* hook);
 /// The table of what was predicted, and the reasons.

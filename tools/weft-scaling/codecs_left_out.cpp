@@ -3,7 +3,7 @@
 
 namespace weft::scaling {
 
-std::shared_ptr<CommHook> hook_of(const std::string& /*code*/, std::int64_t /*start_step*/) {
+std::shared_ptr<CommHook> hook_of(const std::string& /*codec*/, std::int64_t /*start_step*/) {
   throw Error(ErrorKind::usage, "this weft-scaling is built without codecs, as the quick start needs it",
               "cmake --preset release && cmake --build --preset release builds all of it");
 }

@@ -70,11 +70,11 @@ std::string choice_text(const Run& run) {
 namespace {
 
 boost::json::object choice_object(const CodecChoice& choice) {
-  boost::json::object codes;
-  for (const auto& [name, code] : choice.tensors) codes[name] = code;
+  boost::json::object codecs;
+  for (const auto& [name, codec] : choice.tensors) codecs[name] = codec;
   boost::json::object exposed;
   for (const auto& candidate : choice.candidates) exposed[candidate.name] = candidate.exposed_seconds;
-  return {{"codes", std::move(codes)}, {"predicted_exposed_seconds", std::move(exposed)}};
+  return {{"codecs", std::move(codecs)}, {"predicted_exposed_seconds", std::move(exposed)}};
 }
 
 boost::json::object step_seconds(const Run& run) {

@@ -27,10 +27,10 @@ std::int64_t start_step(const Options& options) {
 
 }  // namespace
 
-// pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a code, and
+// pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a codec, and
 // after zeroN +offload or +offload:DIR.
 Strategy parsed(const std::string& strategy) {
-  if (strategy == chosen) return {.code = chosen};
+  if (strategy == chosen) return {.codec = chosen};
   if (strategy.starts_with(pipelined)) {
     const std::size_t plus = strategy.find('+');
     const bool is_sharded = plus != std::string::npos && strategy.compare(plus, 5, "+zero") == 0;
@@ -59,7 +59,7 @@ Strategy parsed(const std::string& strategy) {
     throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
                 "allowed are " + allowed_strategies());
   }
-  if (plus != std::string::npos) result.code = strategy.substr(plus + 1);
+  if (plus != std::string::npos) result.codec = strategy.substr(plus + 1);
   return result;
 }
 
@@ -68,12 +68,12 @@ bool is_pipeline(const std::string& strategy) {
 }
 
 bool starts_late(const std::string& strategy) {
-  const auto code = parsed(strategy).code;
-  return code && *code != "fp16" && *code != "bf16";
+  const auto codec = parsed(strategy).codec;
+  return codec && *codec != "fp16" && *codec != "bf16";
 }
 
 bool is_coded(const std::string& strategy) {
-  return parsed(strategy).code.has_value();
+  return parsed(strategy).codec.has_value();
 }
 
 std::string allowed_strategies() {
@@ -88,11 +88,11 @@ void check_strategy(const std::string& strategy) {
   const auto refused = [&](const std::string& why) {
     return Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), why);
   };
-  if (one.code && strategy != chosen && (strategy.starts_with("nocomm") || *one.code == chosen))
+  if (one.codec && strategy != chosen && (strategy.starts_with("nocomm") || *one.codec == chosen))
     throw refused("allowed are " + allowed_strategies());
   try {
     if (one.schedule) check_schedule(*one.schedule);
-    if (one.code) (void)hook_of(*one.code, 0);
+    if (one.codec) (void)hook_of(*one.codec, 0);
   } catch (const Error& error) {
     throw refused(text(error.problem(), error.advice().empty() ? "" : "; ", error.advice()));
   }
@@ -100,7 +100,7 @@ void check_strategy(const std::string& strategy) {
 
 zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options) {
   return {.stage = strategy.stage,
-          .hook = strategy.code ? hook_of(*strategy.code, start_step(options)) : nullptr,
+          .hook = strategy.codec ? hook_of(*strategy.codec, start_step(options)) : nullptr,
           .bucket_bytes = options.bucket_bytes};
 }
 

@@ -101,7 +101,7 @@ class Model {
   const std::vector<ParameterInfo>& parameters() const { return table_.infos(); }
   /// @throws Error (usage) when a parameter would lie outside `flat`
   void bind(const View& flat, std::span<const std::int64_t> offsets) { table_.bind(flat, offsets); }
-  /// The first parameter of each group of layers that run together, in order of use.
+  /// The first parameter of each group of layers that run together, in order of use: units of ZeRO.
   const std::vector<int>& groups() const { return groups_; }
   /// From now on the model asks `source` before a group runs. `source` must live until the next call, or as
   /// long as the model.

@@ -92,7 +92,7 @@ PipelineTrainer<Real>::State::State(Communicator communicator, const ModelSpec& 
       plan(planned()),
       schedule(completed(plan.schedule,
                          {.recompute = given.recompute, .sharded_parameters = given.sharding.stage == 3})),
-      groups(layers.firsts(), plan.cut, reduced_order(schedule, pipeline.rank())),
+      units(layers.firsts(), plan.cut, reduced_order(schedule, pipeline.rank())),
       params(data, layout(), sharding()),
       batch(static_cast<std::size_t>(microbatches * given.microbatch)),
       optimizing(spec.optimizer) {
@@ -114,7 +114,7 @@ PipelinePlan PipelineTrainer<Real>::State::planned() {
 template <class Real>
 ParamLayout PipelineTrainer<Real>::State::layout() const {
   std::vector<ParameterInfo> infos;
-  for (const int parameter : groups.parameters)
+  for (const int parameter : units.parameters)
     infos.push_back(table.infos()[static_cast<std::size_t>(parameter)]);
   return ParamLayout::of(infos, data_type_of<Real>);
 }
@@ -122,18 +122,18 @@ ParamLayout PipelineTrainer<Real>::State::layout() const {
 template <class Real>
 zero::ShardedOptions PipelineTrainer<Real>::State::sharding() const {
   zero::ShardedOptions result = options.sharding;
-  result.groups = groups.firsts;
-  if (is_sharded()) result.held_groups = whole_at_once(schedule, pipeline.rank());
+  result.units = units.firsts;
+  if (is_sharded()) result.held_units = whole_at_once(schedule, pipeline.rank());
   return result;
 }
 
 // The same initial values as without a pipeline. ShardedParams compares those of the replicas.
 template <class Real>
 void PipelineTrainer<Real>::State::load_initial() {
-  for (const int parameter : groups.parameters) {
+  for (const int parameter : units.parameters) {
     const std::vector<Real> values =
         initial_values<Real>(table.infos()[static_cast<std::size_t>(parameter)], parameter, options.seed);
-    params.load(groups.id_of(parameter), ConstView(std::span(values)));
+    params.load(units.id_of(parameter), ConstView(std::span(values)));
   }
 }
 
@@ -151,7 +151,7 @@ void PipelineTrainer<Real>::State::make_stages() {
                                .splits = demand.splits,
                                .recomputes = options.recompute};
     auto& made = stages[static_cast<std::size_t>(number)];
-    made = std::make_unique<ShardedStage<Real>>(layers, table, sizes, each, params, groups);
+    made = std::make_unique<ShardedStage<Real>>(layers, table, sizes, each, params, units);
     mine.push_back(made.get());
   }
   pipeline::ExecutorOptions executing{.keep_times = true, .trace = options.trace};
@@ -224,7 +224,7 @@ std::vector<Real> PipelineTrainer<Real>::State::parameters() {
     for (int parameter = first_of(number); parameter < first_of(number + 1); ++parameter) {
       Buffer values =
           device_of(number) == pipeline.rank()
-              ? params.whole(groups.id_of(parameter))
+              ? params.whole(units.id_of(parameter))
               : Buffer::on_host(data_type_of<Real>, table.infos()[static_cast<std::size_t>(parameter)].count);
       pipeline.broadcast(values.view(), device_of(number), stream).wait();
       const std::span<const Real> here = values.as<Real>();

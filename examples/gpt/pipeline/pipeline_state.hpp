@@ -50,7 +50,7 @@ class PipelineTrainer<Real>::State {
   GptLayers<Real> layers;
   PipelinePlan plan;
   pipeline::Schedule schedule;
-  StageGroups groups;
+  StageUnits units;
   zero::ShardedParams params;
   std::vector<Sequence> batch;
   OptimizerSpec optimizing;

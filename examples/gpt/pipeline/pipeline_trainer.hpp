@@ -33,7 +33,7 @@ struct PipelineOptions {
   bool recompute = false;       ///< nothing of a microbatch is kept from its forward to its backward
   std::int64_t steps = 40;      ///< length of the learning-rate schedule
   std::uint64_t seed = 1;
-  zero::ShardedOptions sharding{.stage = 0};  ///< groups are the stages
+  zero::ShardedOptions sharding{.stage = 0};  ///< units are the stages
   zero::ShardedOptimizerOptions stepping{};
   std::shared_ptr<Trace>
       trace{};  ///< records what devices compute and wait for, and of "auto" the prediction

@@ -6,8 +6,8 @@
 
 namespace weft::examples {
 
-StageGroups::StageGroups(const std::vector<int>& unit_firsts, const std::vector<int>& cut,
-                         const std::vector<int>& reduced_order)
+StageUnits::StageUnits(const std::vector<int>& unit_firsts, const std::vector<int>& cut,
+                       const std::vector<int>& reduced_order)
     : ids(static_cast<std::size_t>(unit_firsts.back()), -1) {
   const auto first_of = [&](int stage) {
     return unit_firsts[static_cast<std::size_t>(cut[static_cast<std::size_t>(stage)])];
@@ -24,21 +24,21 @@ StageGroups::StageGroups(const std::vector<int>& unit_firsts, const std::vector<
 template <class Real>
 ShardedStage<Real>::ShardedStage(const GptLayers<Real>& layers, ParameterTable<Real>& table,
                                  const GptSizes& sizes, const GptStageOptions& options,
-                                 zero::ShardedParams& params, const StageGroups& groups)
-    : GptStage<Real>(layers, table, sizes, options), table_(table), params_(params), groups_(groups) {}
+                                 zero::ShardedParams& params, const StageUnits& units)
+    : GptStage<Real>(layers, table, sizes, options), table_(table), params_(params), units_(units) {}
 
 template <class Real>
 void ShardedStage<Real>::await_unshard(const Stream& compute) {
-  const int group = params_.group_of(groups_.id_of(this->first_parameter()));
-  gathered_ = std::make_unique<zero::Gathered>(params_.gather(group, compute));
+  const int unit = params_.unit_of(units_.id_of(this->first_parameter()));
+  gathered_ = std::make_unique<zero::Gathered>(params_.gather(unit, compute));
   for (int parameter = this->first_parameter(); parameter < this->end_parameter(); ++parameter)
-    table_.place(parameter, static_cast<Real*>((*gathered_)[groups_.id_of(parameter)].data()));
+    table_.place(parameter, static_cast<Real*>((*gathered_)[units_.id_of(parameter)].data()));
 }
 
 template <class Real>
 void ShardedStage<Real>::reduce_gradients(const Stream& compute) {
   for (int parameter = this->end_parameter(); parameter-- > this->first_parameter();) {
-    const ParamId id = groups_.id_of(parameter);
+    const ParamId id = units_.id_of(parameter);
     copy(params_.gradient(id, compute), this->gradient(parameter), compute);
     params_.mark_ready(id, compute);
   }

@@ -1,11 +1,11 @@
 #pragma once
-// A stage of a GPT whose parameters and gradients belong to ShardedParams, with one group for each stage of
+// A stage of a GPT whose parameters and gradients belong to ShardedParams, with one unit for each stage of
 // the device.
 //
-//   const StageGroups groups(layers.firsts(), plan.cut, reduced_order(schedule, device));
-//   zero::ShardedParams params(replicas, layout_of(groups.parameters),
-//                              {.stage = 3, .groups = groups.firsts});
-//   ShardedStage<float> stage(layers, table, sizes, options, params, groups);
+//   const StageUnits units(layers.firsts(), plan.cut, reduced_order(schedule, device));
+//   zero::ShardedParams params(replicas, layout_of(units.parameters),
+//                              {.stage = 3, .units = units.firsts});
+//   ShardedStage<float> stage(layers, table, sizes, options, params, units);
 
 #include <optional>
 
@@ -16,25 +16,26 @@ namespace weft::examples {
 
 /// The model parameters of a device. The stage whose gradients are complete first comes last, because
 /// gradients are sent from the last parameter to the first.
-struct StageGroups {
+struct StageUnits {
   /// @param unit_firsts GptLayers::firsts()
-  StageGroups(const std::vector<int>& unit_firsts, const std::vector<int>& cut,
-              const std::vector<int>& reduced_order);
+  StageUnits(const std::vector<int>& unit_firsts, const std::vector<int>& cut,
+             const std::vector<int>& reduced_order);
 
   ParamId id_of(int parameter) const { return ParamId{ids[static_cast<std::size_t>(parameter)]}; }
 
   std::vector<int> parameters;  ///< numbers in the model, by number here
   std::vector<int> ids;         ///< the other way round; -1 where another device has it
-  std::vector<ParamId> firsts;  ///< of each group
+  std::vector<ParamId> firsts;  ///< of each unit
 };
 
 template <class Real>
 class ShardedStage final : public GptStage<Real> {
  public:
   ShardedStage(const GptLayers<Real>& layers, ParameterTable<Real>& table, const GptSizes& sizes,
-               const GptStageOptions& options, zero::ShardedParams& params, const StageGroups& groups);
+               const GptStageOptions& options, zero::ShardedParams& params, const StageUnits& units);
 
-  /// Waits for the parameters of other ranks, and for a gradient window that earlier gradients still occupy.
+  /// Waits for the parameters of other ranks, and for a place in the bucket ring that earlier gradients still
+  /// occupy.
   bool waits_for_others() const override { return params_.stage().gradients == zero::Placement::sharded; }
   /// Does nothing: params prefetches in the order of the previous step.
   void unshard(const Stream&) override {}
@@ -47,7 +48,7 @@ class ShardedStage final : public GptStage<Real> {
  private:
   ParameterTable<Real>& table_;
   zero::ShardedParams& params_;
-  const StageGroups& groups_;
+  const StageUnits& units_;
   std::unique_ptr<zero::Gathered> gathered_;
 };
 

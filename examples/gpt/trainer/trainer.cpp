@@ -27,7 +27,7 @@ class GatheringSource final : public ParameterSource {
   void use(int group) override {
     gathered_ = std::make_unique<zero::Gathered>(params_.gather(group, compute_));
     for (int i = 0; i < params_.layout().parameters(); ++i) {
-      if (params_.group_of(ParamId{i}) == group)
+      if (params_.unit_of(ParamId{i}) == group)
         table_.place(i, static_cast<Real*>((*gathered_)[ParamId{i}].data()));
     }
   }
@@ -77,8 +77,8 @@ class ShardingSink final : public GradientSink<Real> {
   StreamTrace& trace_;
 };
 
-zero::ShardedOptions with_groups(zero::ShardedOptions options, const std::vector<int>& firsts) {
-  for (const int first : firsts) options.groups.push_back(ParamId{first});
+zero::ShardedOptions with_units(zero::ShardedOptions options, const std::vector<int>& firsts) {
+  for (const int first : firsts) options.units.push_back(ParamId{first});
   return options;
 }
 
@@ -102,7 +102,7 @@ class Trainer<Real>::State {
         math(device_math ? *device_math : host_math<Real>()),
         model(make_model<Real>(spec, math)),
         params(comm, ParamLayout::of(model->parameters(), data_type_of<Real>),
-               with_groups(options.sharding, model->groups())),
+               with_units(options.sharding, model->groups())),
         trace(options.trace, comm.device(), "compute"),
         scratch(math.allocate(options.micro_steps > 1 ? largest(params.layout()) : 0)),
         batch(static_cast<std::size_t>(spec.sequences)),

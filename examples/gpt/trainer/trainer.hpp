@@ -37,7 +37,7 @@ struct TrainerOptions {
   int micro_steps = 1;
   std::int64_t steps = 40;  ///< length of the learning-rate schedule
   std::uint64_t seed = 1;
-  /// The ZeRO stage, and how gradients are reduced. The groups come from the model.
+  /// The ZeRO stage, and how gradients are reduced. The units come from the model.
   zero::ShardedOptions sharding{.stage = 0};
   zero::ShardedOptimizerOptions stepping{};  ///< clipping, offload
   std::shared_ptr<Trace> trace{};            ///< records what the compute stream works on

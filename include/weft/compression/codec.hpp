@@ -3,9 +3,9 @@
 // f32 in host memory.
 //
 //   auto codec = fp16_codec();
-//   std::vector<std::byte> code(codec->encoded_bytes(n));
-//   codec->encode(code, gradients, position);
-//   codec->decode(sums, code, position, Into::add);         // sums += the decoded gradients
+//   std::vector<std::byte> encoded(codec->encoded_bytes(n));
+//   codec->encode(encoded, gradients, position);
+//   codec->decode(sums, encoded, position, Into::add);         // sums += the decoded gradients
 //
 // A codec knows neither ranks nor collectives; its algebra says which collectives it needs (codec_hook).
 //
@@ -77,18 +77,19 @@ class Codec {
   /// Holds for magnitudes up to 2^118. Sparse codecs lose all of an element or nothing.
   virtual Bound bound() const = 0;
 
-  /// @throws Error (usage) when `code` is not encoded_bytes() long, or the position begins within a block
-  void encode(std::span<std::byte> code, std::span<const float> values, const CodingPosition& position) const;
+  /// @throws Error (usage) when `encoded` is not encoded_bytes() long, or the position begins within a block
+  void encode(std::span<std::byte> encoded, std::span<const float> values,
+              const CodingPosition& position) const;
   /// @param position the one that encode() was given; random_k_codec needs it, except for its rank
   /// @throws Error (usage) like encode()
-  void decode(std::span<float> values, std::span<const std::byte> code, const CodingPosition& position,
+  void decode(std::span<float> values, std::span<const std::byte> encoded, const CodingPosition& position,
               Into into = Into::set) const;
 
  private:
-  void expect(std::size_t code, std::size_t values, const CodingPosition& position) const;
-  virtual void do_encode(std::span<std::byte> code, std::span<const float> values,
+  void expect(std::size_t encoded, std::size_t values, const CodingPosition& position) const;
+  virtual void do_encode(std::span<std::byte> encoded, std::span<const float> values,
                          const CodingPosition& position) const = 0;
-  virtual void do_decode(std::span<float> values, std::span<const std::byte> code,
+  virtual void do_decode(std::span<float> values, std::span<const std::byte> encoded,
                          const CodingPosition& position, Into into) const = 0;
 };
 
@@ -106,7 +107,7 @@ std::shared_ptr<const Codec> fp8_codec(Fp8 format, Rounding rounding = Rounding:
 /// it.
 std::shared_ptr<const Codec> int8_codec(Rounding rounding = Rounding::nearest, std::uint64_t seed = 0);
 /// Keeps the ceil(fraction * count) largest magnitudes of a call, exactly, in f32; among equal ones the
-/// first. The rest is lost. A place takes about 2 + log2(1 / fraction) bits (Elias-Fano code); calls of one
+/// first. The rest is lost. A place takes about 2 + log2(1 / fraction) bits (Elias-Fano coding); calls of one
 /// length make as many bytes each. @throws Error (usage) unless 0 < fraction <= 1
 std::shared_ptr<const Codec> top_k_codec(double fraction);
 /// Keeps ceil(fraction * 4096) elements of every 4096, exactly, in f32; each has the same probability. The

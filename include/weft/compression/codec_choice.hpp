@@ -59,7 +59,7 @@ struct StepProfile {
 struct CodecChoice {
   struct Tensor {
     std::string name;
-    std::string code;  ///< "none", or a name that hook_named() takes
+    std::string codec;  ///< "none", or a name that hook_named() takes
   };
   struct Candidate {
     std::string name;

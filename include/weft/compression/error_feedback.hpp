@@ -2,7 +2,7 @@
 // Error feedback: what a codec lost of a gradient is kept, and added to what it encodes next.
 //
 //   feedback.cover(plan.end());
-//   bool good = feedback.encode(code, values, position);    // values now hold what the codec lost
+//   bool good = feedback.encode(encoded, values, position);    // values now hold what the codec lost
 //   feedback.keep(values, position.begin);
 //   ...                                                 // after the whole flat space, if all ranks are good:
 //   feedback.commit();
@@ -42,7 +42,7 @@ class ErrorFeedback {
 
   /// Encodes values + error, and leaves in `values` what the codec lost.
   /// @returns true if that can be kept: values + error had no NaN, no Inf and no magnitude above 2^118
-  bool encode(std::span<std::byte> code, std::span<float> values, const CodingPosition& position) const;
+  bool encode(std::span<std::byte> encoded, std::span<float> values, const CodingPosition& position) const;
   /// Stores what encode() left. @throws Error (usage) if `begin` lies within a block, or the range beyond
   /// cover()
   void keep(std::span<const float> lost, std::int64_t begin);

@@ -79,7 +79,7 @@ inline constexpr Variable pmi_size{"PMI_SIZE", "", "Number of ranks.", "PMI (MPI
 inline constexpr Variable pmi_local_rank{"MPI_LOCALRANKID", "", "Rank within the node.", "PMI (MPICH, Intel MPI)"};
 inline constexpr Variable pmi_local_size{"MPI_LOCALNRANKS", "", "Ranks on the node.", "PMI (MPICH, Intel MPI)"};
 inline constexpr Variable slurm_step{"SLURM_STEP_ID", "", "Marks a job step; a batch script has none and is not a rank.", "Slurm"};
-inline constexpr Variable slurm_job{"SLURM_JOB_ID", "", "Job number; the meeting port is derived from it.", "Slurm"};
+inline constexpr Variable slurm_job{"SLURM_JOB_ID", "", "Job number; the rendezvous port is derived from it.", "Slurm"};
 inline constexpr Variable slurm_rank{"SLURM_PROCID", "", "Rank.", "Slurm"};
 inline constexpr Variable slurm_step_size{"SLURM_STEP_NUM_TASKS", "", "Number of ranks of the step.", "Slurm"};
 inline constexpr Variable slurm_size{"SLURM_NTASKS", "", "Number of ranks when the step does not say.", "Slurm"};

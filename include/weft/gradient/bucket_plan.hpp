@@ -54,11 +54,11 @@ class BucketPlan {
 BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
 
 /// Buckets of whole parameters that ranks can divide evenly. They are filled as by plan_buckets(), and also
-/// closed where a group of parameters begins, so that no bucket has gradients of two groups. The plan's
+/// closed where a unit of ZeRO begins, so that no bucket has gradients of two of them. The plan's
 /// layout() has the parameters of `layout` with wider gaps: every bucket begins and ends at a multiple of
 /// `unit` elements.
 /// @param unit the number of ranks times the unit of a rank's part; whole cache lines for every rank
-/// @param closes the first parameter of every group; parameter 0 may be left out
+/// @param closes the first parameter of every unit of ZeRO; parameter 0 may be left out
 /// @throws Error (usage) when bucket_bytes is 0, or as ParamLayout::with_starts()
 BucketPlan plan_whole_buckets(const ParamLayout& layout, std::size_t bucket_bytes, std::int64_t unit,
                               const std::vector<ParamId>& closes = {});

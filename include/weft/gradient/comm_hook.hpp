@@ -41,11 +41,10 @@ class CommHook {
   virtual std::optional<std::size_t> bucket_bytes(const Communicator& /*comm*/) const { return std::nullopt; }
   /// Tells the hook the plan of the next steps: before the first step, and again when the reducer changes its
   /// plan. State that a hook keeps per bucket belongs to the old plan. Nothing is on the wire. Called on all
-  /// ranks together, so that memory of `comm` may be allocated here.
-  /// The second argument says where buckets and their parameters lie as long as the plan holds. When a bucket
-  /// leaves, the gradients of its `params` are complete, also the elements that lie in later buckets. In
-  /// windows no parameter lies in two buckets, and when the bucket's work on the wire is done others may take
-  /// its place.
+  /// ranks together, so that memory of `comm` may be allocated here. The second argument says where buckets
+  /// and their parameters lie as long as the plan holds. When a bucket leaves, the gradients of its `params`
+  /// are complete, also the elements that lie in later buckets. In a bucket ring no parameter lies in two
+  /// buckets, and when the bucket's work on the wire is done others may take its place.
   virtual void planned(const BucketPlan& /*plan*/, GradientSpace /*gradients*/, Communicator& /*comm*/) {}
   /// Whether the last step took what later steps will take. The reducer asks at the beginning of each
   /// exchanged step, and only once the answer is true does it measure how long buckets take, to plan later

@@ -19,7 +19,7 @@
 // accumulating() is true, backward adds to the gradient that is there instead of overwriting it. The last
 // micro-step reduces the sum and divides by the number of micro-steps.
 //
-// In windows (ReducerOptions::windows) there is no arena: every gradient is written to
+// In a bucket ring (ReducerOptions::ring) there is no arena: every gradient is written to
 // gradient(id, compute), asked for in each step, and backward does not accumulate there.
 //
 // Better, for an optimizer that can update one bucket at a time:
@@ -65,13 +65,14 @@ class GradientReducer {
   const BucketPlan& plan() const;
   /// The values that the plan was made from; nullopt before it was, or if the options give the buckets.
   const std::optional<BackwardProfile>& profile() const;
-  /// The arena, and one parameter's part of it. @throws Error (usage) where gradients lie in windows
+  /// The arena, and one parameter's part of it. @throws Error (usage) where gradients lie in a bucket ring
   View gradients();
   View gradient(ParamId id);
-  /// Where work of `compute` may write the gradient in this step, until it is marked ready. In windows,
+  /// Where work of `compute` may write the gradient in this step, until it is marked ready. In a bucket ring,
   /// `compute` waits until the buckets that had the place before have left it; if it is an inline stream of
-  /// the host, the call itself waits. @throws Error (usage), in windows: outside a step, or after mark_ready.
-  /// Also, on all ranks, when gradients of a bucket that has the place are not marked; it names them
+  /// the host, the call itself waits. @throws Error (usage), in a bucket ring: outside a step, or after
+  /// mark_ready. Also, on all ranks, when gradients of a bucket that has the place are not marked; it names
+  /// them
   View gradient(ParamId id, Stream compute);
   /// The part of a bucket of plan() that holds means on this rank after a step. With Means::sharded, all
   /// ranks' parts are equally long and follow each other; that of the last rank in the first bucket may end
@@ -81,7 +82,7 @@ class GradientReducer {
   /// @throws Error (usage) when the last step was not finished, naming parameters that were not marked
   void begin_step(Exchange exchange = Exchange::now);
   /// Whether backward must add to the gradients of earlier micro-steps. False with a tree of
-  /// micro-batches and in windows, where the reducer adds.
+  /// micro-batches and in a bucket ring, where the reducer adds.
   bool accumulating() const;
   /// Says that the gradient is complete once `stream` gets to this point.
   /// @throws Error (usage) outside a step, or when it was marked before
@@ -120,11 +121,11 @@ class GradientReducer {
   /// that an all_reduce(sum) is exact.
   ConstView squares() const;
 
-  /// Seconds that compute streams have waited for communication so far: in finish_step, in gradient() of
-  /// windows, and, with an inline wire, for the communication that mark_ready and poll carry out. On a
+  /// Seconds that compute streams have waited for communication so far: in finish_step, in gradient() of a
+  /// bucket ring, and, with an inline wire, for the communication that mark_ready and poll carry out. On a
   /// device, the waits that its streams have already passed.
   double exposed_seconds() const;
-  /// Bytes of gradients and windows on this rank, without what hooks keep.
+  /// Bytes of gradients, or of the bucket ring, on this rank, without what hooks keep.
   std::int64_t held_bytes() const;
   /// Bytes of pinned host memory: the means, with means_on_host.
   std::int64_t host_bytes() const;

@@ -1,16 +1,16 @@
 #pragma once
-// Where the gradients of a plan's flat space lie: all of them one after the other, or, in windows, only the
-// buckets of the moment, in less memory.
+// Where the gradients of a plan's flat space lie: all of them one after the other, or, in a bucket ring, only
+// the buckets of the moment, in less memory.
 //
 // A hook is given a GradientSpace with each plan, and takes the addresses of parameters from it. They hold as
-// long as the plan. In windows several buckets share a place, one after the other: a hook reads and writes
-// only the place of its own bucket, and only in work that reduce() submits to the wire's stream. A plain
-// value.
+// long as the plan. In a bucket ring several buckets share a place, one after the other: a hook reads and
+// writes only the place of its own bucket, and only in work that reduce() submits to the wire's stream. A
+// plain value.
 //
 //   const View weight = gradients.slice(layout.offset(id), layout.count(id));
 //   const GradientSpace copies = gradients.over(more.view());    // the same places in other memory
 //
-// WRONG: gradients.memory().slice(layout.offset(id), layout.count(id));   // in windows it does not lie there
+// WRONG: gradients.memory().slice(layout.offset(id), layout.count(id));   // in a bucket ring it does not lie there
 
 #include <memory>
 #include <vector>
@@ -40,7 +40,7 @@ class GradientSpace {
   /// The memory that all gradients lie in.
   View memory() const { return memory_; }
   /// Elements [begin, begin + count) of the flat space. @throws Error (usage) when the flat space ends
-  /// before, or, in windows, when they are not in one bucket
+  /// before, or, in a bucket ring, when they are not in one bucket
   View slice(std::int64_t begin, std::int64_t count) const;
   /// The same places in other memory of any data type. @throws Error (usage) unless it has as many elements
   GradientSpace over(View memory) const;

@@ -15,7 +15,7 @@ namespace weft {
 enum class Exchange {
   now,  ///< reduce them over ranks, with those of the micro-steps before
   /// Keep them for a later micro-step to reduce: a step of gradient accumulation, as under DDP's no_sync().
-  /// Ranks do not communicate. In windows they do, because gradients cannot stay there; the means are
+  /// Ranks do not communicate. In a bucket ring they do, because gradients cannot stay there; the means are
   /// complete after the last micro-step all the same.
   no_sync,
 };
@@ -58,13 +58,13 @@ struct BucketBytes {
 /// must be whole cache lines, and whole blocks of the hook and of norm_block (plan_whole_buckets).
 using BucketChoice = std::variant<PlannedBuckets, BucketBytes, BucketPlan>;
 
-/// Gradients lie in windows: a buffer of so many bytes, at least those of the largest bucket, which buckets
-/// use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream), which
-/// waits until its place is free. This rank's part of the means is kept apart, in means(bucket). Needs
+/// Gradients lie in a bucket ring: a buffer of so many bytes, at least those of the largest bucket, which
+/// buckets use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream),
+/// which waits until its place is free. This rank's part of the means is kept apart, in means(bucket). Needs
 /// Means::sharded and a BucketPlan of whole parameters; gradients must come in the plan's order as far as
 /// buckets share a place. Every micro-step is reduced, and means(bucket) adds them up. Not with unused
 /// parameters, uneven batches or a hook that sums micro-batches (tree_hook).
-struct GradientWindows {
+struct BucketRing {
   std::size_t bytes = 0;
   /// On a device: the means lie in pinned host memory, which kernels reach over the bus.
   bool means_on_host = false;
@@ -72,7 +72,7 @@ struct GradientWindows {
 
 struct ReducerOptions {
   BucketChoice buckets{};
-  std::optional<GradientWindows> windows{};  ///< nullopt: an arena of all gradients
+  std::optional<BucketRing> ring{};  ///< nullopt: an arena of all gradients
   /// How a bucket is reduced: all_reduce_hook(), unless it is given. cast_hook() reduces in another data type,
   /// tree_hook() sums one fixed tree of micro-batches; codecs are on the compression floor.
   std::shared_ptr<CommHook> hook{};

@@ -7,17 +7,17 @@
 // closed form of docs/memory.md, which needs a few sizes and no layout. It leaves out padding and is within
 // 1 % + 64 KiB of the plan for models of the usual shapes.
 //
-//   const zero::MemoryPlan plan = zero::plan_memory(layout, 8, {.stage = 3, .groups = groups});
+//   const zero::MemoryPlan plan = zero::plan_memory(layout, 8, {.stage = 3, .units = units});
 //   std::cout << plan;
 //   if (plan.bytes(zero::Place::device) > free_bytes) ...
 //
-// The plan counts what weft holds: parameters, gradients and optimizer state, the windows that gradients pass
-// through and the slots (all-gather buffers) that parameters are gathered into. It does not count
-// activations, state of hooks (such as residuals of PowerSGD), tree_hook(), memory of other libraries, or the
-// rounding of a file to whole blocks, which is less than 4 KiB for each bucket or tile.
+// The plan counts what weft holds: parameters, gradients and optimizer state, the bucket ring that gradients
+// pass through and the gather buffers that parameters are gathered into. It does not count activations, state
+// of hooks (such as residuals of PowerSGD), tree_hook(), memory of other libraries, or the rounding of a file
+// to whole blocks, which is less than 4 KiB for each bucket or tile.
 //
-// WRONG: leaving `groups` out of the plan for a training in stage 3 that names them. All parameters are then
-// one group, and its slot is as large as the model.
+// WRONG: leaving `units` out of the plan for a training in stage 3 that names them. All parameters are then
+// one unit, and its gather buffer is as large as the model.
 
 #include <cstdint>
 #include <optional>
@@ -35,14 +35,14 @@ const char* name(Place place);
 
 /// What the bytes hold.
 enum class Content {
-  parameters,        ///< replicated parameters
-  parameter_shard,   ///< stage 3: this rank's shard
-  parameter_slots,   ///< stage 3: all-gather buffers
-  gradients,         ///< replicated gradients
-  gradient_windows,  ///< stages 2 and 3: buckets that backward writes or that are being reduced
-  gradient_shard,    ///< stages 2 and 3: this rank's shard of the averaged gradients
-  masters,           ///< master copies of 16-bit parameters
-  first_moments,     ///< or the momentum of SGD
+  parameters,       ///< replicated parameters
+  parameter_shard,  ///< stage 3: this rank's shard
+  gather_buffers,   ///< stage 3: all-gather buffers
+  gradients,        ///< replicated gradients
+  bucket_ring,      ///< stages 2 and 3: buckets that backward writes or that are being reduced
+  gradient_shard,   ///< stages 2 and 3: this rank's shard of the averaged gradients
+  masters,          ///< master copies of 16-bit parameters
+  first_moments,    ///< or the momentum of SGD
   second_moments,
   parameter_copies,  ///< offload: parameters that the host updates and copies to the device
   gradient_tiles,    ///< offload: staging buffers for gradients on the host
@@ -63,12 +63,12 @@ struct OffloadedParts {
 /// same names.
 struct MemoryOptions {
   int stage = 2;
-  std::optional<std::size_t> bucket_bytes{};  ///< default: 1 MiB, as within a node
-  std::optional<std::size_t> window_bytes{};  ///< default: an eighth of the gradients
-  std::int64_t granularity = 1;               ///< CommHook::granularity
-  std::vector<ParamId> groups{};              ///< first parameters; the estimate takes ModelSize's instead
+  std::optional<std::size_t> bucket_bytes{};       ///< default: 1 MiB, as within a node
+  std::optional<std::size_t> bucket_ring_bytes{};  ///< default: an eighth of the gradients
+  std::int64_t granularity = 1;                    ///< CommHook::granularity
+  std::vector<ParamId> units{};  ///< first parameters; the estimate takes ModelSize's instead
   std::optional<std::size_t> prefetch_bytes{};
-  int held_groups = 1;
+  int held_units = 1;
   std::int64_t whole_below = 0;  ///< the estimate ignores it
   Optimizer optimizer = AdamW{};
   Master master = Master::f32;
@@ -102,13 +102,13 @@ struct ModelSize {
   std::int64_t parameters = 0;  ///< elements
   DataType dtype = DataType::f32;
   std::int64_t largest_parameter = 0;  ///< elements of the largest tensor
-  std::int64_t largest_group = 0;  ///< elements of the largest group; all elements where no groups are named
-  std::int64_t groups = 1;
+  std::int64_t largest_unit = 0;  ///< elements of the largest unit; all elements where no units are named
+  std::int64_t units = 1;
   friend bool operator==(const ModelSize&, const ModelSize&) = default;
 
-  /// @param firsts as ShardedOptions::groups
+  /// @param firsts as ShardedOptions::units
   static ModelSize of(const ParamLayout& layout, const std::vector<ParamId>& firsts);
-  /// The same model with another number of parameters: all tensors and groups grow or shrink in proportion.
+  /// The same model with another number of parameters: all tensors and units grow or shrink in proportion.
   ModelSize scaled_to(std::int64_t count) const;
 };
 

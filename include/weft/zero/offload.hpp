@@ -9,7 +9,7 @@
 // Two things hide the cost. A trainer that gives the learning rate before backward
 // (ShardedOptimizer::begin_step) lets the host update each bucket as soon as it is reduced, behind the rest
 // of backward. Clipping and loss scaling forbid that, because they need the norm of all gradients first. And
-// step() does not wait for the host: the next gather of a group does.
+// step() does not wait for the host: the next gather of a unit does.
 //
 //   zero::ShardedOptimizer adam(params, zero::AdamW{}, {.offload = {.share = 0.8}});
 //   adam.begin_step(rate);          // optional

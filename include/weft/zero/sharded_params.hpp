@@ -2,31 +2,31 @@
 // A model's parameters and gradients under any stage of ZeRO, replicated or sharded, with one training loop
 // for all stages.
 //
-// `ShardedParams` owns the parameters and, through a GradientReducer, their gradients. A *group* is a set of
+// `ShardedParams` owns the parameters and, through a GradientReducer, their gradients. A *unit* is a set of
 // consecutive parameters that are gathered at once, such as those of one layer (an FSDP unit). The trainer
-// gathers a group before it uses its parameters and releases it afterwards; it writes gradients where
+// gathers a unit before it uses its parameters and releases it afterwards; it writes gradients where
 // `gradient` says and marks them ready. The stage alone decides what a gather does:
 //
 //   stages 0 to 2   every rank has all parameters: a gather waits until the last step's update has arrived
-//   stage 3         a gather all-gathers the group into a *slot* (an all-gather buffer); slots are reused
+//   stage 3         a gather all-gathers the unit into a *gather buffer*; gather buffers are reused
 //
-// Stage 3 prefetches groups, within `prefetch_bytes`, in the order in which the last step used them. A step
-// that uses them in another order is correct, but waits for its groups.
+// Stage 3 prefetches units, within `prefetch_bytes`, in the order in which the last step used them. A step
+// that uses them in another order is correct, but waits for its units.
 //
-// One thread uses it. Construction, gather and steps are collective: all ranks gather the same groups in the
+// One thread uses it. Construction, gather and steps are collective: all ranks gather the same units in the
 // same order.
 //
 //   ParamLayout layout = ParamLayout::of(model.parameters());
-//   zero::ShardedParams params(comm, layout, {.stage = 3, .groups = {ParamId{0}, ParamId{2}, ParamId{14}}});
+//   zero::ShardedParams params(comm, layout, {.stage = 3, .units = {ParamId{0}, ParamId{2}, ParamId{14}}});
 //   for (ParamId id : ...) params.load(id, initial(id));                 // the same values on every rank
 //   zero::ShardedOptimizer adam(params, zero::AdamW{.learning_rate = 3e-4});
 //   for (const Batch& batch : data) {
 //     params.begin_step();
-//     for (int group = 0; group < params.groups(); ++group) {
-//       const zero::Gathered full = params.gather(group, compute);     // released at the end of the scope
-//       layer(group).forward(batch, full);                             // full[id]: where a parameter is now
+//     for (int unit = 0; unit < params.units(); ++unit) {
+//       const zero::Gathered full = params.gather(unit, compute);     // released at the end of the scope
+//       layer(unit).forward(batch, full);                             // full[id]: where a parameter is now
 //     }
-//     ... backward: the same from the last group to the first, writing params.gradient(id, compute) and
+//     ... backward: the same from the last unit to the first, writing params.gradient(id, compute) and
 //         then calling params.mark_ready(id, compute)
 //     adam.step(compute);
 //   }
@@ -34,7 +34,8 @@
 // Gradient accumulation: all micro-steps but the last begin with Exchange::no_sync and end with
 // finish_step(compute) in place of adam.step(compute).
 //
-// WRONG: keeping full[id] beyond the scope of `full`: in stage 3 the slot may hold another group by then.
+// WRONG: keeping full[id] beyond the scope of `full`: in stage 3 its gather buffer may hold another unit by
+// then.
 // WRONG: reading parameters without a gather because the stage replicates them: the last step's update may
 // still be on its way.
 
@@ -57,7 +58,7 @@ struct ShardedOptions {
   std::optional<std::size_t> bucket_bytes{};
   /// Stages 2 and 3: the memory that gradients have before they are reduced, at least the largest bucket.
   /// nullopt: an eighth of the gradients.
-  std::optional<std::size_t> window_bytes{};
+  std::optional<std::size_t> bucket_ring_bytes{};
   /// The stream that reduces buckets, and the one that gathers parameters: as ReducerOptions::wire.
   std::optional<Stream> wire{};
   /// Stages 0 and 1 may leave parameters unused; the others refuse.
@@ -68,18 +69,18 @@ struct ShardedOptions {
   /// over the other sets of ranks, so that only the reduced shard travels between sets. Must divide the
   /// number of ranks. 0: sharded over all ranks.
   int shard_ranks = 0;
-  /// Groups (FSDP units): the first parameter of each, ascending from parameter 0. Default: one group of all
+  /// Units (FSDP units): the first parameter of each, ascending from parameter 0. Default: one unit of all
   /// parameters.
-  std::vector<ParamId> groups{};
-  /// Stage 3: memory for prefetched groups, beside `held_groups` slots. Default: one slot. Each slot has the
-  /// size of the largest group.
+  std::vector<ParamId> units{};
+  /// Stage 3: memory for prefetched units, beside `held_units` gather buffers. Default: one gather buffer.
+  /// Each gather buffer has the size of the largest unit.
   std::optional<std::size_t> prefetch_bytes{};
-  /// Stage 3: how many groups the trainer holds gathered at the same time.
-  int held_groups = 1;
-  /// Stage 3: groups of fewer elements stay replicated on every rank.
+  /// Stage 3: how many units the trainer holds gathered at the same time.
+  int held_units = 1;
+  /// Stage 3: units of fewer elements stay replicated on every rank.
   std::int64_t whole_below = 0;
   /// Stage 3: this rank's shard of the parameters lies in pinned host memory and is copied to the device when
-  /// a group is gathered.
+  /// a unit is gathered.
   bool offload_parameters = false;
   /// Stages 2 and 3: this rank's shard of the gradients lies in pinned host memory, where the host's update
   /// reads it without a copy.
@@ -96,7 +97,7 @@ class ShardedParams {
   class State;
 
   /// Collective.
-  /// @throws Error (usage) for a stage outside 0 to 3, groups that do not ascend, or fewer elements than
+  /// @throws Error (usage) for a stage outside 0 to 3, units that do not ascend, or fewer elements than
   /// ranks; (mismatch) where ranks differ
   ShardedParams(Communicator comm, const ParamLayout& layout, ShardedOptions options = {});
   ~ShardedParams();
@@ -106,8 +107,8 @@ class ShardedParams {
   /// The layout in use. Shards need aligned buckets, so offsets may differ from those of the layout that was
   /// given.
   const ParamLayout& layout() const;
-  int groups() const;
-  int group_of(ParamId id) const;
+  int units() const;
+  int unit_of(ParamId id) const;
 
   /// Sets this rank's part of a parameter from the whole parameter's `values`, in host memory or on the
   /// device. All ranks load the same parameters, between steps. Collective with InitialValues::from_rank_0.
@@ -117,11 +118,12 @@ class ShardedParams {
   /// A copy of the whole parameter on the host, in the layout's data type. Collective; blocks.
   Buffer whole(ParamId id);
 
-  /// Gathers a group: later work of `compute` finds its parameters whole. With an inline host stream they are
+  /// Gathers a unit: later work of `compute` finds its parameters whole. With an inline host stream they are
   /// whole when the call returns.
-  /// @throws Error (usage) when the group is held already, or more groups are held than there are slots
-  Gathered gather(int group, const Stream& compute);
-  /// Gathers all groups, in stages that replicate parameters. @throws Error (usage) in stage 3
+  /// @throws Error (usage) when the unit is held already, or more units are held than there are gather
+  /// buffers
+  Gathered gather(int unit, const Stream& compute);
+  /// Gathers all units, in stages that replicate parameters. @throws Error (usage) in stage 3
   void gather_all(const Stream& compute);
 
   /// GradientReducer::begin_step.
@@ -142,7 +144,7 @@ class ShardedParams {
   double exposed_seconds() const;
   /// Payload bytes that this rank has sent for gradients and parameters.
   std::uint64_t wire_bytes() const;
-  /// Bytes of parameters, gradients, windows and slots on this rank's device.
+  /// Bytes of parameters, gradients (or their bucket ring) and gather buffers on this rank's device.
   std::int64_t held_bytes() const;
   /// Bytes of pinned host memory for the offloaded part; held_bytes() does not count them.
   std::int64_t host_bytes() const;
@@ -154,22 +156,22 @@ class ShardedParams {
   std::unique_ptr<State> state_;
 };
 
-/// Holds a group gathered. Movable; its destructor releases the group.
+/// Holds a unit gathered. Movable; its destructor releases the unit.
 class Gathered {
  public:
   Gathered(Gathered&& other) noexcept;
   Gathered& operator=(Gathered&&) = delete;
   ~Gathered();
 
-  /// The whole parameter. @throws Error (usage) when the parameter belongs to another group
+  /// The whole parameter. @throws Error (usage) when the parameter belongs to another unit
   View operator[](ParamId id) const;
 
  private:
   friend class ShardedParams;
-  Gathered(ShardedParams::State& params, int group, Stream compute);
+  Gathered(ShardedParams::State& params, int unit, Stream compute);
 
   ShardedParams::State* params_;
-  int group_;
+  int unit_;
   Stream compute_;
 };
 

@@ -8,7 +8,7 @@
 //   2       sharded       sharded       replicated      4 P + 12 P / N
 //   3       sharded       sharded       sharded             16 P / N
 //
-// Working memory comes on top: windows of gradient buckets from stage 2 on, and slots (all-gather buffers) of
+// Working memory comes on top: a bucket ring of gradients from stage 2 on, and gather buffers of
 // parameters in stage 3.
 
 namespace weft::zero {

@@ -98,7 +98,7 @@ std::shared_ptr<Store> open_store_of(const LaunchClaim& claim, Deadline deadline
 std::string decision(const LaunchClaim& claim) {
   std::string line = text(describe(claim), " by ", name(claim.launcher));
   if (claim.local_rank) line += text(", local rank ", *claim.local_rank);
-  return claim.rendezvous.empty() ? line : line + text(", meeting at ", claim.rendezvous);
+  return claim.rendezvous.empty() ? line : line + text(", rendezvous at ", claim.rendezvous);
 }
 
 }  // namespace

@@ -124,14 +124,14 @@ CodecChoice choose_codecs(const BucketPlan& plan, const StepProfile& profile, co
 std::uint64_t CodecChoice::hash() const {
   detail::Fnv hash;
   hash.add(chosen);
-  for (const auto& [name, code] : tensors) hash.add(name).add(code);
+  for (const auto& [name, codec] : tensors) hash.add(name).add(codec);
   return hash.value();
 }
 
 std::vector<std::string> CodecChoice::whole() const {
   std::vector<std::string> names;
-  for (const auto& [name, code] : tensors) {
-    if (code == "none") names.push_back(name);
+  for (const auto& [name, codec] : tensors) {
+    if (codec == "none") names.push_back(name);
   }
   return names;
 }

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "compression/codecs/cuda/block_codes.hpp"
+#include "compression/codecs/cuda/block_coding.hpp"
 #include "compression/power_sgd/low_rank_jobs.hpp"
 #include "compression/power_sgd/power_sgd_tensors.hpp"
 #include "core/base/round_up.hpp"
@@ -142,32 +142,34 @@ void measure_low_rank(CodingSpeed& speed, const MatrixShape& shape, int rank, Be
                  static_cast<double>(shape.factor_elements(rank));
 }
 
-/// What a rank does to a bucket that lies on the host: a rank decodes a part of every rank's code, as much as one whole code.
+/// What a rank does to a bucket that lies on the host: a rank decodes a part of what every rank encoded, as
+/// much as one whole bucket.
 double bf16_on_host(Buffer& values, Bench& bench) {
   const std::int64_t count = values.count();
   const auto codec = bf16_codec();
   Buffer sums = bench.zeros(DataType::f32, count);
   Buffer memory = bench.zeros(DataType::u8, codec->encoded_bytes(count));
-  const std::span code(memory.view().bytes(), memory.size_bytes());
+  const std::span encoded(memory.view().bytes(), memory.size_bytes());
   return bench.seconds([&] {
-    codec->encode(code, values.as<float>(), {});
-    codec->decode(sums.as<float>(), code, {}, Into::add);
-    codec->decode(values.as<float>(), code, {});
+    codec->encode(encoded, values.as<float>(), {});
+    codec->decode(sums.as<float>(), encoded, {}, Into::add);
+    codec->decode(values.as<float>(), encoded, {});
   });
 }
 
-/// The same as the kernels of one of so many ranks (hooks/blockwise_hook.cpp), which read whatever lies there as the others' codes.
+/// The same as the kernels of one of so many ranks (hooks/blockwise_hook.cpp), which read whatever lies there
+/// as the others' encoded parts.
 double bf16_on_device(Buffer& values, int ranks, Bench& bench) {
   const auto codec = bf16_codec();
   const std::int64_t blocks = ceil_div(values.count(), block_elements);
-  const BlockCodes codes{.form = block_form(*codec).value(),
-                         .own = {},
-                         .means = {},
-                         .gradient = floats(values),
-                         .count = values.count(),
-                         .part = ceil_div(blocks, ranks) * block_elements,
-                         .ranks = ranks};
-  const std::int64_t bytes = ranks * (code_header_bytes + codes.part_bytes());
+  const BlockCoding coding{.form = block_form(*codec).value(),
+                           .own = {},
+                           .means = {},
+                           .gradient = floats(values),
+                           .count = values.count(),
+                           .part = ceil_div(blocks, ranks) * block_elements,
+                           .ranks = ranks};
+  const std::int64_t bytes = ranks * (part_header_bytes + coding.part_bytes());
   Buffer out = bench.zeros(DataType::u8, bytes);
   Buffer in = bench.zeros(DataType::u8, bytes);
   NonFiniteGuard guard(bench.device());
@@ -176,9 +178,9 @@ double bf16_on_device(Buffer& values, int ranks, Bench& bench) {
   Stream stream = bench.stream();
   return bench.seconds([&] {
     stream.run([&] {
-      kernels->encode_parts(codes, out.view().bytes(), place);
-      kernels->sum_mine(codes, in.view().bytes(), out.view().bytes(), nullptr, guard.flag(), place);
-      kernels->decode_means(codes, in.view().bytes(), place);
+      kernels->encode_parts(coding, out.view().bytes(), place);
+      kernels->sum_mine(coding, in.view().bytes(), out.view().bytes(), nullptr, guard.flag(), place);
+      kernels->decode_means(coding, in.view().bytes(), place);
     });
   });
 }

@@ -1,7 +1,8 @@
 #pragma once
-// Measures how fast this machine codes, and what an all_reduce takes. All figures are medians of five tries
-// after one that warms up. On the host a try takes a pass over at most 2^20 elements, more than a core's own caches hold,
-// on a device over at most 2^24, more than its cache holds; there it is the device's time, between two events.
+// Measures how fast this machine encodes and decodes, and what an all_reduce takes. All figures are medians
+// of five tries after one that warms up. On the host a try takes a pass over at most 2^20 elements, more than
+// a core's own caches hold, on a device over at most 2^24, more than its cache holds; there it is the
+// device's time, between two events.
 
 #include <vector>
 

@@ -47,13 +47,13 @@ HWY_EXPORT(largest);
 
 const BlockKernel& block_kernel() {
   static constexpr BlockKernel kernel{
-      [](BlockFormat format, Rounding rounding, std::byte* code, const float* values, std::int64_t count,
+      [](BlockFormat format, Rounding rounding, std::byte* encoded, const float* values, std::int64_t count,
          RandomKey random) {
         HWY_DYNAMIC_DISPATCH(encode)
-        (format, rounding, code, values, count, random);
+        (format, rounding, encoded, values, count, random);
       },
-      [](BlockFormat format, Into into, float* values, const std::byte* code, std::int64_t count) {
-        HWY_DYNAMIC_DISPATCH(decode)(format, into, values, code, count);
+      [](BlockFormat format, Into into, float* values, const std::byte* encoded, std::int64_t count) {
+        HWY_DYNAMIC_DISPATCH(decode)(format, into, values, encoded, count);
       },
       [](const float* values, std::int64_t count) { return HWY_DYNAMIC_DISPATCH(largest)(values, count); }};
   return kernel;

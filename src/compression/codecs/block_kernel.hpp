@@ -102,9 +102,9 @@ std::optional<BlockForm> block_form(const Codec& codec);
 
 struct BlockKernel {
   /// @param random used by stochastic rounding only
-  void (*encode)(BlockFormat format, Rounding rounding, std::byte* code, const float* values,
+  void (*encode)(BlockFormat format, Rounding rounding, std::byte* encoded, const float* values,
                  std::int64_t count, RandomKey random);
-  void (*decode)(BlockFormat format, Into into, float* values, const std::byte* code, std::int64_t count);
+  void (*decode)(BlockFormat format, Into into, float* values, const std::byte* encoded, std::int64_t count);
   /// Bits of the largest magnitude. With NaN among the values, they are above those of infinity.
   std::uint32_t (*largest)(const float* values, std::int64_t count);
 };

@@ -38,19 +38,19 @@ template <class Format, Rounding rounding>
 struct Encode {
   using T = typename Format::T;
 
-  static WEFT_LANES_ATTR void block(std::byte* code, const float* values, std::size_t count,
+  static WEFT_LANES_ATTR void block(std::byte* encoded, const float* values, std::size_t count,
                                     [[maybe_unused]] std::uint64_t key) {
     SplitPower scale{1.0F, 1.0F};
     if constexpr (Format::has_scale) {
       const std::uint8_t byte = scale_of(largest(values, static_cast<std::int64_t>(count)), Format::carry);
-      *code++ = static_cast<std::byte>(byte);
+      *encoded++ = static_cast<std::byte>(byte);
       if (byte == nan_block) {
-        std::memset(code, 0, count * sizeof(T));
+        std::memset(encoded, 0, count * sizeof(T));
         return;
       }
       scale = factors_of(Format::top - (byte + lowest_exponent));
     }
-    T* out = reinterpret_cast<T*>(code);
+    T* out = reinterpret_cast<T*>(encoded);
     const RandomBits random(key);
     for_lanes(count, [=](auto d, std::size_t i) WEFT_LANES_ATTR {
       auto value = hn::LoadU(d, values + i);
@@ -64,15 +64,15 @@ struct Encode {
     });
   }
 
-  static WEFT_LANES_ATTR void blocks(std::byte* code, const float* values, std::int64_t count,
+  static WEFT_LANES_ATTR void blocks(std::byte* encoded, const float* values, std::int64_t count,
                                      RandomKey random, BlockFormat format) {
     for (std::int64_t begin = 0; begin < count; begin += block_elements) {
       const std::uint64_t key = rounding == Rounding::stochastic
                                     ? mixed(random.key ^ static_cast<std::uint64_t>(random.first_block++))
                                     : 0;
       const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
-      block(code, values + begin, static_cast<std::size_t>(length), key);
-      code += block_bytes(format);
+      block(encoded, values + begin, static_cast<std::size_t>(length), key);
+      encoded += block_bytes(format);
     }
   }
 };
@@ -88,17 +88,17 @@ struct Decode {
     hn::StoreU(value, d, to);
   }
 
-  static WEFT_LANES_ATTR void block(float* values, const std::byte* code, std::size_t count) {
+  static WEFT_LANES_ATTR void block(float* values, const std::byte* encoded, std::size_t count) {
     SplitPower scale{1.0F, 1.0F};
     if constexpr (Format::has_scale) {
-      const auto byte = static_cast<std::uint8_t>(*code++);
+      const auto byte = static_cast<std::uint8_t>(*encoded++);
       if (byte == nan_block) {
         for (std::size_t i = 0; i < count; ++i) values[i] = std::bit_cast<float>(0x7fc00000U);
         return;
       }
       scale = factors_of(byte + lowest_exponent - Format::top);
     }
-    const T* in = reinterpret_cast<const T*>(code);
+    const T* in = reinterpret_cast<const T*>(encoded);
     for_lanes(count, [=](auto d, std::size_t i) WEFT_LANES_ATTR {
       auto value = Format::load(d, in + i);
       if constexpr (Format::has_scale)
@@ -107,65 +107,65 @@ struct Decode {
     });
   }
 
-  static WEFT_LANES_ATTR void blocks(float* values, const std::byte* code, std::int64_t count,
+  static WEFT_LANES_ATTR void blocks(float* values, const std::byte* encoded, std::int64_t count,
                                      BlockFormat format) {
     for (std::int64_t begin = 0; begin < count; begin += block_elements) {
       const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
-      block(values + begin, code, static_cast<std::size_t>(length));
-      code += block_bytes(format);
+      block(values + begin, encoded, static_cast<std::size_t>(length));
+      encoded += block_bytes(format);
     }
   }
 };
 
 template <class Format>
-WEFT_LANES_ATTR void decode_as(BlockFormat format, Into into, float* values, const std::byte* code,
+WEFT_LANES_ATTR void decode_as(BlockFormat format, Into into, float* values, const std::byte* encoded,
                                std::int64_t count) {
-  if (into == Into::set) return Decode<Format, Into::set>::blocks(values, code, count, format);
-  if (into == Into::add) return Decode<Format, Into::add>::blocks(values, code, count, format);
-  return Decode<Format, Into::subtract>::blocks(values, code, count, format);
+  if (into == Into::set) return Decode<Format, Into::set>::blocks(values, encoded, count, format);
+  if (into == Into::add) return Decode<Format, Into::add>::blocks(values, encoded, count, format);
+  return Decode<Format, Into::subtract>::blocks(values, encoded, count, format);
 }
 
-WEFT_LANES_ATTR void decode(BlockFormat format, Into into, float* values, const std::byte* code,
+WEFT_LANES_ATTR void decode(BlockFormat format, Into into, float* values, const std::byte* encoded,
                             std::int64_t count) {
   switch (format) {
     case BlockFormat::f16:
-      return decode_as<F16>(format, into, values, code, count);
+      return decode_as<F16>(format, into, values, encoded, count);
     case BlockFormat::bf16:
-      return decode_as<BF16>(format, into, values, code, count);
+      return decode_as<BF16>(format, into, values, encoded, count);
     case BlockFormat::e4m3:
-      return decode_as<E4M3>(format, into, values, code, count);
+      return decode_as<E4M3>(format, into, values, encoded, count);
     case BlockFormat::e5m2:
-      return decode_as<E5M2>(format, into, values, code, count);
+      return decode_as<E5M2>(format, into, values, encoded, count);
     case BlockFormat::i8:
-      return decode_as<I8>(format, into, values, code, count);
+      return decode_as<I8>(format, into, values, encoded, count);
     case BlockFormat::i16:
-      return decode_as<I16>(format, into, values, code, count);
+      return decode_as<I16>(format, into, values, encoded, count);
   }
 }
 
 template <class Format>
-WEFT_LANES_ATTR void encode_small(BlockFormat format, Rounding rounding, std::byte* code, const float* values,
-                                  std::int64_t count, RandomKey random) {
+WEFT_LANES_ATTR void encode_small(BlockFormat format, Rounding rounding, std::byte* encoded,
+                                  const float* values, std::int64_t count, RandomKey random) {
   if (rounding == Rounding::nearest)
-    return Encode<Format, Rounding::nearest>::blocks(code, values, count, random, format);
-  Encode<Format, Rounding::stochastic>::blocks(code, values, count, random, format);
+    return Encode<Format, Rounding::nearest>::blocks(encoded, values, count, random, format);
+  Encode<Format, Rounding::stochastic>::blocks(encoded, values, count, random, format);
 }
 
-WEFT_LANES_ATTR void encode(BlockFormat format, Rounding rounding, std::byte* code, const float* values,
+WEFT_LANES_ATTR void encode(BlockFormat format, Rounding rounding, std::byte* encoded, const float* values,
                             std::int64_t count, RandomKey random) {
   switch (format) {
     case BlockFormat::f16:
-      return Encode<F16, Rounding::nearest>::blocks(code, values, count, random, format);
+      return Encode<F16, Rounding::nearest>::blocks(encoded, values, count, random, format);
     case BlockFormat::bf16:
-      return Encode<BF16, Rounding::nearest>::blocks(code, values, count, random, format);
+      return Encode<BF16, Rounding::nearest>::blocks(encoded, values, count, random, format);
     case BlockFormat::e4m3:
-      return encode_small<E4M3>(format, rounding, code, values, count, random);
+      return encode_small<E4M3>(format, rounding, encoded, values, count, random);
     case BlockFormat::e5m2:
-      return encode_small<E5M2>(format, rounding, code, values, count, random);
+      return encode_small<E5M2>(format, rounding, encoded, values, count, random);
     case BlockFormat::i8:
-      return encode_small<I8>(format, rounding, code, values, count, random);
+      return encode_small<I8>(format, rounding, encoded, values, count, random);
     case BlockFormat::i16:
-      return Encode<I16, Rounding::nearest>::blocks(code, values, count, random, format);
+      return Encode<I16, Rounding::nearest>::blocks(encoded, values, count, random, format);
   }
 }
 

@@ -55,7 +55,7 @@ class RandomBits {
   std::uint64_t high_;
 };
 
-/// Stores the code of an element, a 32-bit word in a lane, as a narrower word.
+/// Stores an encoded element, a 32-bit word in a lane, as a narrower word.
 template <class Word, class Code>
 struct Stored {
   using T = Word;
@@ -144,8 +144,9 @@ struct SmallFloat {
 
  private:
   template <class D, class V>
-  static WEFT_LANES_ATTR V signed_as(D u32, hn::Vec<hn::Rebind<float, D>> value, V code) {
-    return hn::Or(code, hn::And(hn::ShiftRight<sign_shift>(hn::BitCast(u32, value)), hn::Set(u32, sign_bit)));
+  static WEFT_LANES_ATTR V signed_as(D u32, hn::Vec<hn::Rebind<float, D>> value, V encoded) {
+    return hn::Or(encoded,
+                  hn::And(hn::ShiftRight<sign_shift>(hn::BitCast(u32, value)), hn::Set(u32, sign_bit)));
   }
 };
 

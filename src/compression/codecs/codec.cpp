@@ -36,16 +36,16 @@ class BlockCodec final : public Codec {
   detail::BlockForm form() const { return {format_, rounding_, seed_}; }
 
  private:
-  void do_encode(std::span<std::byte> code, std::span<const float> values,
+  void do_encode(std::span<std::byte> encoded, std::span<const float> values,
                  const CodingPosition& position) const override {
     const detail::RandomKey random =
         detail::random_key(seed_, position.rank, position.step, position.begin / detail::block_elements);
-    detail::block_kernel().encode(format_, rounding_, code.data(), values.data(),
+    detail::block_kernel().encode(format_, rounding_, encoded.data(), values.data(),
                                   static_cast<std::int64_t>(values.size()), random);
   }
-  void do_decode(std::span<float> values, std::span<const std::byte> code, const CodingPosition&,
+  void do_decode(std::span<float> values, std::span<const std::byte> encoded, const CodingPosition&,
                  Into into) const override {
-    detail::block_kernel().decode(format_, into, values.data(), code.data(),
+    detail::block_kernel().decode(format_, into, values.data(), encoded.data(),
                                   static_cast<std::int64_t>(values.size()));
   }
 
@@ -67,26 +67,26 @@ double Bound::operator()(double element, double largest_of_block) const {
   return std::max({of_element * element, of_block * largest_of_block, absolute});
 }
 
-void Codec::encode(std::span<std::byte> code, std::span<const float> values,
+void Codec::encode(std::span<std::byte> encoded, std::span<const float> values,
                    const CodingPosition& position) const {
-  expect(code.size(), values.size(), position);
-  if (!values.empty()) do_encode(code, values, position);
+  expect(encoded.size(), values.size(), position);
+  if (!values.empty()) do_encode(encoded, values, position);
 }
 
-void Codec::decode(std::span<float> values, std::span<const std::byte> code, const CodingPosition& position,
-                   Into into) const {
-  expect(code.size(), values.size(), position);
-  if (!values.empty()) do_decode(values, code, position, into);
+void Codec::decode(std::span<float> values, std::span<const std::byte> encoded,
+                   const CodingPosition& position, Into into) const {
+  expect(encoded.size(), values.size(), position);
+  if (!values.empty()) do_decode(values, encoded, position, into);
 }
 
-void Codec::expect(std::size_t code, std::size_t values, const CodingPosition& position) const {
+void Codec::expect(std::size_t encoded, std::size_t values, const CodingPosition& position) const {
   const std::int64_t bytes = encoded_bytes(static_cast<std::int64_t>(values));
-  if (static_cast<std::int64_t>(code) != bytes) {
-    throw Error(ErrorKind::usage,
-                text(code, " bytes for the ", name(), " code of ", values, " elements, which are ", bytes));
+  if (static_cast<std::int64_t>(encoded) != bytes) {
+    throw Error(ErrorKind::usage, text(encoded, " bytes for the ", name(), " encoded of ", values,
+                                       " elements, which are ", bytes));
   }
   if (position.begin % block() != 0) {
-    throw Error(ErrorKind::usage, text(name(), " code from element ", position.begin),
+    throw Error(ErrorKind::usage, text(name(), " encoded from element ", position.begin),
                 text("begin at a multiple of ", block()));
   }
 }

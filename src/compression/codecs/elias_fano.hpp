@@ -1,5 +1,5 @@
 #pragma once
-// The Elias-Fano code: ascending numbers below a limit, in few bits.
+// Elias-Fano coding: ascending numbers below a limit, in few bits.
 //
 // 1. The low bits of each number, log2(limit / count) of them, are written as they are.
 // 2. The high parts are written in unary, as differences from one number to the next.
@@ -21,19 +21,19 @@ class EliasFano {
 
   std::int64_t bytes() const { return low_bytes_ + high_bytes_; }
   /// @param numbers ascending and distinct
-  void encode(std::span<std::byte> code, std::span<const std::int64_t> numbers) const;
+  void encode(std::span<std::byte> encoded, std::span<const std::int64_t> numbers) const;
 
   /// Calls `visit(i, number)` for each number, in order.
   template <class Visit>
-  void decode(std::span<const std::byte> code, Visit visit) const {
+  void decode(std::span<const std::byte> encoded, Visit visit) const {
     const auto bit = [&](std::int64_t at) {
-      return (std::to_integer<unsigned>(code[static_cast<std::size_t>(at / 8)]) >> (at % 8)) & 1U;
+      return (std::to_integer<unsigned>(encoded[static_cast<std::size_t>(at / 8)]) >> (at % 8)) & 1U;
     };
     std::int64_t high_bit = low_bytes_ * 8;
     std::int64_t high = 0;
     for (std::int64_t i = 0; i < count_; ++i) {
       for (; bit(high_bit) == 0; ++high_bit) {
-        if (high_bit + 1 == bytes() * 8) return;  // not a valid code: stop
+        if (high_bit + 1 == bytes() * 8) return;  // not valid: stop
         ++high;
       }
       ++high_bit;
@@ -56,10 +56,10 @@ inline EliasFano::EliasFano(std::int64_t count, std::int64_t limit)
       low_bytes_((count * low_bits_ + 7) / 8),
       high_bytes_((count + ((limit - 1) >> low_bits_) + 7) / 8) {}
 
-inline void EliasFano::encode(std::span<std::byte> code, std::span<const std::int64_t> numbers) const {
-  std::ranges::fill(code, std::byte{0});
+inline void EliasFano::encode(std::span<std::byte> encoded, std::span<const std::int64_t> numbers) const {
+  std::ranges::fill(encoded, std::byte{0});
   const auto set = [&](std::int64_t at) {
-    code[static_cast<std::size_t>(at / 8)] |= static_cast<std::byte>(1U << (at % 8));
+    encoded[static_cast<std::size_t>(at / 8)] |= static_cast<std::byte>(1U << (at % 8));
   };
   std::int64_t low_bit = 0;
   std::int64_t i = 0;

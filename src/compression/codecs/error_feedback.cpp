@@ -45,13 +45,13 @@ std::int64_t ErrorFeedback::bytes(std::int64_t elements) const {
                               : detail::bytes_of(BlockFormat::i16, elements);
 }
 
-bool ErrorFeedback::encode(std::span<std::byte> code, std::span<float> values,
+bool ErrorFeedback::encode(std::span<std::byte> encoded, std::span<float> values,
                            const CodingPosition& position) const {
   add_to(values, position.begin);
   const auto count = static_cast<std::int64_t>(values.size());
   const bool good = detail::block_kernel().largest(values.data(), count) <= detail::largest_coded;
-  codec_->encode(code, values, position);
-  codec_->decode(values, code, position, Into::subtract);
+  codec_->encode(encoded, values, position);
+  codec_->decode(values, encoded, position, Into::subtract);
   return good;
 }
 

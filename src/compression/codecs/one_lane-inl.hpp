@@ -32,7 +32,7 @@ WEFT_LANES_ATTR std::size_t Lanes(D) {
 }
 template <class D>
 WEFT_LANES_ATTR Vec<D> LoadU(D, const Vec<D>* from) {
-  Vec<D> value;  // codes begin anywhere
+  Vec<D> value;  // encoded blocks begin anywhere
   std::memcpy(&value, from, sizeof(value));
   return value;
 }

@@ -2,11 +2,11 @@
 //
 // top-k makes four passes. A histogram of the upper 11 bits says which bin holds the k-th largest magnitude;
 // the magnitudes of that bin are collected, and nth_element finds it among them; the magnitudes above it are
-// counted; the places are collected. A code is k floats and then their places, as an Elias-Fano code.
+// counted; the places are collected. The result is k floats and then their places, in Elias-Fano coding.
 //
 // random-k cuts each range of 4096 elements into k parts whose sizes differ by one at most, from a random
 // element on, and keeps one random element of each part. Over all first elements, each element has the same
-// probability. A code is k floats per range; the places follow from seed and step.
+// probability. The result is k floats per range; the places follow from seed and step.
 
 #include <algorithm>
 #include <array>
@@ -84,28 +84,29 @@ class TopK final : public Codec {
   Bound bound() const override { return {1, 0, 0}; }
 
  private:
-  void do_encode(std::span<std::byte> code, std::span<const float> values,
+  void do_encode(std::span<std::byte> encoded, std::span<const float> values,
                  const CodingPosition&) const override {
     const auto count = static_cast<std::int64_t>(values.size());
     const std::int64_t k = kept_of(count, fraction_);
     const RecycledVector<std::int64_t> places = largest(values, k);
-    std::byte* out = code.data();
+    std::byte* out = encoded.data();
     for (const std::int64_t place : places) {
       std::memcpy(out, &values[static_cast<std::size_t>(place)], sizeof(float));
       out += sizeof(float);
     }
-    detail::EliasFano(k, count).encode(code.subspan(static_cast<std::size_t>(out - code.data())), places);
+    detail::EliasFano(k, count).encode(encoded.subspan(static_cast<std::size_t>(out - encoded.data())),
+                                       places);
   }
 
-  void do_decode(std::span<float> values, std::span<const std::byte> code, const CodingPosition&,
+  void do_decode(std::span<float> values, std::span<const std::byte> encoded, const CodingPosition&,
                  Into into) const override {
     const auto count = static_cast<std::int64_t>(values.size());
     const std::int64_t k = kept_of(count, fraction_);
     if (into == Into::set) std::ranges::fill(values, 0.0F);
-    const auto places = code.subspan(static_cast<std::size_t>(k) * sizeof(float));
+    const auto places = encoded.subspan(static_cast<std::size_t>(k) * sizeof(float));
     detail::EliasFano(k, count).decode(places, [&](std::int64_t i, std::int64_t place) {
       float value = 0;
-      std::memcpy(&value, &code[static_cast<std::size_t>(i) * sizeof(float)], sizeof(float));
+      std::memcpy(&value, &encoded[static_cast<std::size_t>(i) * sizeof(float)], sizeof(float));
       float& to = values[static_cast<std::size_t>(place)];
       to = into == Into::set ? value : into == Into::add ? to + value : to - value;
     });
@@ -157,19 +158,19 @@ class RandomK final : public Codec {
     }
   }
 
-  void do_encode(std::span<std::byte> code, std::span<const float> values,
+  void do_encode(std::span<std::byte> encoded, std::span<const float> values,
                  const CodingPosition& position) const override {
     for_chosen(static_cast<std::int64_t>(values.size()), position, [&](std::size_t i, std::size_t place) {
-      std::memcpy(&code[i * sizeof(float)], &values[place], sizeof(float));
+      std::memcpy(&encoded[i * sizeof(float)], &values[place], sizeof(float));
     });
   }
 
-  void do_decode(std::span<float> values, std::span<const std::byte> code, const CodingPosition& position,
+  void do_decode(std::span<float> values, std::span<const std::byte> encoded, const CodingPosition& position,
                  Into into) const override {
     if (into == Into::set) std::ranges::fill(values, 0.0F);
     for_chosen(static_cast<std::int64_t>(values.size()), position, [&](std::size_t i, std::size_t place) {
       float value = 0;
-      std::memcpy(&value, &code[i * sizeof(float)], sizeof(float));
+      std::memcpy(&value, &encoded[i * sizeof(float)], sizeof(float));
       float& to = values[place];
       to = into == Into::set ? value : into == Into::add ? to + value : to - value;
     });

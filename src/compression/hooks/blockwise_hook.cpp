@@ -15,7 +15,7 @@
 #include <array>
 #include <cstring>
 
-#include "compression/codecs/cuda/block_codes.hpp"
+#include "compression/codecs/cuda/block_coding.hpp"
 #include "compression/hooks/codec_hook_base.hpp"
 #include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
@@ -23,7 +23,7 @@
 namespace weft::detail {
 namespace {
 
-constexpr std::int64_t header_bytes = code_header_bytes;
+constexpr std::int64_t header_bytes = part_header_bytes;
 constexpr std::int64_t tile = 4096;  // elements that stay in the first-level cache; whole blocks
 using Tile = std::array<float, tile>;
 
@@ -33,7 +33,7 @@ class BlockwiseHook final : public CodecHookBase {
       : CodecHookBase(std::move(coded), options) {
     if (tile % codec().block() == 0) return;
     throw Error(ErrorKind::usage,
-                text("a code by blocks of ", codec().block(), " elements: ", codec().name()),
+                text("a encoded by blocks of ", codec().block(), " elements: ", codec().name()),
                 text("use blocks that divide ", tile));
   }
 
@@ -42,7 +42,7 @@ class BlockwiseHook final : public CodecHookBase {
   struct Parts {
     std::int64_t count;     ///< elements of the bucket
     std::int64_t elements;  ///< elements of a part
-    std::int64_t bytes;     ///< bytes of a part's code
+    std::int64_t bytes;     ///< bytes of an encoded part
     std::int64_t begin(std::int64_t rank) const { return std::min(count, rank * elements); }
     std::int64_t size(std::int64_t rank) const { return begin(rank + 1) - begin(rank); }
   };
@@ -91,37 +91,37 @@ class BlockwiseHook final : public CodecHookBase {
                           Stream wire) {
     const auto kernels = cuda::block_code_kernels();
     const auto place = cuda::place_of(wire);
-    const BlockCodes codes = codes_of(job, parts);
+    const BlockCoding coding = coding_of(job, parts);
     clear_gaps(job, wire);
-    wire.run([=] { kernels->encode_parts(codes, memory.out.bytes(), place); });
+    wire.run([=] { kernels->encode_parts(coding, memory.out.bytes(), place); });
     comm.all_to_all(memory.out, memory.in, wire);
     auto* const mine = job.mine ? static_cast<float*>(job.mine->data()) : nullptr;
     wire.run([=, flag = non_finite_flag()] {
-      kernels->sum_mine(codes, memory.in.bytes(), memory.my_mean.bytes(), mine, flag, place);
+      kernels->sum_mine(coding, memory.in.bytes(), memory.my_mean.bytes(), mine, flag, place);
     });
     if (job.mine) return;
     comm.all_gather(memory.my_mean, memory.means, wire);
-    wire.run([=] { kernels->decode_means(codes, memory.means.bytes(), place); });
+    wire.run([=] { kernels->decode_means(coding, memory.means.bytes(), place); });
   }
 
-  BlockCodes codes_of(const Job& job, const Parts& parts) {
+  BlockCoding coding_of(const Job& job, const Parts& parts) {
     const BlockForm form = block_form(codec()).value();
     const auto [step, rank, begin] = job.position;
-    BlockCodes codes{.form = form,
-                     .own = random_key(form.seed, rank, step, begin / block_elements),
-                     .means = random_key(form.seed, -1, step, begin / block_elements),
-                     .gradient = static_cast<float*>(job.gradient.data()),
-                     .count = parts.count,
-                     .begin = begin,
-                     .part = parts.elements,
-                     .ranks = job.ranks,
-                     .rank = rank};
-    if (feedback() == nullptr) return codes;
+    BlockCoding coding{.form = form,
+                       .own = random_key(form.seed, rank, step, begin / block_elements),
+                       .means = random_key(form.seed, -1, step, begin / block_elements),
+                       .gradient = static_cast<float*>(job.gradient.data()),
+                       .count = parts.count,
+                       .begin = begin,
+                       .part = parts.elements,
+                       .ranks = job.ranks,
+                       .rank = rank};
+    if (feedback() == nullptr) return coding;
     const ErrorFeedback::Places errors = feedback()->places();
-    codes.errors = errors.committed;
-    codes.kept = errors.next;
-    codes.are_f32 = errors.are_f32;
-    return codes;
+    coding.errors = errors.committed;
+    coding.kept = errors.next;
+    coding.are_f32 = errors.are_f32;
+    return coding;
   }
 
   /// Calls `visit(i, count)` for each tile of a part.
@@ -130,10 +130,10 @@ class BlockwiseHook final : public CodecHookBase {
     for (std::int64_t i = 0; i < count; i += tile) visit(i, std::min(tile, count - i));
   }
 
-  /// The code of elements [i, i + count) within the code of a part.
+  /// The encoded elements [i, i + count) within an encoded part.
   template <class Byte>
-  std::span<Byte> code_of(Byte* code, std::int64_t i, std::int64_t count) const {
-    return {code + codec().encoded_bytes(i), static_cast<std::size_t>(codec().encoded_bytes(count))};
+  std::span<Byte> code_of(Byte* encoded, std::int64_t i, std::int64_t count) const {
+    return {encoded + codec().encoded_bytes(i), static_cast<std::size_t>(codec().encoded_bytes(count))};
   }
 
   static std::span<float> floats(const View& view, std::int64_t begin, std::int64_t count) {
@@ -146,11 +146,11 @@ class BlockwiseHook final : public CodecHookBase {
     clear_gaps(job);
     bool good = true;
     for (int rank = 0; rank < job.ranks; ++rank) {
-      std::byte* code = out.bytes() + rank * (header_bytes + parts.bytes) + header_bytes;
+      std::byte* encoded = out.bytes() + rank * (header_bytes + parts.bytes) + header_bytes;
       for_tiles(parts.size(rank), [&](std::int64_t i, std::int64_t count) {
         const auto values = floats(job.gradient, parts.begin(rank) + i, count);
         const CodingPosition position = at(job.position, parts.begin(rank) + i);
-        good = encode(code_of(code, i, count), values, position) && good;
+        good = encode(code_of(encoded, i, count), values, position) && good;
         if (feedback() != nullptr && rank != job.position.rank) feedback()->keep(values, position.begin);
       });
     }
@@ -176,11 +176,11 @@ class BlockwiseHook final : public CodecHookBase {
       for (float& value : mean) value /= static_cast<float>(job.ranks);
       // Rank -1: the random numbers do not depend on which rank owns a part.
       const CodingPosition position{job.position.step, -1, job.position.begin + begin + i};
-      const auto code = code_of(my_mean.bytes(), i, count);
-      codec().encode(code, mean, position);
+      const auto encoded = code_of(my_mean.bytes(), i, count);
+      codec().encode(encoded, mean, position);
       if (feedback() == nullptr && !job.mine) return;
       const std::span result = std::span(decoded).first(mean.size());
-      codec().decode(result, code, position);
+      codec().decode(result, encoded, position);
       if (feedback() != nullptr)
         keep_mine(job, floats(job.gradient, begin + i, count), mean, result, position);
       if (job.mine) std::ranges::copy(result, floats(*job.mine, i, count).begin());
@@ -199,8 +199,8 @@ class BlockwiseHook final : public CodecHookBase {
   void decode_means(const Job& job, const Parts& parts, View means) {
     for (int rank = 0; rank < job.ranks; ++rank) {
       const std::int64_t begin = parts.begin(rank);
-      const std::byte* code = means.bytes() + rank * parts.bytes;
-      codec().decode(floats(job.gradient, begin, parts.size(rank)), code_of(code, 0, parts.size(rank)),
+      const std::byte* encoded = means.bytes() + rank * parts.bytes;
+      codec().decode(floats(job.gradient, begin, parts.size(rank)), code_of(encoded, 0, parts.size(rank)),
                      {job.position.step, -1, job.position.begin + begin});
     }
   }

@@ -27,17 +27,17 @@ class LinearHook final : public CodecHookBase {
     const auto bytes = static_cast<std::size_t>(codec().encoded_bytes(job.gradient.count()));
     const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
     const View codes(job.scratch.data(), floats + 1, DataType::f32);
-    const std::span code(job.scratch.bytes(), bytes);
+    const std::span encoded(job.scratch.bytes(), bytes);
     wire.run([=, this] {
       clear_gaps(job);
       const auto gradient = job.gradient.as<float>();
-      codes.as<float>().back() = encode(code, gradient, job.position) ? 0.0F : 1.0F;
+      codes.as<float>().back() = encode(encoded, gradient, job.position) ? 0.0F : 1.0F;
       if (feedback() != nullptr) feedback()->keep(gradient, job.position.begin);
     });
     comm.all_reduce(codes, ReduceOp::avg, wire);
     wire.run([=, this] {
       if (codes.as<float>().back() != 0) found_non_finite();
-      codec().decode(job.gradient.as<float>(), code, job.position);
+      codec().decode(job.gradient.as<float>(), encoded, job.position);
     });
   }
 };

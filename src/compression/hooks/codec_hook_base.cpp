@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "compression/codecs/block_kernel.hpp"
-#include "compression/codecs/cuda/block_codes.hpp"
+#include "compression/codecs/cuda/block_coding.hpp"
 #include "core/base/round_up.hpp"
 #include "core/memory/elementwise.hpp"
 #include "weft/core/error.hpp"
@@ -55,7 +55,7 @@ void CodecHookBase::planned(const BucketPlan& plan, GradientSpace gradients, Com
     if (bucket.begin % granularity() != 0 ||
         (bucket.end % granularity() != 0 && bucket.end != plan.layout().size())) {
       throw Error(ErrorKind::usage,
-                  text("a bucket [", bucket.begin, ", ", bucket.end, ") of ", codec_->name(), " codes"),
+                  text("a bucket [", bucket.begin, ", ", bucket.end, ") for ", codec_->name()),
                   text("plan buckets of multiples of ", granularity(), " elements, with aligned()"));
     }
     bytes += whole_lines(scratch_bytes(bucket.count(), comm.size()));
@@ -139,10 +139,10 @@ void CodecHookBase::exchange_uncompressed(const Job& job, Communicator& comm, St
   }
 }
 
-bool CodecHookBase::encode(std::span<std::byte> code, std::span<float> values,
+bool CodecHookBase::encode(std::span<std::byte> encoded, std::span<float> values,
                            const CodingPosition& position) const {
-  if (feedback_) return feedback_->encode(code, values, position);
-  codec_->encode(code, values, position);
+  if (feedback_) return feedback_->encode(encoded, values, position);
+  codec_->encode(encoded, values, position);
   return can_count(values);
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 // The common part of the codec hooks: it counts steps, keeps errors, has memory for each bucket, and reduces
-// without a codec before start_step. A hook of one algebra adds the exchange of a bucket's codes.
+// without a codec before start_step. A hook of one algebra adds the exchange of encoded buckets.
 
 #include <map>
 #include <optional>
 
 #include "compression/hooks/non_finite_guard.hpp"
-#include "gradient/windows/windowed_gradients.hpp"
+#include "gradient/bucket_ring/ring_gradients.hpp"
 #include "weft/compression/codec_hook.hpp"
 
 namespace weft::detail {
@@ -46,7 +46,7 @@ class CodecHookBase : public CommHook {
   ErrorFeedback* feedback() { return feedback_ ? &*feedback_ : nullptr; }
   /// Encodes values + error. With error feedback, it leaves in `values` what the codec lost.
   /// @returns true if the step can count
-  bool encode(std::span<std::byte> code, std::span<float> values, const CodingPosition& position) const;
+  bool encode(std::span<std::byte> encoded, std::span<float> values, const CodingPosition& position) const;
   void found_non_finite() { guard_.found_non_finite(); }
   /// For kernels that find it.
   std::int32_t* non_finite_flag() { return guard_.flag(); }

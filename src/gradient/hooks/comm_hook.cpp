@@ -3,7 +3,7 @@
 //
 // cast_hook on one bucket of n elements: cast the gradient into a copy of the other data type, run the inner
 // hook on the copy, cast the result back. All three are submitted to the wire's stream. Price: two passes
-// over the bucket, and memory for a copy of all gradients (of all windows, where gradients lie in windows).
+// over the bucket, and memory for a copy of all gradients, or of the bucket ring.
 
 #include "weft/gradient/comm_hook.hpp"
 

@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 /// Buckets from the last parameter to the first. A bucket is closed when it holds `bucket_bytes`, and with a
-/// parameter of `closes`, the first one of a group.
+/// parameter of `closes`, the first one of a unit.
 BucketPlan fill_buckets(const ParamLayout& layout, std::size_t bucket_bytes,
                         const std::vector<ParamId>& closes) {
   if (bucket_bytes == 0) throw Error(ErrorKind::usage, "bucket_bytes is 0", "give at least 1");

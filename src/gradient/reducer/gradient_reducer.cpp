@@ -7,13 +7,13 @@
 
 #include <algorithm>
 
+#include "gradient/bucket_ring/ring_gradients.hpp"
 #include "gradient/hooks/deterministic_tree.hpp"
 #include "gradient/plan/plan_agreement.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
 #include "gradient/reducer/observed_steps.hpp"
 #include "gradient/reducer/reducer_state.hpp"
 #include "gradient/reducer/uneven_inputs.hpp"
-#include "gradient/windows/windowed_gradients.hpp"
 
 namespace weft {
 namespace {
@@ -37,7 +37,7 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
   return text("hook ", hook.name(), ", means ", number(options.means), ", unused ", number(options.unused),
               ", uneven ", number(options.uneven), ", count_bad_values ", options.count_bad_values,
               ", norm_block ", options.norm_block, ", plan ", given_plan(options) ? "given" : "made",
-              ", windows of ", options.windows.value_or(GradientWindows()).bytes, " bytes");
+              ", a ring of ", options.ring.value_or(BucketRing()).bytes, " bytes");
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   detail::agree_on(comm_, layout, described(options_, *hook_));
-  if (options_.windows) expect_windows_fit();
+  if (options_.ring) expect_ring_fits();
   if (std::holds_alternative<PlannedBuckets>(options_.buckets)) {
     if (const auto bytes = hook_->bucket_bytes(comm_)) options_.buckets = BucketBytes{*bytes};
   }
@@ -74,9 +74,9 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
   BucketPlan first = first_plan(layout);
   wire_->serve(first.buckets().size());
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
-  if (options_.windows) make_windows(first);
-  memory_ = comm_.allocate(layout_.dtype(), windows_ ? windows_->places().size() : first.end());
-  space_ = windows_ ? GradientSpace(memory_.view(), windows_->places().places(first)) : memory_.view();
+  if (options_.ring) make_ring(first);
+  memory_ = comm_.allocate(layout_.dtype(), ring_ ? ring_->places().size() : first.end());
+  space_ = ring_ ? GradientSpace(memory_.view(), ring_->places().places(first)) : memory_.view();
   adopt(std::move(first));
   if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
 }
@@ -86,27 +86,27 @@ GradientReducer::State::~State() {
 }
 
 View GradientReducer::State::gradients() {
-  if (windows_)
-    throw Error(ErrorKind::usage, "gradients() where they lie in windows",
+  if (ring_)
+    throw Error(ErrorKind::usage, "gradients() where they lie in a bucket ring",
                 "backward writes to gradient(id, stream); what is left of a bucket is means(bucket)");
   return memory_.view().slice(0, layout().size());
 }
 
 View GradientReducer::State::gradient(ParamId id) {
-  if (windows_)
-    throw Error(ErrorKind::usage, "gradient(id) where gradients lie in windows",
+  if (ring_)
+    throw Error(ErrorKind::usage, "gradient(id) where gradients lie in a bucket ring",
                 "call gradient(id, stream), which lets the stream wait for the place");
   return place(id);
 }
 
 View GradientReducer::State::means(const Bucket& bucket) {
-  if (windows_) {
+  if (ring_) {
     const auto found = std::ranges::find(plan_->buckets(), bucket.begin, &Bucket::begin);
     if (found == plan_->buckets().end())
       throw Error(ErrorKind::usage,
                   text("means of a bucket [", bucket.begin, ", ", bucket.end, ") of no plan"),
                   "give one of plan().buckets()");
-    return windows_->store().part(static_cast<std::size_t>(found - plan_->buckets().begin()));
+    return ring_->store().part(static_cast<std::size_t>(found - plan_->buckets().begin()));
   }
   const auto [begin, end] = owned(bucket);
   return memory_.view().slice(begin, end - begin);
@@ -131,12 +131,12 @@ ConstView GradientReducer::State::squares() const {
 }
 
 std::int64_t GradientReducer::State::held_bytes() const {
-  const std::int64_t parts = windows_ && !options_.windows->means_on_host ? windows_->store().bytes() : 0;
+  const std::int64_t parts = ring_ && !options_.ring->means_on_host ? ring_->store().bytes() : 0;
   return static_cast<std::int64_t>(memory_.size_bytes()) + parts;
 }
 
 std::int64_t GradientReducer::State::host_bytes() const {
-  return windows_ && options_.windows->means_on_host ? windows_->store().bytes() : 0;
+  return ring_ && options_.ring->means_on_host ? ring_->store().bytes() : 0;
 }
 
 StepHistory GradientReducer::State::account() {

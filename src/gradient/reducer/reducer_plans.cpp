@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "gradient/bucket_ring/ring_gradients.hpp"
 #include "gradient/plan/plan_agreement.hpp"
 #include "gradient/reducer/observed_steps.hpp"
 #include "gradient/reducer/reducer_state.hpp"
-#include "gradient/windows/windowed_gradients.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft {
@@ -90,8 +90,9 @@ void expect_whole_parameters(const BucketPlan& plan) {
   for (const Bucket& bucket : plan.buckets()) {
     for (const ParamId id : bucket.params) {
       if (seen[index(id)])
-        refuse_plan(text(plan.layout().name(id), " lies in two buckets, which windows cannot hold apart"),
-                    "plan with plan_whole_buckets()");
+        refuse_plan(
+            text(plan.layout().name(id), " lies in two buckets, which a bucket ring cannot hold apart"),
+            "plan with plan_whole_buckets()");
       seen[index(id)] = true;
     }
   }
@@ -119,7 +120,7 @@ void GradientReducer::State::expect_given_plan(const BucketPlan& plan, const Par
   } else {
     expect_blocks(plan, hook_->granularity());
   }
-  if (options_.windows) expect_whole_parameters(plan);
+  if (options_.ring) expect_whole_parameters(plan);
 }
 
 // The unit of a rank's part of a bucket: whole cache lines and whole blocks of the hook. Where sharded means
@@ -150,7 +151,7 @@ detail::BlockSquares::Range GradientReducer::State::owned(const Bucket& bucket) 
 void GradientReducer::State::adopt(BucketPlan plan) {
   if (!std::holds_alternative<BucketPlan>(options_.buckets)) detail::agree_on(comm_, plan);
   plan_ = std::make_unique<BucketPlan>(std::move(plan));
-  hook_->planned(*plan_, windows_ ? space_ : memory_.view().slice(0, plan_->end()), comm_);
+  hook_->planned(*plan_, ring_ ? space_ : memory_.view().slice(0, plan_->end()), comm_);
   ready_->adopt(*plan_);
   clock_.adopt(plan_->buckets().size());
   reduced_.assign(plan_->buckets().size(), {});

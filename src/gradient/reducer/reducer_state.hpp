@@ -1,7 +1,7 @@
 #pragma once
 // The state behind a GradientReducer. Its functions are in four files: construction and what is read between
 // steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), and gradients in
-// windows (../windows/windowed_gradients.cpp).
+// a bucket ring (../bucket_ring/ring_gradients.cpp).
 
 #include <memory>
 #include <optional>
@@ -21,7 +21,7 @@ namespace detail {
 
 class DeterministicTree;
 class ObservedSteps;
-class WindowedGradients;
+class RingGradients;
 
 /// Counts the first two exchanged steps after a change, such as a new plan. They take memory for their tasks
 /// and events; then as much is reserved that later steps find all that they may need at once.
@@ -57,7 +57,7 @@ class GradientReducer::State {
   View means(const Bucket& bucket);
 
   void begin_step(Exchange exchange) { open_step(exchange, true); }
-  bool accumulating() const { return micro_steps_ > 1 && !tree_ && !windows_; }
+  bool accumulating() const { return micro_steps_ > 1 && !tree_ && !ring_; }
   void mark_ready(ParamId id, const Stream& stream);
   void mark_ready(ParamId id, ConstView gradient, const Stream& stream);
   void poll();
@@ -82,8 +82,8 @@ class GradientReducer::State {
   BucketPlan divisible(BucketPlan plan) const;
   BucketPlan first_plan(const ParamLayout& layout);
   void expect_given_plan(const BucketPlan& plan, const ParamLayout& layout) const;
-  void expect_windows_fit() const;
-  void make_windows(const BucketPlan& plan);
+  void expect_ring_fits() const;
+  void make_ring(const BucketPlan& plan);
   View place(ParamId id) const { return space_.slice(layout().offset(id), layout().count(id)); }
   void wait_for_places(ParamId id, Stream stream);
   void expect_launched(std::size_t bucket, ParamId id);
@@ -124,7 +124,7 @@ class GradientReducer::State {
   std::shared_ptr<CommHook> hook_;
   ReducedListener listener_;
   std::optional<detail::WarmUp> warm_up_;
-  Buffer memory_;        // all gradients, or the windows
+  Buffer memory_;        // all gradients, or the bucket ring
   GradientSpace space_;  // the same for every plan: work of compute streams may ask for places at any time
   std::shared_ptr<detail::ReadyTracker> ready_;
   std::shared_ptr<detail::ReadyNote> note_;  // for the flight record
@@ -138,7 +138,7 @@ class GradientReducer::State {
   std::unique_ptr<detail::UnevenInputs> uneven_;
   std::unique_ptr<detail::BadValueCounter> bad_values_;
   std::unique_ptr<detail::BlockSquares> squares_;
-  std::unique_ptr<detail::WindowedGradients> windows_;
+  std::unique_ptr<detail::RingGradients> ring_;
 
   std::vector<Event> reduced_;                      // by bucket
   std::shared_ptr<detail::StepClock::Step> times_;  // of this micro-step

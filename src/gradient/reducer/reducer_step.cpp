@@ -3,8 +3,8 @@
 // begin_step: resets what is counted per step, and starts the all_reduces that options ask for. mark_ready:
 // counts the gradient in its buckets. While the next bucket of the plan is complete, it is launched:
 //   1. its stream of the wire (a lane) waits for the streams that wrote its gradients;
-//   2. gaps are cleared (in windows) and bad values counted; the hook reduces the bucket;
-//   3. in windows, this rank's part moves to the store;
+//   2. gaps are cleared (in a bucket ring) and bad values counted; the hook reduces the bucket;
+//   3. in a bucket ring, this rank's part moves to the store;
 //   4. the mean is divided by the number of micro-steps, rescaled for ranks without a batch, and its squares
 //      summed;
 //   5. an event of the lane marks the end.
@@ -17,13 +17,13 @@
 #include <utility>
 
 #include "core/memory/elementwise.hpp"
+#include "gradient/bucket_ring/ring_gradients.hpp"
 #include "gradient/hooks/deterministic_tree.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
 #include "gradient/reducer/observed_steps.hpp"
 #include "gradient/reducer/ready_tracker.hpp"
 #include "gradient/reducer/reducer_state.hpp"
 #include "gradient/reducer/uneven_inputs.hpp"
-#include "gradient/windows/windowed_gradients.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft {
@@ -43,7 +43,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
                 " begins with Exchange::", exchange == Exchange::now ? "now" : "no_sync"),
            "pass Exchange::now with the last one, Exchange::no_sync with those before");
   }
-  const bool counts_from_here = bad_values_ && (windows_ ? fresh : exchange == Exchange::now);
+  const bool counts_from_here = bad_values_ && (ring_ ? fresh : exchange == Exchange::now);
   if (counts_from_here) bad_values_->found();
   if (exchange == Exchange::now) {
     if (observed_ && observed_->enough()) plan_from_observed_steps();
@@ -57,7 +57,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   next_bucket_ = 0;
   open_ = true;
   if (counts_from_here) bad_values_->begin_step(comm_.device().is_host() ? Stream() : wire_->lane(0));
-  if (windows_) windows_->begin_micro_step(reduced_);
+  if (ring_) ring_->begin_micro_step(reduced_);
   if (exchange == Exchange::no_sync) {
     times_ = clock_.unaccounted();
     return true;
@@ -93,7 +93,7 @@ void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const St
            "a parameter keeps its shape as long as the reducer");
   }
   expect_unmarked(id, stream);
-  if (windows_) wait_for_places(id, stream);
+  if (ring_) wait_for_places(id, stream);
   if (accumulating()) {
     detail::add(place, gradient, stream);
   } else {
@@ -106,7 +106,7 @@ void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const St
 void GradientReducer::State::mark_ready(ParamId id, const Stream& stream) {
   expect_known(id, "mark_ready");
   expect_unmarked(id, stream);
-  if (windows_ && !windows_->was_asked(id)) {
+  if (ring_ && !ring_->was_asked(id)) {
     refuse("mark_ready", text("no place was asked for in this step for the gradient of ", layout().name(id)),
            "write it to gradient(id, stream), or hand it to mark_ready");
   }
@@ -144,7 +144,7 @@ void GradientReducer::State::mark(ParamId id, const Stream& stream) {
   if (observed_ && exchange_ == Exchange::now)
     observed_->ready(id, device_clock_ ? &*device_clock_ : nullptr, stream);
   ready_->mark(id, stream);
-  if (exchange_ == Exchange::now || windows_) launch_closed_buckets(stream);
+  if (exchange_ == Exchange::now || ring_) launch_closed_buckets(stream);
 }
 
 // What earlier micro-steps added stays. In the first micro-step its place holds a mean of the last step, and
@@ -167,7 +167,7 @@ void GradientReducer::State::launch_closed_buckets(const Stream& stream) {
 }
 
 void GradientReducer::State::poll() {
-  if (!open_ || (next_bucket_ == 0 && !windows_) || !wire_->is_inline()) return;
+  if (!open_ || (next_bucket_ == 0 && !ring_) || !wire_->is_inline()) return;
   const auto begin = Wire::Clock::now();
   wire_->poll();
   const auto carried = Wire::Clock::now() - begin;
@@ -200,16 +200,16 @@ void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, co
   const View gradient = space_.slice(range.begin, range.count());
   const auto [begin, end] = owned(range);
   View mine = gradient.slice(begin - range.begin, end - begin);
-  if (windows_) windows_->clear_gaps(bucket, gradient, lane);
+  if (ring_) ring_->clear_gaps(bucket, gradient, lane);
   if (bad_values_) bad_values_->count(range, space_, lane);
   if (options_.means == Means::sharded) {
     hook_->reduce_scatter(range, gradient, mine, comm_, stream, lane);
   } else {
     hook_->reduce(range, gradient, comm_, stream, lane);
   }
-  if (windows_) {
-    windows_->store().store(bucket, mine, micro_steps_ > 1, lane);
-    mine = windows_->store().part(bucket);
+  if (ring_) {
+    ring_->store().store(bucket, mine, micro_steps_ > 1, lane);
+    mine = ring_->store().part(bucket);
     if (exchange_ == Exchange::no_sync) return;
   }
   // Divided once, after the reduction: N ranks with one micro-step and one rank with N micro-steps then round
@@ -218,7 +218,7 @@ void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, co
   if (uneven_) uneven_->correct(mine, comm_.size(), lane);
   if (!squares_) return;
   // In an arena, a block may begin in another bucket, so that all of it is given.
-  if (windows_) {
+  if (ring_) {
     squares_->add({begin, end}, mine, begin, lane);
   } else {
     squares_->add({begin, end}, memory_.view(), 0, lane);
@@ -236,8 +236,8 @@ void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& co
   used_.share(comm_);
   if (bad_values_) bad_values_->share(comm_, ready_->step(), reduced_);
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
-    // In windows the event is kept: streams that write to the place next wait for it, too.
-    Event reduced = windows_ ? reduced_[bucket] : std::exchange(reduced_[bucket], {});
+    // In a bucket ring the event is kept: streams that write to the place next wait for it, too.
+    Event reduced = ring_ ? reduced_[bucket] : std::exchange(reduced_[bucket], {});
     wait_for(bucket, std::move(reduced), stream);
     if (consume) consume(plan_->buckets()[bucket]);
   }

@@ -1,10 +1,10 @@
-// Gather, release and prefetch of groups.
+// Gather, release and prefetch of units.
 //
-// Stage 3, a gather of a group: find a slot (group_slots.hpp); if the group is not in it, enqueue one
-// all-gather for each of its buckets, behind the slot's last use and the bucket's update; make the compute
-// stream wait; prefetch. A gather receives (N - 1) / N of the group's bytes, and nothing where the group is
-// still in its slot. Stages 0 to 2: updated() enqueues the all-gather of each bucket after the optimizer's
-// step, and a gather only waits for it.
+// Stage 3, a gather of a unit: find a gather buffer (gather_buffers.hpp); if the unit is not in it, enqueue
+// one all-gather for each of its buckets, behind the gather buffer's last use and the bucket's update; make
+// the compute stream wait; prefetch. A gather receives (N - 1) / N of the unit's bytes, and nothing where the
+// unit is still in its gather buffer. Stages 0 to 2: updated() enqueues the all-gather of each bucket after
+// the optimizer's step, and a gather only waits for it.
 
 #include "weft/core/copy.hpp"
 #include "zero/params/params_state.hpp"
@@ -45,23 +45,23 @@ class GatherWait final : public Task {
 
 }  // namespace
 
-void ShardedParams::State::gather(int group, const Stream& compute) {
+void ShardedParams::State::gather(int unit, const Stream& compute) {
   expect_alike();
-  if (group < 0 || group >= groups())
-    throw Error(ErrorKind::usage, text("group ", group, " of ", groups()), {}, {comm_.rank(), "gather", 0});
-  Group& one = groups_[static_cast<std::size_t>(group)];
+  if (unit < 0 || unit >= units())
+    throw Error(ErrorKind::usage, text("unit ", unit, " of ", units()), {}, {comm_.rank(), "gather", 0});
+  Unit& one = units_[static_cast<std::size_t>(unit)];
   if (one.held) {
-    throw Error(ErrorKind::usage, text(name_of(group), " is gathered twice"),
+    throw Error(ErrorKind::usage, text(name_of(unit), " is gathered twice"),
                 "let go of what gather() returned before gathering it again", {comm_.rank(), "gather", 0});
   }
   if (one.memory.empty()) {
-    const auto held = slots_->hold(group);
-    if (!held) refuse_more(group);
-    one.slot = held->slot;
-    Slot& slot = slot_[static_cast<std::size_t>(held->slot)];
-    if (!held->is_gathered) fetch(group, slot);
+    const auto held = buffers_->hold(unit);
+    if (!held) refuse_more(unit);
+    one.buffer = held->buffer;
+    GatherBuffer& buffer = buffer_[static_cast<std::size_t>(held->buffer)];
+    if (!held->is_gathered) fetch(unit, buffer);
     one.held = true;
-    wait(slot.arrived, compute);
+    wait(buffer.arrived, compute);
     prefetch();
   } else {
     one.held = true;
@@ -70,13 +70,13 @@ void ShardedParams::State::gather(int group, const Stream& compute) {
 }
 
 // Destructors call this, so it must not throw: a prefetch that fails here fails again at the next gather.
-void ShardedParams::State::release(int group, const Stream& compute) noexcept {
-  Group& one = groups_[static_cast<std::size_t>(group)];
+void ShardedParams::State::release(int unit, const Stream& compute) noexcept {
+  Unit& one = units_[static_cast<std::size_t>(unit)];
   one.held = false;
   if (!one.memory.empty()) return;
   try {
-    slot_[static_cast<std::size_t>(one.slot)].released = compute.record();
-    slots_->release(group);
+    buffer_[static_cast<std::size_t>(one.buffer)].released = compute.record();
+    buffers_->release(unit);
     prefetch();
   } catch (...) {  // NOLINT(bugprone-empty-catch): a broken communicator throws at its next use
   }
@@ -84,56 +84,56 @@ void ShardedParams::State::release(int group, const Stream& compute) noexcept {
 
 void ShardedParams::State::gather_all(const Stream& compute) {
   expect_alike();
-  for (int group = 0; group < groups(); ++group) {
-    Group& one = groups_[static_cast<std::size_t>(group)];
+  for (int unit = 0; unit < units(); ++unit) {
+    Unit& one = units_[static_cast<std::size_t>(unit)];
     if (one.memory.empty()) {
       throw Error(ErrorKind::usage, "gather_all in stage 3, which never has all parameters",
-                  "gather a group before it is used", {comm_.rank(), "gather_all", 0});
+                  "gather a unit before it is used", {comm_.rank(), "gather_all", 0});
     }
     wait(one.arrived, compute);
   }
 }
 
 View ShardedParams::State::gradient(ParamId id, const Stream& compute) {
-  auto& offloaded = groups_[static_cast<std::size_t>(group_of(id))].offloaded;
+  auto& offloaded = units_[static_cast<std::size_t>(unit_of(id))].offloaded;
   std::erase_if(offloaded, [](const Event& event) { return event.done() && !event.error(); });
   wait(offloaded, compute);
   return reducer_->gradient(id, compute);
 }
 
-View ShardedParams::State::at(int group, ParamId id) const {
-  if (group_of(id) != group) {
+View ShardedParams::State::at(int unit, ParamId id) const {
+  if (unit_of(id) != unit) {
     throw Error(ErrorKind::usage,
-                text(layout().name(id), " is not of ", name_of(group), ", which was gathered"),
-                text("gather group ", group_of(id)));
+                text(layout().name(id), " is not of ", name_of(unit), ", which was gathered"),
+                text("gather unit ", unit_of(id)));
   }
-  const Group& one = groups_[static_cast<std::size_t>(group)];
-  const View memory = one.memory.empty() ? slot_[static_cast<std::size_t>(one.slot)].memory : one.memory;
+  const Unit& one = units_[static_cast<std::size_t>(unit)];
+  const View memory = one.memory.empty() ? buffer_[static_cast<std::size_t>(one.buffer)].memory : one.memory;
   return memory.slice(layout().offset(id) - one.begin, layout().count(id));
 }
 
 Buffer ShardedParams::State::whole(ParamId id) {
-  const int group = group_of(id);
+  const int unit = unit_of(id);
   Buffer values = Buffer::on_host(layout().dtype(), layout().count(id));
-  gather(group, own_);
-  copy(values.view(), at(group, id), own_);
+  gather(unit, own_);
+  copy(values.view(), at(unit, id), own_);
   own_.synchronize();
-  release(group, own_);
+  release(unit, own_);
   return values;
 }
 
-// Gathers into a slot after the compute stream has left it and earlier gathers into it are done.
-void ShardedParams::State::fetch(int group, Slot& slot) {
-  const Group& one = groups_[static_cast<std::size_t>(group)];
+// Gathers into a gather buffer after the compute stream has left it and earlier gathers into it are done.
+void ShardedParams::State::fetch(int unit, GatherBuffer& buffer) {
+  const Unit& one = units_[static_cast<std::size_t>(unit)];
   RecycledVector<Event> arrived;
   for (const std::size_t bucket : one.buckets) {
     Stream stream = wire_->lane(bucket);
-    stream.wait(slot.released);
-    for (const Event& before : slot.arrived) stream.wait(before);
+    stream.wait(buffer.released);
+    for (const Event& before : buffer.arrived) stream.wait(before);
     stream.wait(updated_[bucket]);
     stream.wait(offloaded_[bucket]);
     const Bucket& range = shards_->plan().buckets()[bucket];
-    const View whole = slot.memory.slice(range.begin - one.begin, range.count());
+    const View whole = buffer.memory.slice(range.begin - one.begin, range.count());
     View mine = own_part(bucket);
     if (options_.offload_parameters) {
       const View above = whole.slice(comm_.rank() * mine.count(), mine.count());
@@ -143,12 +143,12 @@ void ShardedParams::State::fetch(int group, Slot& slot) {
     gathers_.all_gather(mine, whole, stream);
     arrived.push_back(stream.record());
   }
-  slot.arrived = std::move(arrived);
+  buffer.arrived = std::move(arrived);
 }
 
 void ShardedParams::State::prefetch() {
-  while (const auto place = slots_->next_prefetch())
-    fetch(place->group, slot_[static_cast<std::size_t>(place->slot)]);
+  while (const auto place = buffers_->next_prefetch())
+    fetch(place->unit, buffer_[static_cast<std::size_t>(place->buffer)]);
 }
 
 void ShardedParams::State::wait(const RecycledVector<Event>& arrived, Stream compute) {
@@ -165,24 +165,24 @@ void ShardedParams::State::wait(const RecycledVector<Event>& arrived, Stream com
 }
 
 void ShardedParams::State::settle(const Stream& compute) {
-  for (int group = 0; group < groups(); ++group) {
-    if (!groups_[static_cast<std::size_t>(group)].held) continue;
-    throw Error(ErrorKind::usage, text(name_of(group), " is still held when the optimizer steps"),
+  for (int unit = 0; unit < units(); ++unit) {
+    if (!units_[static_cast<std::size_t>(unit)].held) continue;
+    throw Error(ErrorKind::usage, text(name_of(unit), " is still held when the optimizer steps"),
                 "let go of what gather() returned when its layer is done", {comm_.rank(), "step", 0});
   }
-  for (Group& group : groups_) {
-    wait(std::exchange(group.arrived, {}), compute);
-    wait(std::exchange(group.offloaded, {}), compute);
+  for (Unit& unit : units_) {
+    wait(std::exchange(unit.arrived, {}), compute);
+    wait(std::exchange(unit.offloaded, {}), compute);
   }
-  for (Slot& slot : slot_) wait(std::exchange(slot.arrived, {}), compute);
+  for (GatherBuffer& buffer : buffer_) wait(std::exchange(buffer.arrived, {}), compute);
 }
 
 void ShardedParams::State::updated(const Bucket& bucket, const Stream& compute, const Event& offloaded) {
-  for (Group& group : groups_) {
+  for (Unit& unit : units_) {
     if (offloaded.done() && !offloaded.error()) break;
-    if (group.begin >= bucket.end || group.begin + group.count <= bucket.begin) continue;
-    group.offloaded.push_back(offloaded);
-    if (!shards_) group.arrived.push_back(offloaded);
+    if (unit.begin >= bucket.end || unit.begin + unit.count <= bucket.begin) continue;
+    unit.offloaded.push_back(offloaded);
+    if (!shards_) unit.arrived.push_back(offloaded);
   }
   if (!shards_) return;
   const std::size_t number = shards_->number(bucket);
@@ -191,32 +191,32 @@ void ShardedParams::State::updated(const Bucket& bucket, const Stream& compute, 
     offloaded_[number] = offloaded;
     return;
   }
-  Group& group = groups_[group_of_bucket_[number]];
+  Unit& unit = units_[unit_of_bucket_[number]];
   Stream stream = wire_->lane(number);
   stream.wait(compute.record());
   stream.wait(offloaded);
-  gathers_.all_gather(own_part(number), group.memory.slice(bucket.begin - group.begin, bucket.count()),
-                      stream);
-  group.arrived.push_back(stream.record());
+  gathers_.all_gather(own_part(number), unit.memory.slice(bucket.begin - unit.begin, bucket.count()), stream);
+  unit.arrived.push_back(stream.record());
 }
 
 void ShardedParams::State::all_updated() {
-  if (!slots_) return;
-  slots_->invalidate();
+  if (!buffers_) return;
+  buffers_->invalidate();
   prefetch();
 }
 
-std::string ShardedParams::State::name_of(int group) const {
-  return text("group ", group, " (from ", layout().name(groups_[static_cast<std::size_t>(group)].first), ")");
+std::string ShardedParams::State::name_of(int unit) const {
+  return text("unit ", unit, " (from ", layout().name(units_[static_cast<std::size_t>(unit)].first), ")");
 }
 
-void ShardedParams::State::refuse_more(int group) const {
+void ShardedParams::State::refuse_more(int unit) const {
   std::string held;
-  for (const int other : slots_->held()) held += (held.empty() ? "" : ", ") + name_of(other);
-  throw Error(ErrorKind::usage,
-              text(name_of(group), " is gathered while all ", slot_.size(), " slots are held: ", held),
-              "let groups go when they are used, or set held_groups to as many as are needed at once",
-              {comm_.rank(), "gather", 0});
+  for (const int other : buffers_->held()) held += (held.empty() ? "" : ", ") + name_of(other);
+  throw Error(
+      ErrorKind::usage,
+      text(name_of(unit), " is gathered while all ", buffer_.size(), " gather buffers are held: ", held),
+      "let units go when they are used, or set held_units to as many as are needed at once",
+      {comm_.rank(), "gather", 0});
 }
 
 }  // namespace weft::zero

@@ -1,6 +1,6 @@
 // The memory of ShardedParams. Construction: split communicators (hybrid sharding), plan (params_plan.hpp),
-// make the reducer over the shards' buckets, then allocate replicated groups, this rank's shard and the
-// slots. params_gather.cpp has gather, release and prefetch.
+// make the reducer over the shards' buckets, then allocate replicated units, this rank's shard and the
+// gather buffers. params_gather.cpp has gather, release and prefetch.
 
 #include "zero/params/params_state.hpp"
 
@@ -20,11 +20,11 @@ detail::ParamsSharing sharing_of(const ShardedOptions& options, const Communicat
   return {.stage = options.stage,
           .ranks = comm.size(),
           .bucket_bytes = bucket_bytes.value_or(detail::usual_bucket_bytes(comm.topology().nodes())),
-          .window_bytes = options.window_bytes,
+          .bucket_ring_bytes = options.bucket_ring_bytes,
           .granularity = options.hook ? options.hook->granularity() : 1,
-          .groups = options.groups,
+          .units = options.units,
           .prefetch_bytes = options.prefetch_bytes,
-          .held_groups = options.held_groups,
+          .held_units = options.held_units,
           .whole_below = options.whole_below};
 }
 
@@ -103,7 +103,7 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
     if (options_.bucket_bytes) reducer.buckets = BucketBytes{*options_.bucket_bytes};
     reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
   }
-  place_groups(plan);
+  place_units(plan);
 }
 
 ShardedParams::State::~State() {
@@ -120,32 +120,32 @@ void ShardedParams::State::make_shards(const ParamLayout& layout, const detail::
   }
   reducer.buckets = shards_->plan();
   reducer.means = Means::sharded;
-  if (const auto bytes = plan.window_bytes())
-    reducer.windows = GradientWindows{.bytes = *bytes, .means_on_host = options_.offload_gradients};
+  if (const auto bytes = plan.bucket_ring_bytes())
+    reducer.ring = BucketRing{.bytes = *bytes, .means_on_host = options_.offload_gradients};
   reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
   wire_->serve(shards_->plan().buckets().size());
 }
 
-void ShardedParams::State::place_groups(const detail::ParamsPlan& plan) {
+void ShardedParams::State::place_units(const detail::ParamsPlan& plan) {
   whole_ = gathers_.allocate(layout().dtype(), plan.whole());
-  for (const auto& group : plan.groups()) {
-    groups_.push_back(
-        {.first = group.first, .begin = group.begin, .count = group.count, .buckets = group.buckets});
-    if (group.whole_at) groups_.back().memory = whole_.view().slice(*group.whole_at, group.count);
+  for (const auto& unit : plan.units()) {
+    units_.push_back(
+        {.first = unit.first, .begin = unit.begin, .count = unit.count, .buckets = unit.buckets});
+    if (unit.whole_at) units_.back().memory = whole_.view().slice(*unit.whole_at, unit.count);
   }
-  if (shards_) group_of_bucket_.resize(shards_->plan().buckets().size());
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    for (const std::size_t bucket : groups_[group].buckets) group_of_bucket_[bucket] = group;
+  if (shards_) unit_of_bucket_.resize(shards_->plan().buckets().size());
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    for (const std::size_t bucket : units_[unit].buckets) unit_of_bucket_[bucket] = unit;
   }
-  updated_.resize(group_of_bucket_.size());
-  offloaded_.resize(group_of_bucket_.size());
-  if (plan.slots() > 0) make_slots(plan);
+  updated_.resize(unit_of_bucket_.size());
+  offloaded_.resize(unit_of_bucket_.size());
+  if (plan.gather_buffers() > 0) make_gather_buffers(plan);
 }
 
-// The shard has this rank's parts in the order of its optimizer state, without those of replicated groups.
-void ShardedParams::State::make_slots(const detail::ParamsPlan& plan) {
+// The shard has this rank's parts in the order of its optimizer state, without those of replicated units.
+void ShardedParams::State::make_gather_buffers(const detail::ParamsPlan& plan) {
   const DataType dtype = layout().dtype();
-  shard_at_.resize(group_of_bucket_.size());
+  shard_at_.resize(unit_of_bucket_.size());
   std::int64_t shard = 0;
   for (std::size_t bucket = 0; bucket < shard_at_.size(); ++bucket) {
     shard_at_[bucket] = shard;
@@ -154,22 +154,23 @@ void ShardedParams::State::make_slots(const detail::ParamsPlan& plan) {
   shard_memory_ = options_.offload_parameters ? detail::pinned(comm_.device(), dtype, plan.shard())
                                               : gathers_.allocate(dtype, plan.shard());
   shard_ = detail::on_device(shard_memory_, comm_.device());
-  slots_.emplace(plan.slots());
-  slot_memory_ = gathers_.allocate(dtype, plan.slots() * plan.slot());
-  for (std::int64_t slot = 0; slot < plan.slots(); ++slot)
-    slot_.push_back({.memory = slot_memory_.view().slice(slot * plan.slot(), plan.slot())});
+  buffers_.emplace(plan.gather_buffers());
+  gather_memory_ = gathers_.allocate(dtype, plan.gather_buffers() * plan.gather_buffer());
+  for (std::int64_t buffer = 0; buffer < plan.gather_buffers(); ++buffer)
+    buffer_.push_back(
+        {.memory = gather_memory_.view().slice(buffer * plan.gather_buffer(), plan.gather_buffer())});
 }
 
-int ShardedParams::State::group_of(ParamId id) const {
-  const auto after = std::ranges::upper_bound(groups_, id, {}, &Group::first);
-  return static_cast<int>(after - groups_.begin()) - 1;
+int ShardedParams::State::unit_of(ParamId id) const {
+  const auto after = std::ranges::upper_bound(units_, id, {}, &Unit::first);
+  return static_cast<int>(after - units_.begin()) - 1;
 }
 
 View ShardedParams::State::own_part(std::size_t bucket) {
   const auto part = shards_->part(bucket, comm_.rank());
   if (!is_whole(bucket)) return shard_.slice(shard_at_[bucket], part.count);
-  const Group& group = groups_[group_of_bucket_[bucket]];
-  return group.memory.slice(part.begin - group.begin, part.count);
+  const Unit& unit = units_[unit_of_bucket_[bucket]];
+  return unit.memory.slice(part.begin - unit.begin, part.count);
 }
 
 void ShardedParams::State::load(ParamId id, ConstView values) {
@@ -195,13 +196,13 @@ void ShardedParams::State::load(ParamId id, ConstView values) {
 
 void ShardedParams::State::set(ParamId id, ConstView values) {
   const ParamLayout& layout = this->layout();
-  const Group& group = groups_[static_cast<std::size_t>(group_of(id))];
+  const Unit& unit = units_[static_cast<std::size_t>(unit_of(id))];
   const std::int64_t begin = layout.offset(id);
   const std::int64_t end = begin + layout.count(id);
-  if (!group.memory.empty()) {
-    copy(group.memory.slice(begin - group.begin, values.count()), values, own_);
+  if (!unit.memory.empty()) {
+    copy(unit.memory.slice(begin - unit.begin, values.count()), values, own_);
   } else {
-    for (const std::size_t bucket : group.buckets) {
+    for (const std::size_t bucket : unit.buckets) {
       const auto part = shards_->part(bucket, comm_.rank());
       const std::int64_t from = std::max(begin, part.begin);
       const std::int64_t to = std::min(end, part.begin + part.count);
@@ -266,7 +267,7 @@ std::uint64_t ShardedParams::State::wire_bytes() const {
 
 std::int64_t ShardedParams::State::held_bytes() const {
   const std::size_t shard = options_.offload_parameters ? 0 : shard_memory_.size_bytes();
-  return static_cast<std::int64_t>(whole_.size_bytes() + shard + slot_memory_.size_bytes()) +
+  return static_cast<std::int64_t>(whole_.size_bytes() + shard + gather_memory_.size_bytes()) +
          reducer_->held_bytes();
 }
 

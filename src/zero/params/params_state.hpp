@@ -9,7 +9,7 @@
 
 #include "gradient/reducer/wire.hpp"
 #include "weft/zero/sharded_params.hpp"
-#include "zero/params/group_slots.hpp"
+#include "zero/params/gather_buffers.hpp"
 #include "zero/plan/params_plan.hpp"
 
 namespace weft::zero {
@@ -37,16 +37,16 @@ class ShardedParams::State {
   /// All ranks: those of comm() and, in hybrid sharding, those with replicas.
   const Communicator& all() const { return all_; }
   bool has_replicas() const { return replicas_.has_value(); }
-  int groups() const { return static_cast<int>(groups_.size()); }
-  int group_of(ParamId id) const;
+  int units() const { return static_cast<int>(units_.size()); }
+  int unit_of(ParamId id) const;
 
   void load(ParamId id, ConstView values);
   Buffer whole(ParamId id);
   void begin_step(Exchange exchange);
   void finish_step(const Stream& compute);
-  void gather(int group, const Stream& compute);
-  void release(int group, const Stream& compute) noexcept;
-  View at(int group, ParamId id) const;
+  void gather(int unit, const Stream& compute);
+  void release(int unit, const Stream& compute) noexcept;
+  View at(int unit, ParamId id) const;
   void gather_all(const Stream& compute);
   View gradient(ParamId id, const Stream& compute);
 
@@ -56,13 +56,13 @@ class ShardedParams::State {
   /// The buckets of the present plan. They cover all elements that this rank updates.
   const std::vector<Bucket>& buckets() const { return reducer_->plan().buckets(); }
   /// Makes `compute` wait for all gathers and updates under way, so that this rank's parts may change.
-  /// @throws Error (usage) when a group is held
+  /// @throws Error (usage) when a unit is held
   void settle(const Stream& compute);
   /// This rank's part of the bucket is updated when `compute` gets here. Starts to gather it where parameters
   /// are replicated.
   /// @param offloaded done when the offloaded part is updated too; until then its gradients are read
   void updated(const Bucket& bucket, const Stream& compute, const Event& offloaded = {});
-  /// All buckets are updated: drops the slots' contents and prefetches.
+  /// All buckets are updated: drops the gather buffers' contents and prefetches.
   void all_updated();
   /// Progresses gathers that waited for an offloaded update. Any thread may call it.
   void progress() { wire_->poll(); }
@@ -75,18 +75,18 @@ class ShardedParams::State {
   bool has_gradients_on_host() const { return options_.offload_gradients; }
 
  private:
-  struct Group {
+  struct Unit {
     ParamId first{};
     std::int64_t begin = 0;  // in the flat space
     std::int64_t count = 0;
     std::vector<std::size_t> buckets{};  // empty where nothing is sharded
-    View memory{};                       // of a replicated group; empty where it is gathered into slots
-    RecycledVector<Event> arrived{};     // gathers into `memory`
-    RecycledVector<Event> offloaded{};   // offloaded updates, which read the group's gradients
-    int slot = -1;                       // that it was gathered into last
+    View memory{};                    // of a replicated unit; empty where it is gathered into gather buffers
+    RecycledVector<Event> arrived{};  // gathers into `memory`
+    RecycledVector<Event> offloaded{};  // offloaded updates, which read the unit's gradients
+    int buffer = -1;                    // that it was gathered into last
     bool held = false;
   };
-  struct Slot {
+  struct GatherBuffer {
     View memory;
     RecycledVector<Event> arrived{};  // gathers into it
     Event released{};                 // the compute stream has left it
@@ -95,16 +95,16 @@ class ShardedParams::State {
   void set(ParamId id, ConstView values);
   void expect_alike();
   void make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan);
-  void place_groups(const detail::ParamsPlan& plan);
-  void make_slots(const detail::ParamsPlan& plan);
-  bool is_whole(std::size_t bucket) const { return !groups_[group_of_bucket_[bucket]].memory.empty(); }
+  void place_units(const detail::ParamsPlan& plan);
+  void make_gather_buffers(const detail::ParamsPlan& plan);
+  bool is_whole(std::size_t bucket) const { return !units_[unit_of_bucket_[bucket]].memory.empty(); }
   /// This rank's part of a bucket's parameters.
   View own_part(std::size_t bucket);
-  void fetch(int group, Slot& slot);
+  void fetch(int unit, GatherBuffer& buffer);
   void prefetch();
   void wait(const RecycledVector<Event>& arrived, Stream compute);
-  std::string name_of(int group) const;
-  [[noreturn]] void refuse_more(int group) const;
+  std::string name_of(int unit) const;
+  [[noreturn]] void refuse_more(int unit) const;
 
   Communicator all_;
   Communicator comm_;                     // ranks that state is sharded over
@@ -120,17 +120,17 @@ class ShardedParams::State {
   std::vector<std::string> loaded_;
   bool alike_ = false;  // whether they have
   Exchange exchange_ = Exchange::now;
-  Buffer whole_;  // replicated groups
+  Buffer whole_;  // replicated units
   Buffer shard_memory_;
   View shard_;  // as the device addresses it
-  Buffer slot_memory_;
-  std::vector<Group> groups_;
-  std::vector<std::size_t> group_of_bucket_;
+  Buffer gather_memory_;
+  std::vector<Unit> units_;
+  std::vector<std::size_t> unit_of_bucket_;
   std::vector<std::int64_t> shard_at_;  // by bucket
   std::vector<Event> updated_;          // by bucket
   std::vector<Event> offloaded_;        // by bucket, the offloaded part
-  std::optional<detail::GroupSlots> slots_;
-  std::vector<Slot> slot_;
+  std::optional<detail::GatherBuffers> buffers_;
+  std::vector<GatherBuffer> buffer_;
 };
 
 }  // namespace weft::zero

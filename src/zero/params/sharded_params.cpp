@@ -15,11 +15,11 @@ const Stage& ShardedParams::stage() const {
 const ParamLayout& ShardedParams::layout() const {
   return state_->layout();
 }
-int ShardedParams::groups() const {
-  return state_->groups();
+int ShardedParams::units() const {
+  return state_->units();
 }
-int ShardedParams::group_of(ParamId id) const {
-  return state_->group_of(id);
+int ShardedParams::unit_of(ParamId id) const {
+  return state_->unit_of(id);
 }
 void ShardedParams::load(ParamId id, ConstView values) {
   state_->load(id, values);
@@ -27,9 +27,9 @@ void ShardedParams::load(ParamId id, ConstView values) {
 Buffer ShardedParams::whole(ParamId id) {
   return state_->whole(id);
 }
-Gathered ShardedParams::gather(int group, const Stream& compute) {
-  state_->gather(group, compute);
-  return {*state_, group, compute};
+Gathered ShardedParams::gather(int unit, const Stream& compute) {
+  state_->gather(unit, compute);
+  return {*state_, unit, compute};
 }
 void ShardedParams::gather_all(const Stream& compute) {
   state_->gather_all(compute);
@@ -71,20 +71,20 @@ std::int64_t ShardedParams::host_bytes() const {
   return state_->host_bytes();
 }
 
-Gathered::Gathered(ShardedParams::State& params, int group, Stream compute)
-    : params_(&params), group_(group), compute_(std::move(compute)) {}
+Gathered::Gathered(ShardedParams::State& params, int unit, Stream compute)
+    : params_(&params), unit_(unit), compute_(std::move(compute)) {}
 
 Gathered::Gathered(Gathered&& other) noexcept
     : params_(std::exchange(other.params_, nullptr)),
-      group_(other.group_),
+      unit_(other.unit_),
       compute_(std::move(other.compute_)) {}
 
 Gathered::~Gathered() {
-  if (params_ != nullptr) params_->release(group_, compute_);
+  if (params_ != nullptr) params_->release(unit_, compute_);
 }
 
 View Gathered::operator[](ParamId id) const {
-  return params_->at(group_, id);
+  return params_->at(unit_, id);
 }
 
 }  // namespace weft::zero

@@ -21,28 +21,28 @@ constexpr int most_ranks = 65536;
 constexpr std::int64_t most_parameters = std::int64_t{1} << 48;
 
 void expect_sizes(const ModelSize& model) {
-  const bool fits = model.parameters > 0 && model.groups > 0 && model.largest_parameter > 0 &&
-                    model.largest_parameter <= model.largest_group && model.largest_group <= model.parameters;
+  const bool fits = model.parameters > 0 && model.units > 0 && model.largest_parameter > 0 &&
+                    model.largest_parameter <= model.largest_unit && model.largest_unit <= model.parameters;
   if (fits) return;
   throw Error(
       ErrorKind::usage,
-      text("a model of ", model.parameters, " parameters in ", model.groups, " groups, the largest group of ",
-           model.largest_group, ", the largest parameter of ", model.largest_parameter),
-      "a parameter is at most a group, and a group at most all");
+      text("a model of ", model.parameters, " parameters in ", model.units, " units, the largest unit of ",
+           model.largest_unit, ", the largest parameter of ", model.largest_parameter),
+      "a parameter is at most a unit, and a unit at most all");
 }
 
-/// Elements of the largest bucket: buckets hold whole parameters and end where a group does.
+/// Elements of the largest bucket: buckets hold whole parameters and end where a unit does.
 std::int64_t bucket_elements(const ModelSize& model, const MemoryOptions& options) {
   const std::size_t bytes = options.bucket_bytes.value_or(detail::usual_bucket_bytes(1));
   const auto bucket = static_cast<std::int64_t>(bytes / size_of(model.dtype));
-  return std::max(std::min(bucket, model.largest_group), model.largest_parameter);
+  return std::max(std::min(bucket, model.largest_unit), model.largest_parameter);
 }
 
-std::int64_t window_elements(const ModelSize& model, const MemoryOptions& options) {
+std::int64_t ring_elements(const ModelSize& model, const MemoryOptions& options) {
   const std::size_t element = size_of(model.dtype);
   const auto elements = [&](std::size_t bytes) { return static_cast<std::int64_t>(bytes / element); };
-  const std::size_t usual = detail::usual_window_bytes(static_cast<std::size_t>(model.parameters) * element);
-  return std::max(std::min(elements(options.window_bytes.value_or(usual)), model.parameters),
+  const std::size_t usual = detail::usual_ring_bytes(static_cast<std::size_t>(model.parameters) * element);
+  return std::max(std::min(elements(options.bucket_ring_bytes.value_or(usual)), model.parameters),
                   bucket_elements(model, options));
 }
 
@@ -75,16 +75,16 @@ Number last_fitting(Number good, Number bad, const Fits& fits) {
 }  // namespace
 
 ModelSize ModelSize::of(const ParamLayout& layout, const std::vector<ParamId>& firsts) {
-  detail::expect_groups(layout, firsts);
-  ModelSize size{.dtype = layout.dtype(), .groups = std::max<std::int64_t>(1, std::ssize(firsts))};
-  std::int64_t group = 0;
+  detail::expect_units(layout, firsts);
+  ModelSize size{.dtype = layout.dtype(), .units = std::max<std::int64_t>(1, std::ssize(firsts))};
+  std::int64_t unit = 0;
   for (int i = 0; i < layout.parameters(); ++i) {
     const ParamId id{i};
-    if (std::ranges::find(firsts, id) != firsts.end()) group = 0;
-    group += layout.count(id);
+    if (std::ranges::find(firsts, id) != firsts.end()) unit = 0;
+    unit += layout.count(id);
     size.parameters += layout.count(id);
     size.largest_parameter = std::max(size.largest_parameter, layout.count(id));
-    size.largest_group = std::max(size.largest_group, group);
+    size.largest_unit = std::max(size.largest_unit, unit);
   }
   return size;
 }
@@ -97,7 +97,7 @@ ModelSize ModelSize::scaled_to(std::int64_t count) const {
   ModelSize other = *this;
   other.parameters = count;
   other.largest_parameter = scaled(largest_parameter);
-  other.largest_group = std::max(other.largest_parameter, scaled(largest_group));
+  other.largest_unit = std::max(other.largest_parameter, scaled(largest_unit));
   return other;
 }
 
@@ -111,15 +111,16 @@ MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOption
   detail::HeldElements elements;
   elements.state = stage.optimizer == Placement::sharded ? part : all;
   if (stage.gradients == Placement::sharded) {
-    elements.windows = window_elements(model, options);
+    elements.bucket_ring = ring_elements(model, options);
     elements.gradient_shard = part;
   } else {
     elements.gradients = all;
   }
   if (stage.parameters == Placement::sharded) {
     elements.shard = part;
-    elements.slots = model.largest_group * detail::group_slots(model.groups, model.largest_group * element,
-                                                               options.held_groups, options.prefetch_bytes);
+    elements.gather_buffers =
+        model.largest_unit * detail::gather_buffer_count(model.units, model.largest_unit * element,
+                                                         options.held_units, options.prefetch_bytes);
   } else {
     elements.whole = all;
   }
@@ -129,7 +130,7 @@ MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOption
   if (!kind.is_empty()) elements.in_file = std::llround(static_cast<double>(offloaded) * offload.file_share);
   elements.in_memory = offloaded - elements.in_file;
   const bool whole = stage.optimizer == Placement::replicated;
-  elements.ring_bytes =
+  elements.state_ring_bytes =
       ring_bytes(elements.in_file, whole ? all : detail::ceil_div(bucket_elements(model, options), ranks),
                  kind, offload);
   return detail::memory_rows(elements, model.dtype, ranks, options);

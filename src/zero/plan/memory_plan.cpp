@@ -22,11 +22,11 @@ detail::ParamsSharing sharing_of(int ranks, const MemoryOptions& options) {
   return {.stage = options.stage,
           .ranks = ranks,
           .bucket_bytes = options.bucket_bytes.value_or(detail::usual_bucket_bytes(1)),
-          .window_bytes = options.window_bytes,
+          .bucket_ring_bytes = options.bucket_ring_bytes,
           .granularity = options.granularity,
-          .groups = options.groups,
+          .units = options.units,
           .prefetch_bytes = options.prefetch_bytes,
-          .held_groups = options.held_groups,
+          .held_units = options.held_units,
           .whole_below = options.whole_below};
 }
 
@@ -53,9 +53,9 @@ const char* name(Place place) {
 }
 
 const char* name(Content content) {
-  constexpr std::array names{"parameters",       "parameter shard",  "parameter slots", "gradients",
-                             "gradient windows", "gradient shard",   "masters",         "first moments",
-                             "second moments",   "parameter copies", "gradient tiles",  "state ring"};
+  constexpr std::array names{"parameters",     "parameter shard",  "gather buffers", "gradients",
+                             "bucket ring",    "gradient shard",   "masters",        "first moments",
+                             "second moments", "parameter copies", "gradient tiles", "state ring"};
   return names[static_cast<std::size_t>(content)];
 }
 
@@ -66,17 +66,17 @@ MemoryPlan plan_memory(const ParamLayout& layout, int ranks, const MemoryOptions
   const detail::StateSplit split = split_of(plan, kind, options.offload);
   const std::int64_t tile = detail::tile_elements(kind.dtype, options.offload.tile_bytes, split.offloaded());
   const detail::StateFrames frames(split.file_bounds(), tile, kind.element_bytes());
-  const bool windowed = plan.gradient_shard() > 0;
+  const bool has_ring = plan.gradient_shard() > 0;
   return detail::memory_rows({.whole = plan.whole(),
                               .shard = plan.shard(),
-                              .slots = plan.slots() * plan.slot(),
-                              .gradients = windowed ? 0 : plan.gradients(),
-                              .windows = windowed ? plan.gradients() : 0,
+                              .gather_buffers = plan.gather_buffers() * plan.gather_buffer(),
+                              .gradients = has_ring ? 0 : plan.gradients(),
+                              .bucket_ring = has_ring ? plan.gradients() : 0,
                               .gradient_shard = plan.gradient_shard(),
                               .state = plan.state(),
                               .in_memory = split.in_memory(),
                               .in_file = split.in_file(),
-                              .ring_bytes = static_cast<std::int64_t>(frames.ring_bytes())},
+                              .state_ring_bytes = static_cast<std::int64_t>(frames.ring_bytes())},
                              layout.dtype(), ranks, options);
 }
 
@@ -128,9 +128,10 @@ void expect_plannable(DataType dtype, int ranks, const zero::MemoryOptions& opti
   if (options.granularity < 1)
     throw Error(ErrorKind::usage, text("a granularity of ", options.granularity), "give 1 or more");
   if (options.bucket_bytes == 0) throw Error(ErrorKind::usage, "bucket_bytes is 0", "give at least 1");
-  expect_held_groups(options.held_groups);
-  if (options.window_bytes && stage.optimizer == Placement::replicated)
-    throw Error(ErrorKind::usage, "window_bytes in stage 0", "gradients lie in windows in stages 2 and 3");
+  expect_held_units(options.held_units);
+  if (options.bucket_ring_bytes && stage.optimizer == Placement::replicated)
+    throw Error(ErrorKind::usage, "bucket_ring_bytes in stage 0",
+                "gradients lie in a bucket ring in stages 2 and 3");
   check(options.optimizer);
   expect_shares(options.offload);
   expect_offload_fits(options.stage, options.offload.parameters, options.offload.gradients);
@@ -147,9 +148,9 @@ zero::MemoryPlan memory_rows(const HeldElements& elements, DataType dtype, int r
   const std::size_t element = size_of(dtype);
   add(Content::parameters, Place::device, elements.whole, element);
   add(Content::parameter_shard, offload.parameters ? Place::host : Place::device, elements.shard, element);
-  add(Content::parameter_slots, Place::device, elements.slots, element);
+  add(Content::gather_buffers, Place::device, elements.gather_buffers, element);
   add(Content::gradients, Place::device, elements.gradients, element);
-  add(Content::gradient_windows, Place::device, elements.windows, element);
+  add(Content::bucket_ring, Place::device, elements.bucket_ring, element);
   add(Content::gradient_shard, offload.gradients ? Place::host : Place::device, elements.gradient_shard,
       element);
   const auto bytes = StateKind::of(dtype, options.optimizer, options.master).element_bytes();
@@ -163,7 +164,7 @@ zero::MemoryPlan memory_rows(const HeldElements& elements, DataType dtype, int r
   if (!offload.gradients)
     add(Content::gradient_tiles, Place::host,
         2 * tile_elements(dtype, offload.tile_bytes, elements.offloaded()), element);
-  add(Content::state_ring, Place::host, elements.ring_bytes, 1);
+  add(Content::state_ring, Place::host, elements.state_ring_bytes, 1);
   return plan;
 }
 

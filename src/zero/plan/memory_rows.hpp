@@ -10,14 +10,14 @@ namespace weft::detail {
 struct HeldElements {
   std::int64_t whole = 0;  ///< replicated parameters
   std::int64_t shard = 0;  ///< sharded parameters
-  std::int64_t slots = 0;
+  std::int64_t gather_buffers = 0;
   std::int64_t gradients = 0;
-  std::int64_t windows = 0;
+  std::int64_t bucket_ring = 0;
   std::int64_t gradient_shard = 0;
-  std::int64_t state = 0;       ///< in each array of the optimizer
-  std::int64_t in_memory = 0;   ///< of state, offloaded to host memory
-  std::int64_t in_file = 0;     ///< of state, offloaded to the file
-  std::int64_t ring_bytes = 0;  ///< bytes of the ring that the file's state passes through
+  std::int64_t state = 0;             ///< in each array of the optimizer
+  std::int64_t in_memory = 0;         ///< of state, offloaded to host memory
+  std::int64_t in_file = 0;           ///< of state, offloaded to the file
+  std::int64_t state_ring_bytes = 0;  ///< bytes of the ring that the file's state passes through
 
   std::int64_t offloaded() const { return in_memory + in_file; }
 };

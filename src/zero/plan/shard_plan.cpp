@@ -1,4 +1,4 @@
-// Checks groups, assigns buckets to groups and parts to ranks; and the table of stages (weft/zero/stage.hpp).
+// Checks units, assigns buckets to units and parts to ranks; and the table of stages (weft/zero/stage.hpp).
 
 #include "zero/plan/shard_plan.hpp"
 
@@ -10,44 +10,44 @@
 
 namespace weft::detail {
 
-void expect_groups(const ParamLayout& layout, const std::vector<ParamId>& groups) {
-  if (groups.empty()) return;
-  if (groups.front() != ParamId{0})
+void expect_units(const ParamLayout& layout, const std::vector<ParamId>& units) {
+  if (units.empty()) return;
+  if (units.front() != ParamId{0})
     throw Error(
         ErrorKind::usage,
-        text("the first group begins with parameter ", index(groups.front()), " of ", layout.parameters()),
-        "every parameter is in a group: begin with parameter 0");
-  for (std::size_t i = 1; i < groups.size(); ++i) {
-    if (groups[i - 1] < groups[i] && static_cast<int>(index(groups[i])) < layout.parameters()) continue;
+        text("the first unit begins with parameter ", index(units.front()), " of ", layout.parameters()),
+        "every parameter is in a unit: begin with parameter 0");
+  for (std::size_t i = 1; i < units.size(); ++i) {
+    if (units[i - 1] < units[i] && static_cast<int>(index(units[i])) < layout.parameters()) continue;
     throw Error(ErrorKind::usage,
-                text("group ", i, " begins with parameter ", index(groups[i]), ", the one before with ",
-                     index(groups[i - 1]), ", of ", layout.parameters(), " parameters"),
-                "name the first parameter of each group, in ascending order");
+                text("unit ", i, " begins with parameter ", index(units[i]), ", the one before with ",
+                     index(units[i - 1]), ", of ", layout.parameters(), " parameters"),
+                "name the first parameter of each unit, in ascending order");
   }
 }
 
-ShardPlan::ShardPlan(BucketPlan plan, int ranks, const std::vector<ParamId>& groups)
+ShardPlan::ShardPlan(BucketPlan plan, int ranks, const std::vector<ParamId>& units)
     : plan_(std::move(plan)), ranks_(ranks) {
-  expect_groups(layout(), groups);
+  expect_units(layout(), units);
   std::int64_t at = 0;
   for (const Bucket& bucket : plan_.buckets()) {
     at_.push_back(at);
     at += bucket.count() / ranks_;
   }
-  for (const ParamId first : groups.empty() ? std::vector{ParamId{0}} : groups) {
-    groups_.push_back({.begin = layout().offset(first), .first = first});
-    if (groups_.size() > 1) groups_[groups_.size() - 2].end = groups_.back().begin;
+  for (const ParamId first : units.empty() ? std::vector{ParamId{0}} : units) {
+    units_.push_back({.begin = layout().offset(first), .first = first});
+    if (units_.size() > 1) units_[units_.size() - 2].end = units_.back().begin;
   }
-  groups_.back().end = plan_.end();
+  units_.back().end = plan_.end();
   for (std::size_t bucket = plan_.buckets().size(); bucket-- > 0;) {
-    const auto after = std::ranges::upper_bound(groups_, plan_.buckets()[bucket].begin, {}, &Group::begin);
+    const auto after = std::ranges::upper_bound(units_, plan_.buckets()[bucket].begin, {}, &Unit::begin);
     (after - 1)->buckets.push_back(bucket);
   }
 }
 
-int ShardPlan::group_of(ParamId id) const {
-  const auto after = std::ranges::upper_bound(groups_, id, {}, &Group::first);
-  return static_cast<int>(after - groups_.begin()) - 1;
+int ShardPlan::unit_of(ParamId id) const {
+  const auto after = std::ranges::upper_bound(units_, id, {}, &Unit::first);
+  return static_cast<int>(after - units_.begin()) - 1;
 }
 
 std::size_t ShardPlan::number(const Bucket& bucket) const {

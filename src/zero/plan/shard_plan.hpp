@@ -3,7 +3,7 @@
 //
 // The flat space is cut into buckets and each bucket into one equal part for each rank. A part is therefore a
 // range, and collectives work in place. A rank's shard is its parts one after the other, in the order of the
-// plan. A group (an FSDP unit: parameters that are gathered at once) consists of whole buckets.
+// plan. A unit (an FSDP unit: parameters that are gathered at once) consists of whole buckets.
 
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace weft::detail {
 
 class ShardPlan {
  public:
-  struct Group {
+  struct Unit {
     std::int64_t begin = 0;  ///< elements of the flat space, [begin, end)
     std::int64_t end = 0;
     ParamId first{};                     ///< first parameter
@@ -28,15 +28,15 @@ class ShardPlan {
   };
 
   /// @param plan buckets of whole parameters, divisible by `ranks`
-  /// @param groups the first parameter of each group; empty: one group
-  /// @throws Error (usage) unless groups ascend from the first parameter
-  ShardPlan(BucketPlan plan, int ranks, const std::vector<ParamId>& groups);
+  /// @param units the first parameter of each unit; empty: one unit
+  /// @throws Error (usage) unless units ascend from the first parameter
+  ShardPlan(BucketPlan plan, int ranks, const std::vector<ParamId>& units);
 
   const BucketPlan& plan() const { return plan_; }
   const ParamLayout& layout() const { return plan_.layout(); }
   int ranks() const { return ranks_; }
-  const std::vector<Group>& groups() const { return groups_; }
-  int group_of(ParamId id) const;
+  const std::vector<Unit>& units() const { return units_; }
+  int unit_of(ParamId id) const;
   /// The index of the bucket that begins where `bucket` does.
   std::size_t number(const Bucket& bucket) const;
   Part part(std::size_t bucket, int rank) const;
@@ -46,11 +46,11 @@ class ShardPlan {
  private:
   BucketPlan plan_;
   int ranks_;
-  std::vector<Group> groups_;
+  std::vector<Unit> units_;
   std::vector<std::int64_t> at_;  // by bucket
 };
 
-/// @throws Error (usage) unless groups ascend from the layout's first parameter
-void expect_groups(const ParamLayout& layout, const std::vector<ParamId>& groups);
+/// @throws Error (usage) unless units ascend from the layout's first parameter
+void expect_units(const ParamLayout& layout, const std::vector<ParamId>& units);
 
 }  // namespace weft::detail

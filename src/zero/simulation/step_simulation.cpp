@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "gradient/windows/windows.hpp"
-#include "zero/params/group_slots.hpp"
+#include "gradient/bucket_ring/ring_places.hpp"
+#include "zero/params/gather_buffers.hpp"
 #include "zero/simulation/simulated_link.hpp"
 
 namespace weft::detail {
@@ -21,12 +21,12 @@ class Trainer {
       : rank_(rank),
         plan_(plan),
         buckets_(plan.shards()->plan().buckets()),
-        windows_(plan.shards()->plan(), plan.gradients()),
+        ring_(plan.shards()->plan(), plan.gradients()),
         tapes_(tapes),
         wire_(wire),
         link_(link),
-        slots_(plan.slots()),
-        arrived_(plan.groups().size()),
+        buffers_(plan.gather_buffers()),
+        arrived_(plan.units().size()),
         reduced_(buckets_.size()) {
     begin_step();
   }
@@ -46,7 +46,7 @@ class Trainer {
   double busy_until(double now) const { return now < busy_until_ ? busy_until_ : never; }
   const std::vector<double>& ends() const { return ends_; }
 
-  double for_groups = 0;
+  double for_units = 0;
   double for_places = 0;
   double for_means = 0;
 
@@ -92,7 +92,7 @@ class Trainer {
       case StepTape::Call::use:
         return use(entry.of, now);
       case StepTape::Call::done:
-        slots_.release(entry.of);
+        buffers_.release(entry.of);
         return prefetch();
       case StepTape::Call::place:
         return place(ParamId{entry.of}, now);
@@ -100,19 +100,20 @@ class Trainer {
         return ready(ParamId{entry.of});
     }
   }
-  void use(int group, double now) {
-    const auto& one = plan_.groups()[static_cast<std::size_t>(group)];
+  void use(int unit, double now) {
+    const auto& one = plan_.units()[static_cast<std::size_t>(unit)];
     if (!one.whole_at) {
-      const auto held = slots_.hold(group);
-      if (!held) throw Error(ErrorKind::usage, text("group ", group, " is used while all slots are held"));
-      if (!held->is_gathered) fetch(group);
+      const auto held = buffers_.hold(unit);
+      if (!held)
+        throw Error(ErrorKind::usage, text("unit ", unit, " is used while all gather buffers are held"));
+      if (!held->is_gathered) fetch(unit);
       prefetch();
     }
-    wait(arrived_[static_cast<std::size_t>(group)], now, for_groups);
+    wait(arrived_[static_cast<std::size_t>(unit)], now, for_units);
   }
   void place(ParamId id, double now) {
     std::vector<Link::Transfer> before;
-    for (const std::size_t other : windows_.after(bucket_of(id))) {
+    for (const std::size_t other : ring_.after(bucket_of(id))) {
       if (other >= next_bucket_)
         throw Error(ErrorKind::usage, text("bucket ", other, " is not ready when its place is another's"));
       before.push_back(reduced_[other]);
@@ -137,23 +138,23 @@ class Trainer {
     ++updated_;
   }
   void end_step(double now) {
-    slots_.invalidate();
-    for (std::size_t group = 0; group < arrived_.size(); ++group) {
-      if (plan_.groups()[group].whole_at) fetch(static_cast<int>(group));
+    buffers_.invalidate();
+    for (std::size_t unit = 0; unit < arrived_.size(); ++unit) {
+      if (plan_.units()[unit].whole_at) fetch(static_cast<int>(unit));
     }
     prefetch();
     ends_.push_back(now);
     if (++step_ < tapes_.size()) begin_step();
   }
 
-  void fetch(int group) {
-    auto& arrived = arrived_[static_cast<std::size_t>(group)];
+  void fetch(int unit) {
+    auto& arrived = arrived_[static_cast<std::size_t>(unit)];
     arrived.clear();
-    for (const std::size_t bucket : plan_.groups()[static_cast<std::size_t>(group)].buckets)
+    for (const std::size_t bucket : plan_.units()[static_cast<std::size_t>(unit)].buckets)
       arrived.push_back(link_.post(rank_, Link::gathers, wire_.gather[bucket]));
   }
   void prefetch() {
-    while (const auto next = slots_.next_prefetch()) fetch(next->group);
+    while (const auto next = buffers_.next_prefetch()) fetch(next->unit);
   }
   std::size_t bucket_of(ParamId id) const {
     const auto found = std::ranges::find_if(buckets_, [&](const Bucket& bucket) {
@@ -165,12 +166,12 @@ class Trainer {
   int rank_;
   const ParamsPlan& plan_;
   const std::vector<Bucket>& buckets_;
-  Windows windows_;
+  RingPlaces ring_;
   const std::vector<StepTape>& tapes_;
   const WireSeconds& wire_;
   Link& link_;
-  GroupSlots slots_;
-  std::vector<std::vector<Link::Transfer>> arrived_;  // by group
+  GatherBuffers buffers_;
+  std::vector<std::vector<Link::Transfer>> arrived_;  // by unit
   std::vector<Link::Transfer> reduced_;               // by bucket
   std::vector<std::size_t> marked_;                   // by bucket
   std::size_t next_bucket_ = 0;                       // to be reduced
@@ -187,7 +188,7 @@ class Trainer {
 
 void expect_usable(const ParamsPlan& plan, const std::vector<std::vector<StepTape>>& tapes,
                    const WireSeconds& wire) {
-  if (!plan.shards() || plan.slots() == 0)
+  if (!plan.shards() || plan.gather_buffers() == 0)
     throw Error(ErrorKind::usage, "a simulated step of parameters that are whole everywhere",
                 "it is of stage 3");
   const std::size_t buckets = plan.shards()->plan().buckets().size();
@@ -227,7 +228,7 @@ SimulatedSteps simulate_steps(const ParamsPlan& plan, const std::vector<std::vec
     std::ranges::transform(result.ends, trainer.ends(), result.ends.begin(),
                            [](double a, double b) { return std::max(a, b); });
     const auto ranks = static_cast<double>(tapes.size());
-    result.for_groups += trainer.for_groups / ranks;
+    result.for_units += trainer.for_units / ranks;
     result.for_places += trainer.for_places / ranks;
     result.for_means += trainer.for_means / ranks;
   }

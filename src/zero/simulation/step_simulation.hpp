@@ -2,9 +2,9 @@
 // How long steps of stage 3 should take: replays the recorded calls and compute times of every rank's trainer
 // against a link that carries gathers and reductions as fast as they were measured.
 //
-// Slots, prefetching, gradient windows and the order of reductions are those of a real step. But calls cost
-// nothing, no rank waits for a core, and a transfer takes its time alone, or twice as long while one of the
-// other kind is under way. A real step's time beyond the simulated one is weft's overhead.
+// Gather buffers, prefetching, the bucket ring and the order of reductions are those of a real step. But
+// calls cost nothing, no rank waits for a core, and a transfer takes its time alone, or twice as long while
+// one of the other kind is under way. A real step's time beyond the simulated one is weft's overhead.
 //
 // A discrete-event simulation: let every rank proceed as far as it can, then advance the clock to the next
 // end of a computation or transfer. bench_gathering and a test use it; it is a library of its own and not
@@ -19,14 +19,14 @@ namespace weft::detail {
 /// The recording of one rank's step, up to the optimizer.
 struct StepTape {
   enum class Call {
-    use,    ///< gather a group
+    use,    ///< gather a unit
     done,   ///< release it
     place,  ///< ask where to write a parameter's gradient
     ready   ///< mark that gradient ready
   };
   struct Entry {
     Call call;
-    int of;              ///< group or parameter
+    int of;              ///< unit or parameter
     double seconds = 0;  ///< computed before the call
   };
   std::vector<Entry> entries;
@@ -42,8 +42,8 @@ struct WireSeconds {
 
 struct SimulatedSteps {
   std::vector<double> ends;  ///< when the last rank ended each step, counted from the first step's begin
-  double for_groups = 0;     ///< seconds that a rank waited for gathers, the mean of ranks, in all steps
-  double for_places = 0;     ///< for a place in the gradient windows
+  double for_units = 0;      ///< seconds that a rank waited for gathers, the mean of ranks, in all steps
+  double for_places = 0;     ///< for a place in the bucket ring
   double for_means = 0;      ///< for averaged gradients
 };
 

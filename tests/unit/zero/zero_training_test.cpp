@@ -141,7 +141,7 @@ TEST(ZeroTraining, MicroStepsAddUp) {
   }
 }
 
-TEST(ZeroTraining, SmallGroupsMayStayWhole) {
+TEST(ZeroTraining, SmallUnitsMayStayWhole) {
   ZeroTraining job = in_stage(3, {});
   const std::vector<float> reference = job.run().parameters;
   job.sharding.whole_below = 600;
@@ -157,7 +157,7 @@ TEST(ZeroTraining, SendsTwiceTheParametersAndThriceInStageThree) {
       const double parameters = static_cast<double>(ZeroTraining::layout(DataType::f32).size_bytes());
       const double each = (ranks - 1.0) / ranks * parameters * job.steps;
       const double sent = static_cast<double>(job.run().wire_bytes) / each;
-      // Groups have a few hundred elements, so that gaps matter here. Reading parameters at the end is one
+      // Units have a few hundred elements, so that gaps matter here. Reading parameters at the end is one
       // more gather.
       EXPECT_GT(sent, stage == 3 ? 2.5 : 1.99) << ranks << " ranks, stage " << stage;
       EXPECT_LT(sent, stage == 3 ? 3.3 : 2.2) << ranks << " ranks, stage " << stage;
@@ -185,7 +185,7 @@ class Refusals : public testing::Test {
  protected:
   static void with(int ranks, ShardedOptions options, const std::function<void(ShardedParams&)>& body) {
     run_as_threads(ranks, [&](Communicator comm) {
-      if (options.groups.empty()) options.groups = ZeroTraining::groups();
+      if (options.units.empty()) options.units = ZeroTraining::units();
       ShardedParams params(comm, ZeroTraining::layout(DataType::f32), options);
       body(params);
     });
@@ -218,23 +218,23 @@ TEST_F(Refusals, GroupsOfRanksThatDoNotComeOut) {
   });
 }
 
-TEST_F(Refusals, AGroupGatheredTwice) {
+TEST_F(Refusals, AUnitGatheredTwice) {
   for (const int stage : {0, 3}) {
     with(1, {.stage = stage}, [](ShardedParams& params) {
       const Stream stream;
       const Gathered held = params.gather(1, stream);
-      test::expect_error(ErrorKind::usage, {"group 1 (from parameter1)", "twice"},
+      test::expect_error(ErrorKind::usage, {"unit 1 (from parameter1)", "twice"},
                          [&] { (void)params.gather(1, stream); });
     });
   }
 }
 
-TEST_F(Refusals, AGroupNeverReleased) {
+TEST_F(Refusals, AUnitNeverReleased) {
   with(1, {.stage = 3, .prefetch_bytes = 0}, [](ShardedParams& params) {
     const Stream stream;
     const Gathered held = params.gather(1, stream);
     test::expect_error(ErrorKind::usage,
-                       {"group 2", "slots are held: group 1 (from parameter1)", "held_groups"},
+                       {"unit 2", "gather buffers are held: unit 1 (from parameter1)", "held_units"},
                        [&] { (void)params.gather(2, stream); });
     ShardedOptimizer adam(params, AdamW{});
     params.begin_step();
@@ -242,7 +242,7 @@ TEST_F(Refusals, AGroupNeverReleased) {
       (void)params.gradient(ParamId{i}, stream);
       params.mark_ready(ParamId{i}, stream);
     }
-    test::expect_error(ErrorKind::usage, {"group 1 (from parameter1)", "still held"},
+    test::expect_error(ErrorKind::usage, {"unit 1 (from parameter1)", "still held"},
                        [&] { adam.step(stream); });
   });
 }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compression/auto/choosing_hook.hpp"
-#include "support/block_code_twin.hpp"
+#include "support/block_coding_twin.hpp"
 #include "support/fake_low_rank.hpp"
 #include "support/ranks_with_fakes.hpp"
 #include "unit/compression/training.hpp"

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "support/block_code_twin.hpp"
+#include "support/block_coding_twin.hpp"
 #include "support/expect_error.hpp"
 #include "support/ranks_with_fakes.hpp"
 #include "unit/compression/training.hpp"

@@ -100,7 +100,7 @@ TEST(BucketPlan, AlignedPlansCoverTheSameElementsInWholeUnits) {
   });
 }
 
-// Every parameter is whole in one bucket. No bucket has parameters of two groups. Each bucket is filled as
+// Every parameter is whole in one bucket. No bucket has parameters of two units. Each bucket is filled as
 // far as that allows and no further. All bounds are multiples of the unit.
 TEST(BucketPlan, WholeBucketsDivideEvenlyAndKeepToTheirGroups) {
   std::mt19937_64 random(13);

@@ -62,7 +62,7 @@ void write(View gradient, int step, int rank, std::uint64_t use, double scale, b
 struct Training {
   int stage = 0;
   bool queued = false;
-  bool in_small_windows = false;
+  bool in_small_ring = false;
   /// Data-parallel rank 0 of one stage and rank 1 of the other are late in backward.
   bool some_are_late = false;
   zero::ShardedOptimizerOptions stepping{
@@ -71,8 +71,8 @@ struct Training {
 
   zero::ShardedOptions sharding() const {
     zero::ShardedOptions options{.stage = stage};
-    if (in_small_windows) options.bucket_bytes = 1;
-    if (in_small_windows) options.window_bytes = 1;
+    if (in_small_ring) options.bucket_bytes = 1;
+    if (in_small_ring) options.bucket_ring_bytes = 1;
     return options;
   }
 
@@ -187,9 +187,9 @@ TEST(TiedTraining, HasTheBitsOfTheModelThatHasTheWeightOnce) {
   }
 }
 
-TEST(TiedTraining, SoItHasWhereGradientsWaitForWindowsAndRanksAreLate) {
+TEST(TiedTraining, SoItHasWhereGradientsWaitForTheRingAndRanksAreLate) {
   for (const int stage : {2, 3})
-    expect_the_bits_of_one_piece({.stage = stage, .in_small_windows = true, .some_are_late = true});
+    expect_the_bits_of_one_piece({.stage = stage, .in_small_ring = true, .some_are_late = true});
 }
 
 TEST(TiedTraining, CountsBothCopiesWhereNobodyLeavesOneOut) {

@@ -130,7 +130,7 @@ void with(const Offload& offload,
           const Optimizer& rule = AdamW{.learning_rate = 1e-2}) {
   run_as_threads(1, [&](Communicator comm) {
     ShardedParams params(comm, ZeroTraining::layout(DataType::f32),
-                         {.stage = 2, .groups = ZeroTraining::groups()});
+                         {.stage = 2, .units = ZeroTraining::units()});
     ShardedOptimizer adam(params, rule, {.offload = offload});
     const Stream compute;
     body(adam, [&] {

@@ -111,7 +111,7 @@ TEST(Offload, SoHasStateThatMoves) {
   }
 }
 
-TEST(Offload, SmallGroupsThatStayWholeAreOffloadedToo) {
+TEST(Offload, SmallUnitsThatStayWholeAreOffloadedToo) {
   ZeroTraining job;
   job.sharding.whole_below = 600;
   expect_the_same_offloaded(job, {3});

@@ -21,12 +21,12 @@ using test::ZeroTraining;
 /// The same options for ShardedParams.
 ShardedOptions sharding_of(const MemoryOptions& options) {
   ShardedOptions sharding{.stage = options.stage,
-                          .groups = options.groups,
+                          .units = options.units,
                           .prefetch_bytes = options.prefetch_bytes,
-                          .held_groups = options.held_groups,
+                          .held_units = options.held_units,
                           .whole_below = options.whole_below};
   sharding.bucket_bytes = options.bucket_bytes;
-  sharding.window_bytes = options.window_bytes;
+  sharding.bucket_ring_bytes = options.bucket_ring_bytes;
   return sharding;
 }
 
@@ -45,25 +45,25 @@ std::int64_t held_bytes(const ParamLayout& layout, int ranks, const MemoryOption
 }
 
 std::vector<MemoryOptions> some_options(int stage, DataType dtype) {
-  const std::vector<ParamId> groups = ZeroTraining::groups();
+  const std::vector<ParamId> units = ZeroTraining::units();
   std::vector<MemoryOptions> all{
       {.stage = stage},
-      {.stage = stage, .bucket_bytes = 1, .groups = groups, .optimizer = Sgd{}},
-      {.stage = stage, .bucket_bytes = 2000, .groups = groups, .prefetch_bytes = 0, .optimizer = Adam{}},
+      {.stage = stage, .bucket_bytes = 1, .units = units, .optimizer = Sgd{}},
+      {.stage = stage, .bucket_bytes = 2000, .units = units, .prefetch_bytes = 0, .optimizer = Adam{}},
       {.stage = stage,
        .bucket_bytes = 4000,
-       .groups = groups,
+       .units = units,
        .prefetch_bytes = 20000,
-       .held_groups = 2,
+       .held_units = 2,
        .whole_below = 700,
        .optimizer = Sgd{.momentum = 0.9}},
-      {.stage = stage, .groups = groups, .whole_below = 1 << 30}};
+      {.stage = stage, .units = units, .whole_below = 1 << 30}};
   if (stage > 0) {
-    all.push_back({.stage = stage, .bucket_bytes = 1, .window_bytes = 0, .groups = groups});
-    all.push_back({.stage = stage, .bucket_bytes = 1, .window_bytes = 9999, .groups = groups});
-    all.push_back({.stage = stage, .window_bytes = 1 << 20, .groups = groups});
+    all.push_back({.stage = stage, .bucket_bytes = 1, .bucket_ring_bytes = 0, .units = units});
+    all.push_back({.stage = stage, .bucket_bytes = 1, .bucket_ring_bytes = 9999, .units = units});
+    all.push_back({.stage = stage, .bucket_ring_bytes = 1 << 20, .units = units});
   }
-  if (dtype == DataType::bf16) all.push_back({.stage = stage, .groups = groups, .master = Master::split});
+  if (dtype == DataType::bf16) all.push_back({.stage = stage, .units = units, .master = Master::split});
   return all;
 }
 
@@ -82,9 +82,9 @@ TEST(MemoryPlan, IsWhatRanksHoldToTheByte) {
   }
 }
 
-/// Layers are groups: the name up to the second point in "h.3.proj.weight", up to the first in "fc.bias".
-std::vector<ParamId> groups_of(const ParamLayout& layout) {
-  std::vector<ParamId> groups;
+/// Layers are units: the name up to the second point in "h.3.proj.weight", up to the first in "fc.bias".
+std::vector<ParamId> units_of(const ParamLayout& layout) {
+  std::vector<ParamId> units;
   std::string last;
   for (int i = 0; i < layout.parameters(); ++i) {
     const std::string& name = layout.name(ParamId{i});
@@ -92,10 +92,10 @@ std::vector<ParamId> groups_of(const ParamLayout& layout) {
     if (end != std::string::npos && std::isdigit(static_cast<unsigned char>(name[end + 1])) != 0)
       end = name.find('.', end + 1);
     std::string layer = name.substr(0, end);
-    if (layer != last) groups.push_back(ParamId{i});
+    if (layer != last) units.push_back(ParamId{i});
     last = std::move(layer);
   }
-  return groups;
+  return units;
 }
 
 /// The model of examples/gpt: 5 layers of width 384 over bytes.
@@ -127,17 +127,17 @@ TEST(MemoryEstimate, IsWithinOnePercentOfThePlan) {
        {gpt_ref(), bench::resnet50(1), bench::bert_large(1), bench::gpt2(1), bench::llama_7b(1)}) {
     for (const DataType dtype : {DataType::f32, DataType::bf16}) {
       const ParamLayout layout(dtype, model.params);
-      const std::vector<ParamId> groups = groups_of(layout);
+      const std::vector<ParamId> units = units_of(layout);
       for (int ranks = 1; ranks <= 8; ++ranks) {
         for (const int stage : {0, 1, 2, 3}) {
           for (const MemoryOptions& options :
-               {MemoryOptions{.stage = stage, .groups = groups}, MemoryOptions{.stage = stage},
-                MemoryOptions{.stage = stage, .groups = groups, .prefetch_bytes = 1 << 28, .held_groups = 2},
-                MemoryOptions{.stage = stage, .groups = groups, .offload = {.share = 0.7}},
+               {MemoryOptions{.stage = stage, .units = units}, MemoryOptions{.stage = stage},
+                MemoryOptions{.stage = stage, .units = units, .prefetch_bytes = 1 << 28, .held_units = 2},
+                MemoryOptions{.stage = stage, .units = units, .offload = {.share = 0.7}},
                 MemoryOptions{
-                    .stage = stage, .groups = groups, .offload = {.share = 0.9, .file_share = 0.8}}}) {
+                    .stage = stage, .units = units, .offload = {.share = 0.9, .file_share = 0.8}}}) {
             const MemoryPlan plan = plan_memory(layout, ranks, options);
-            const MemoryPlan near = estimate_memory(ModelSize::of(layout, options.groups), ranks, options);
+            const MemoryPlan near = estimate_memory(ModelSize::of(layout, options.units), ranks, options);
             for (const Place place : {Place::device, Place::host, Place::file}) {
               const auto bytes = static_cast<double>(plan.bytes(place));
               EXPECT_NEAR(static_cast<double>(near.bytes(place)), bytes, 0.01 * bytes + 65536)
@@ -151,15 +151,16 @@ TEST(MemoryEstimate, IsWithinOnePercentOfThePlan) {
 }
 
 // A bucket may hold the largest tensor and smaller ones before it, which are less than bucket_bytes.
-TEST(MemoryEstimate, IsShortByLessThanABucketWhereWindowsAreSmall) {
+TEST(MemoryEstimate, IsShortByLessThanABucketWhereTheRingIsSmall) {
   const ParamLayout layout(DataType::bf16, bench::resnet18(1).params);
-  for (const std::vector<ParamId>& groups : {std::vector<ParamId>{}, groups_of(layout)}) {
+  for (const std::vector<ParamId>& units : {std::vector<ParamId>{}, units_of(layout)}) {
     for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{1} << 20, std::size_t{25} << 20}) {
-      for (const std::size_t window_bytes : {std::size_t{0}, std::size_t{30} << 20, std::size_t{1} << 30}) {
+      for (const std::size_t bucket_ring_bytes :
+           {std::size_t{0}, std::size_t{30} << 20, std::size_t{1} << 30}) {
         const MemoryOptions options{
-            .stage = 2, .bucket_bytes = bucket_bytes, .window_bytes = window_bytes, .groups = groups};
+            .stage = 2, .bucket_bytes = bucket_bytes, .bucket_ring_bytes = bucket_ring_bytes, .units = units};
         const MemoryPlan plan = plan_memory(layout, 2, options);
-        const MemoryPlan near = estimate_memory(ModelSize::of(layout, groups), 2, options);
+        const MemoryPlan near = estimate_memory(ModelSize::of(layout, units), 2, options);
         const std::int64_t missing = plan.bytes(Place::device) - near.bytes(Place::device);
         EXPECT_GE(missing, 0) << plan << near;
         EXPECT_LE(missing, static_cast<std::int64_t>(bucket_bytes) + 65536) << plan << near;
@@ -168,9 +169,9 @@ TEST(MemoryEstimate, IsShortByLessThanABucketWhereWindowsAreSmall) {
   }
 }
 
-// 1000 parameters of f32 and AdamW in one group: the table of stage.hpp.
+// 1000 parameters of f32 and AdamW in one unit: the table of stage.hpp.
 TEST(MemoryEstimate, IsTheTableOfStages) {
-  const ModelSize model{.parameters = 1000, .largest_parameter = 10, .largest_group = 50, .groups = 20};
+  const ModelSize model{.parameters = 1000, .largest_parameter = 10, .largest_unit = 50, .units = 20};
   const auto device = [&](int stage, int ranks) {
     return estimate_memory(model, ranks, {.stage = stage}).bytes(Place::device);
   };
@@ -182,7 +183,7 @@ TEST(MemoryEstimate, IsTheTableOfStages) {
 
 TEST(MemoryPlan, OffloadingMovesAndAddsWhatTravels) {
   const ParamLayout layout = ZeroTraining::layout(DataType::bf16);
-  const MemoryOptions here{.stage = 3, .groups = ZeroTraining::groups()};
+  const MemoryOptions here{.stage = 3, .units = ZeroTraining::units()};
   const MemoryPlan plan = plan_memory(layout, 2, here);
   MemoryOptions options = here;
   options.offload.share = 1;
@@ -223,7 +224,7 @@ TEST(MemoryPlan, IsWhatOffloadingHoldsInMemoryAndInTheFile) {
   const ParamLayout layout = ZeroTraining::layout(DataType::bf16);
   for (const int stage : {1, 2, 3}) {
     for (const double file_share : {0.0, 0.4, 1.0}) {
-      MemoryOptions options{.stage = stage, .bucket_bytes = 4000, .groups = ZeroTraining::groups()};
+      MemoryOptions options{.stage = stage, .bucket_bytes = 4000, .units = ZeroTraining::units()};
       options.offload = {.share = 0.8, .file_share = file_share, .tile_bytes = 1000};
       const MemoryPlan plan = plan_memory(layout, 2, options);
       run_as_threads(2, [&](const Communicator& comm) {
@@ -260,8 +261,8 @@ TEST(MemoryPlan, PrintsItsRowsAndTotals) {
 
 TEST(MemoryPlan, LargestModelAndLeastRanksAreTheLast) {
   const ParamLayout layout(DataType::bf16, bench::gpt2(1).params);
-  const std::vector<ParamId> groups = groups_of(layout);
-  const ModelSize model = ModelSize::of(layout, groups);
+  const std::vector<ParamId> units = units_of(layout);
+  const ModelSize model = ModelSize::of(layout, units);
   constexpr std::int64_t card = std::int64_t{1} << 30;
   for (const int stage : {0, 1, 2, 3}) {
     const MemoryOptions options{.stage = stage};
@@ -287,18 +288,18 @@ TEST(MemoryPlan, RefusesWhatTheEngineRefuses) {
   refused({.stage = 4}, "stage 4");
   refused({.stage = 1}, "fewer parameters than shards", 6);
   refused({}, "a plan for 0 ranks", 0);
-  refused({.held_groups = 0}, "held_groups is 0");
+  refused({.held_units = 0}, "held_units is 0");
   refused({.bucket_bytes = 0}, "bucket_bytes is 0");
-  refused({.stage = 0, .window_bytes = 64}, "window_bytes in stage 0");
-  refused({.groups = {ParamId{1}}}, "the first group begins with parameter 1");
+  refused({.stage = 0, .bucket_ring_bytes = 64}, "bucket_ring_bytes in stage 0");
+  refused({.units = {ParamId{1}}}, "the first unit begins with parameter 1");
   refused({.master = Master::split}, "split masters of parameters of f32");
   refused({.optimizer = Sgd{.momentum = 2}}, "momentum");
   refused({.offload = {.share = 1.5}}, "a share of 1.5 is offloaded");
   refused({.offload = {.share = 1, .file_share = -1}}, "of what is offloaded, a share of -1 lies in a file");
   refused({.stage = 2, .offload = {.parameters = true}}, "parameters are offloaded in stage 2");
   refused({.stage = 1, .offload = {.gradients = true}}, "gradients are offloaded in stage 1");
-  test::expect_error(ErrorKind::usage, {"a parameter is at most a group"}, [] {
-    estimate_memory({.parameters = 10, .largest_parameter = 6, .largest_group = 5}, 1, {});
+  test::expect_error(ErrorKind::usage, {"a parameter is at most a unit"}, [] {
+    estimate_memory({.parameters = 10, .largest_parameter = 6, .largest_unit = 5}, 1, {});
   });
 }
 

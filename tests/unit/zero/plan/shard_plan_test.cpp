@@ -37,34 +37,34 @@ TEST(ShardPlan, EveryElementIsOneRanksAndPlacesFollowEachOther) {
   }
 }
 
-TEST(ShardPlan, GroupsAreWholeBucketsThatHoldTheirParameters) {
+TEST(ShardPlan, UnitsAreWholeBucketsThatHoldTheirParameters) {
   const ShardPlan plan(plan_whole_buckets(model(), 1000, 64, thirds), 2, thirds);
-  ASSERT_EQ(plan.groups().size(), 3U);
+  ASSERT_EQ(plan.units().size(), 3U);
   std::int64_t end = 0;
-  for (const auto& group : plan.groups()) {
-    EXPECT_EQ(group.begin, end);
-    for (const std::size_t bucket : group.buckets) {
+  for (const auto& unit : plan.units()) {
+    EXPECT_EQ(unit.begin, end);
+    for (const std::size_t bucket : unit.buckets) {
       EXPECT_EQ(plan.plan().buckets()[bucket].begin, end);
       end = plan.plan().buckets()[bucket].end;
     }
-    EXPECT_EQ(group.end, end);
+    EXPECT_EQ(unit.end, end);
   }
   EXPECT_EQ(end, plan.plan().end());
-  EXPECT_EQ(plan.group_of(ParamId{5}), 0);
-  EXPECT_EQ(plan.group_of(ParamId{6}), 1);
-  EXPECT_EQ(plan.group_of(ParamId{19}), 2);
+  EXPECT_EQ(plan.unit_of(ParamId{5}), 0);
+  EXPECT_EQ(plan.unit_of(ParamId{6}), 1);
+  EXPECT_EQ(plan.unit_of(ParamId{19}), 2);
   for (std::size_t bucket = 0; bucket < plan.plan().buckets().size(); ++bucket)
     EXPECT_EQ(plan.number(plan.plan().buckets()[bucket]), bucket);
 }
 
-TEST(ShardPlan, RefusesGroupsThatAreNone) {
+TEST(ShardPlan, RefusesUnitsThatAreNone) {
   test::expect_error(ErrorKind::usage, {"begins with parameter 1"},
-                     [] { expect_groups(model(), {ParamId{1}}); });
-  test::expect_error(ErrorKind::usage, {"group 2 begins with parameter 3", "ascending"}, [] {
-    expect_groups(model(), {ParamId{0}, ParamId{3}, ParamId{3}});
+                     [] { expect_units(model(), {ParamId{1}}); });
+  test::expect_error(ErrorKind::usage, {"unit 2 begins with parameter 3", "ascending"}, [] {
+    expect_units(model(), {ParamId{0}, ParamId{3}, ParamId{3}});
   });
   test::expect_error(ErrorKind::usage, {"parameter 20", "of 20"}, [] {
-    expect_groups(model(), {ParamId{0}, ParamId{20}});
+    expect_units(model(), {ParamId{0}, ParamId{20}});
   });
 }
 

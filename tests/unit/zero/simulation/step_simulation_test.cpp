@@ -14,28 +14,28 @@ using Call = StepTape::Call;
 
 const ParamLayout layout(DataType::f32, {{"a", 6400}, {"b", 6400}, {"c", 6400}, {"d", 6400}});
 
-/// Every parameter is a group and a bucket.
-ParamsPlan plan_of(int ranks, int slots, std::size_t windows = 1 << 20) {
+/// Every parameter is a unit and a bucket.
+ParamsPlan plan_of(int ranks, int buffers, std::size_t ring = 1 << 20) {
   return ParamsPlan(layout, {.stage = 3,
                              .ranks = ranks,
                              .bucket_bytes = 1,
-                             .window_bytes = windows,
-                             .groups = {ParamId{0}, ParamId{1}, ParamId{2}, ParamId{3}},
-                             .prefetch_bytes = static_cast<std::size_t>(slots - 1) * 25600});
+                             .bucket_ring_bytes = ring,
+                             .units = {ParamId{0}, ParamId{1}, ParamId{2}, ParamId{3}},
+                             .prefetch_bytes = static_cast<std::size_t>(buffers - 1) * 25600});
 }
 
-/// Forward and backward take these times for each group, the optimizer `update`.
+/// Forward and backward take these times for each unit, the optimizer `update`.
 StepTape tape_of(double forward, double backward, double update = 0) {
   StepTape tape{.entries = {}, .rest_seconds = 0, .update_seconds = update};
-  for (int group = 0; group < 4; ++group) {
-    tape.entries.push_back({Call::use, group, 0});
-    tape.entries.push_back({Call::done, group, forward});
+  for (int unit = 0; unit < 4; ++unit) {
+    tape.entries.push_back({Call::use, unit, 0});
+    tape.entries.push_back({Call::done, unit, forward});
   }
-  for (int group = 3; group >= 0; --group) {
-    tape.entries.push_back({Call::use, group, 0});
-    tape.entries.push_back({Call::place, group, 0});
-    tape.entries.push_back({Call::ready, group, backward});
-    tape.entries.push_back({Call::done, group, 0});
+  for (int unit = 3; unit >= 0; --unit) {
+    tape.entries.push_back({Call::use, unit, 0});
+    tape.entries.push_back({Call::place, unit, 0});
+    tape.entries.push_back({Call::ready, unit, backward});
+    tape.entries.push_back({Call::done, unit, 0});
   }
   return tape;
 }
@@ -54,26 +54,26 @@ double last_step(const ParamsPlan& plan, const std::vector<std::vector<StepTape>
 TEST(StepSimulation, AFreeLinkLeavesComputation) {
   const SimulatedSteps steps = simulate_steps(plan_of(2, 1), {2, {3, tape_of(1, 2, 3)}}, wire_of(0, 0));
   EXPECT_EQ(steps.ends, (std::vector<double>{15, 30, 45}));
-  EXPECT_EQ(steps.for_groups + steps.for_places + steps.for_means, 0);
+  EXPECT_EQ(steps.for_units + steps.for_places + steps.for_means, 0);
 }
 
-TEST(StepSimulation, WithoutASlotAheadEveryGatherIsWaitedFor) {
-  // Backward begins with the group that forward used last: 7 gathers in a step. Three of the reductions share
+TEST(StepSimulation, WithoutABufferAheadEveryGatherIsWaitedFor) {
+  // Backward begins with the unit that forward used last: 7 gathers in a step. Three of the reductions share
   // the link with a gather that the trainer waits for; it waits for the last reduction itself.
   const SimulatedSteps steps = simulate_steps(plan_of(2, 1), {2, {3, tape_of(1, 2)}}, wire_of(10, 0.5));
   EXPECT_DOUBLE_EQ(steps.ends[1] - steps.ends[0], 7 * 10 + 12 + 4 * 0.5);
-  EXPECT_DOUBLE_EQ(steps.for_groups, 3 * (70 + 3 * 0.5));
+  EXPECT_DOUBLE_EQ(steps.for_units, 3 * (70 + 3 * 0.5));
   EXPECT_DOUBLE_EQ(steps.for_means, 3 * 0.5);
 }
 
-TEST(StepSimulation, ASlotAheadHidesWhatFitsBehindComputation) {
-  // Gathers take as long as the use of a group: from the second step on only the first gather is exposed.
-  // Backward finds its first two groups gathered; reductions of 0 s do not occupy the link.
+TEST(StepSimulation, ABufferAheadHidesWhatFitsBehindComputation) {
+  // Gathers take as long as the use of a unit: from the second step on only the first gather is exposed.
+  // Backward finds its first two units gathered; reductions of 0 s do not occupy the link.
   EXPECT_DOUBLE_EQ(last_step(plan_of(2, 2), {2, {3, tape_of(5, 5)}}, wire_of(5, 0)), 5 + 40);
 }
 
 TEST(StepSimulation, GathersAndReductionsShareTheLink) {
-  // Backward: while group 1 is computed, group 3 is reduced and group 0 gathered, each for twice as long.
+  // Backward: while unit 1 is computed, unit 3 is reduced and unit 0 gathered, each for twice as long.
   StepTape tape = tape_of(0, 4);
   const auto plan = plan_of(2, 2);
   const double apart = last_step(plan, {2, {3, tape}}, wire_of(4, 0));
@@ -81,7 +81,7 @@ TEST(StepSimulation, GathersAndReductionsShareTheLink) {
   EXPECT_GT(together, apart + 4) << "more than the last reduction";
 }
 
-TEST(StepSimulation, AWindowOfOneBucketMakesEveryGradientWait) {
+TEST(StepSimulation, ARingOfOneBucketMakesEveryGradientWait) {
   const double wide = last_step(plan_of(2, 4), {2, {3, tape_of(0, 1)}}, wire_of(0, 3));
   const double narrow = last_step(plan_of(2, 4, 1), {2, {3, tape_of(0, 1)}}, wire_of(0, 3));
   EXPECT_DOUBLE_EQ(wide, 1 + 4 * 3);

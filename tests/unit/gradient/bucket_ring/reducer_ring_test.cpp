@@ -1,4 +1,4 @@
-// Gradients in windows: the same bits as in an arena, in less memory.
+// Gradients in a bucket ring: the same bits as in an arena, in less memory.
 
 #include <gtest/gtest.h>
 
@@ -39,18 +39,18 @@ void expect_equal(const std::vector<std::vector<float>>& a, const std::vector<st
 struct Case {
   int ranks;
   std::size_t bucket_bytes;
-  std::size_t window_bytes;
+  std::size_t bucket_ring_bytes;
   bool queued_wire;
   bool queued_compute;
 
   friend std::ostream& operator<<(std::ostream& out, const Case& one) {
-    return out << one.ranks << " ranks, buckets of " << one.bucket_bytes << " bytes, windows of "
-               << one.window_bytes << (one.queued_wire ? ", queued wire" : "")
+    return out << one.ranks << " ranks, buckets of " << one.bucket_bytes << " bytes, a ring of "
+               << one.bucket_ring_bytes << (one.queued_wire ? ", queued wire" : "")
                << (one.queued_compute ? ", queued compute" : "");
   }
 };
-class EveryWindow : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Cases, EveryWindow,
+class EveryRingSize : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cases, EveryRingSize,
                          testing::Values(Case{1, 1, 0, false, false}, Case{1, 2000, 6000, true, true},
                                          Case{2, 1, 0, false, false}, Case{2, 1, 6000, true, true},
                                          Case{2, 2000, 0, true, false}, Case{2, 2000, 5000, false, true},
@@ -66,21 +66,21 @@ ShardedTraining training_of(const Case& one) {
           .queued_compute = one.queued_compute};
 }
 
-TEST_P(EveryWindow, GivesTheBitsOfAnArena) {
+TEST_P(EveryRingSize, GivesTheBitsOfAnArena) {
   ShardedTraining training = training_of(GetParam());
   const auto arena = training.run();
-  training.window_bytes = GetParam().window_bytes;
+  training.bucket_ring_bytes = GetParam().bucket_ring_bytes;
   expect_equal(training.run(), arena);
 }
 
 // The means of each micro-step are those of a separate step; the store adds them in order.
-TEST_P(EveryWindow, AddsUpTheMeansOfMicroSteps) {
+TEST_P(EveryRingSize, AddsUpTheMeansOfMicroSteps) {
   ShardedTraining training = training_of(GetParam());
   training.steps = 6;
   const auto single = training.run();
   training.steps = 2;
   training.micro_steps = 3;
-  training.window_bytes = GetParam().window_bytes;
+  training.bucket_ring_bytes = GetParam().bucket_ring_bytes;
   std::vector<std::vector<float>> expected;
   for (std::size_t step = 0; step < 6; step += 3) {
     std::vector<float>& sum = expected.emplace_back(single[step]);
@@ -90,15 +90,15 @@ TEST_P(EveryWindow, AddsUpTheMeansOfMicroSteps) {
   expect_equal(training.run(), expected);
 }
 
-TEST_P(EveryWindow, CastsInAWindowOfItsOwn) {
+TEST_P(EveryRingSize, CastsInMemoryOfItsOwn) {
   ShardedTraining training = training_of(GetParam());
   training.hook = [] { return cast_hook(DataType::bf16); };
   const auto arena = training.run();
-  training.window_bytes = GetParam().window_bytes;
+  training.bucket_ring_bytes = GetParam().bucket_ring_bytes;
   expect_equal(training.run(), arena);
 }
 
-TEST_P(EveryWindow, SumsByATreeInAWindowOfItsOwn) {
+TEST_P(EveryRingSize, SumsByATreeInMemoryOfItsOwn) {
   ShardedTraining training = training_of(GetParam());
   training.hook = [] { return cast_hook(DataType::f64, tree_hook()); };
   if (!std::has_single_bit(static_cast<unsigned>(training.ranks))) {
@@ -107,11 +107,11 @@ TEST_P(EveryWindow, SumsByATreeInAWindowOfItsOwn) {
     return;
   }
   const auto arena = training.run();
-  training.window_bytes = GetParam().window_bytes;
+  training.bucket_ring_bytes = GetParam().bucket_ring_bytes;
   expect_equal(training.run(), arena);
 }
 
-TEST_P(EveryWindow, SumsTheSameSquares) {
+TEST_P(EveryRingSize, SumsTheSameSquares) {
   const Case one = GetParam();
   ShardedTraining training = training_of(one);
   training.plan = plan_for(one.ranks, one.bucket_bytes, 192);
@@ -124,20 +124,20 @@ TEST_P(EveryWindow, SumsTheSameSquares) {
     };
     training.run();
   };
-  auto in_windows = squares;
+  auto in_a_ring = squares;
   run(squares);
-  training.window_bytes = one.window_bytes;
-  run(in_windows);
-  EXPECT_EQ(in_windows, squares);
+  training.bucket_ring_bytes = one.bucket_ring_bytes;
+  run(in_a_ring);
+  EXPECT_EQ(in_a_ring, squares);
   EXPECT_GT(*std::ranges::max_element(squares.front()), 0);
 }
 
-TEST_P(EveryWindow, CountsWhatIsBadInEveryMicroStep) {
+TEST_P(EveryRingSize, CountsWhatIsBadInEveryMicroStep) {
   const Case one = GetParam();
   ShardedTraining training = training_of(one);
   training.steps = 3;
   training.micro_steps = 2;
-  training.window_bytes = one.window_bytes;
+  training.bucket_ring_bytes = one.bucket_ring_bytes;
   training.options.count_bad_values = true;
   training.value = [&](int rank, int step, int parameter, std::size_t i) {
     if (rank == one.ranks - 1 && step == 2 && parameter == 3 && i < 5)
@@ -171,7 +171,7 @@ struct MemoryWatcher final : CommHook {
   std::int64_t elements = 0;
 };
 
-TEST(ReducerWindows, TakeTheMemoryThatWasAskedFor) {
+TEST(ReducerRing, TakeTheMemoryThatWasAskedFor) {
   run_as_threads(2, [](Communicator comm) {
     for (const auto& [bytes, expected] : {std::pair<std::size_t, std::int64_t>{0, 1024},  // the embedding
                                           {6000, 5888 / 4},
@@ -180,8 +180,7 @@ TEST(ReducerWindows, TakeTheMemoryThatWasAskedFor) {
       const auto hook = std::make_shared<MemoryWatcher>();
       const BucketPlan plan = plan_for(2, 1);
       GradientReducer reducer(
-          comm, layout,
-          {.buckets = plan, .windows = GradientWindows{bytes}, .hook = hook, .means = Means::sharded});
+          comm, layout, {.buckets = plan, .ring = BucketRing{bytes}, .hook = hook, .means = Means::sharded});
       EXPECT_EQ(hook->elements, expected) << bytes << " bytes";
       EXPECT_EQ(reducer.layout().hash(), plan.layout().hash());
       std::int64_t kept = 0;
@@ -197,15 +196,13 @@ TEST(ReducerWindows, TakeTheMemoryThatWasAskedFor) {
 }
 
 // A gradient that lies elsewhere is copied when its place is free.
-TEST(ReducerWindows, TakeGradientsThatLieElsewhere) {
+TEST(ReducerRing, TakeGradientsThatLieElsewhere) {
   ShardedTraining training{.plan = plan_for(2, 1), .ranks = 2, .steps = 2};
   const auto arena = training.run();
   run_as_threads(2, [&](Communicator comm) {
-    GradientReducer reducer(comm, layout,
-                            {.buckets = training.plan,
-                             .windows = GradientWindows{0},
-                             .means = Means::sharded,
-                             .wire = Stream::queued()});
+    GradientReducer reducer(
+        comm, layout,
+        {.buckets = training.plan, .ring = BucketRing{0}, .means = Means::sharded, .wire = Stream::queued()});
     Stream compute = Stream::queued();
     for (int step = 0; step < 2; ++step) {
       std::vector<std::vector<float>> brought;
@@ -232,9 +229,9 @@ TEST(ReducerWindows, TakeGradientsThatLieElsewhere) {
 }
 
 // An account covers the last micro-step of each step; exposed_seconds() counts all of them.
-TEST(ReducerWindows, AccountForTheLastMicroSteps) {
+TEST(ReducerRing, AccountForTheLastMicroSteps) {
   ShardedTraining training{
-      .plan = plan_for(2, 1), .ranks = 2, .steps = 3, .micro_steps = 2, .window_bytes = 0};
+      .plan = plan_for(2, 1), .ranks = 2, .steps = 3, .micro_steps = 2, .bucket_ring_bytes = 0};
   training.after = [](GradientReducer& reducer, int, int step) {
     const StepHistory history = reducer.account();
     ASSERT_EQ(history.steps.size(), 1U);
@@ -245,17 +242,17 @@ TEST(ReducerWindows, AccountForTheLastMicroSteps) {
   training.run();
 }
 
-ReducerOptions in_windows(int ranks) {
-  return {.buckets = plan_for(ranks, 1), .windows = GradientWindows{0}, .means = Means::sharded};
+ReducerOptions in_a_ring(int ranks) {
+  return {.buckets = plan_for(ranks, 1), .ring = BucketRing{0}, .means = Means::sharded};
 }
 
-TEST(ReducerWindows, NameTheGradientsThatAPlaceWaitsFor) {
+TEST(ReducerRing, NameTheGradientsThatAPlaceWaitsFor) {
   run_as_threads(2, [](Communicator comm) {
-    GradientReducer reducer(comm, layout, in_windows(2));
+    GradientReducer reducer(comm, layout, in_a_ring(2));
     Stream compute;
     reducer.begin_step();
     if (comm.rank() == 0) {
-      // The windows are as large as the embedding, which needs all of them.
+      // The ring is as large as the embedding, which needs all of them.
       for (const int parameter : {6, 4, 2}) {
         reducer.gradient(ParamId{parameter}, compute);
         reducer.mark_ready(ParamId{parameter}, compute);
@@ -283,9 +280,9 @@ TEST(ReducerWindows, NameTheGradientsThatAPlaceWaitsFor) {
   });
 }
 
-TEST(ReducerWindows, HaveNoArenaAndNoPlaceOutsideAStep) {
+TEST(ReducerRing, HaveNoArenaAndNoPlaceOutsideAStep) {
   Stream compute;
-  GradientReducer reducer(self(), layout, in_windows(1));
+  GradientReducer reducer(self(), layout, in_a_ring(1));
   EXPECT_FALSE(reducer.accumulating());
   test::expect_error(ErrorKind::usage, {"gradients()", "gradient(id, stream)", "means(bucket)"},
                      [&] { reducer.gradients(); });
@@ -299,22 +296,22 @@ TEST(ReducerWindows, HaveNoArenaAndNoPlaceOutsideAStep) {
   reducer.mark_ready(ParamId{6}, compute);
   test::expect_error(ErrorKind::usage, {"bias", "is marked ready", "before it is marked"},
                      [&] { reducer.gradient(ParamId{6}, compute); });
-  GradientReducer another(self(), layout, in_windows(1));
+  GradientReducer another(self(), layout, in_a_ring(1));
   another.begin_step();
   test::expect_error(ErrorKind::usage, {"no place was asked for", "bias", "gradient(id, stream)"},
                      [&] { another.mark_ready(ParamId{6}, compute); });
 }
 
-TEST(ReducerWindows, WithoutThemAPlaceIsTheArenas) {
+TEST(ReducerRing, WithoutThemAPlaceIsTheArenas) {
   Stream compute;
   GradientReducer reducer(self(), layout);
   EXPECT_EQ(reducer.gradient(ParamId{3}, compute).data(), reducer.gradient(ParamId{3}).data());
   test::expect_error(ErrorKind::usage, {"parameter 7 of 7"}, [&] { reducer.gradient(ParamId{7}, compute); });
 }
 
-TEST(ReducerWindows, AreRefusedBesideWhatTheyCannotHold) {
+TEST(ReducerRing, AreRefusedBesideWhatTheyCannotHold) {
   const auto refused = [](std::initializer_list<std::string> parts, const auto& change) {
-    ReducerOptions options = in_windows(1);
+    ReducerOptions options = in_a_ring(1);
     change(options);
     test::expect_error(ErrorKind::usage, parts, [&] { GradientReducer(self(), layout, options); });
   };
@@ -388,9 +385,9 @@ TEST(GivenPlan, MustBeTheSameOnAllRanks) {
     });
   });
   run_as_threads(2, [](Communicator comm) {
-    test::expect_error(ErrorKind::mismatch, {"windows of 4096 bytes", "windows of 8192 bytes"}, [&] {
-      ReducerOptions options = in_windows(2);
-      options.windows = GradientWindows{comm.rank() == 0 ? 4096U : 8192U};
+    test::expect_error(ErrorKind::mismatch, {"a ring of 4096 bytes", "a ring of 8192 bytes"}, [&] {
+      ReducerOptions options = in_a_ring(2);
+      options.ring = BucketRing{comm.rank() == 0 ? 4096U : 8192U};
       GradientReducer(comm, layout, options);
     });
   });
@@ -402,19 +399,19 @@ TEST(GivenPlan, MustBeTheSameOnAllRanks) {
   });
 }
 
-class WindowsOnDevice : public testing::Test {
+class RingOnDevice : public testing::Test {
  protected:
   test::WithFakeCuda cuda_;
   test::FakeNcclRanks nccl_;
 };
 
 // The host runs ahead; the device's stream waits for places.
-TEST_F(WindowsOnDevice, GiveTheBitsOfAnArena) {
-  const auto run = [&](std::optional<GradientWindows> windows) {
+TEST_F(RingOnDevice, GiveTheBitsOfAnArena) {
+  const auto run = [&](std::optional<BucketRing> ring) {
     std::vector<std::vector<float>> all(2);
     test::run_with_fakes(nccl_, 2, [&](Communicator comm) {
       const BucketPlan plan = plan_for(2, 1);
-      GradientReducer reducer(comm, layout, {.buckets = plan, .windows = windows, .means = Means::sharded});
+      GradientReducer reducer(comm, layout, {.buckets = plan, .ring = ring, .means = Means::sharded});
       Stream compute(comm.device());
       for (int step = 0; step < 4; ++step) {
         reducer.begin_step();
@@ -442,8 +439,8 @@ TEST_F(WindowsOnDevice, GiveTheBitsOfAnArena) {
     return all;
   };
   const auto arena = run(std::nullopt);
-  expect_equal(run(GradientWindows{0}), arena);
-  expect_equal(run(GradientWindows{6000}), arena);
+  expect_equal(run(BucketRing{0}), arena);
+  expect_equal(run(BucketRing{6000}), arena);
 }
 
 }  // namespace

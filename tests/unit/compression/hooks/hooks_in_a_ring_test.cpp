@@ -1,4 +1,4 @@
-// Hooks with codecs on gradients in windows have the bits that they have on an arena.
+// Hooks with codecs on gradients in a bucket ring have the bits that they have on an arena.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ const ParamLayout layout(DataType::f32, {{"tall", 96 * 40, nullptr, {96, 40}},
                                          {"small", 3 * 4, nullptr, {3, 4}},
                                          {"last", 50 * 60, nullptr, {50, 60}}});
 
-/// Windows that hold one bucket, or two or three, with ranks and streams of all kinds.
+/// Rings that hold one bucket, or two or three, with ranks and streams of all kinds.
 void expect_the_bits_of_an_arena(const MakeHook& hook, ShardedTraining training) {
   const std::int64_t unit = std::lcm<std::int64_t>(32, hook()->granularity());
   training.hook = hook;
@@ -35,17 +35,16 @@ void expect_the_bits_of_an_arena(const MakeHook& hook, ShardedTraining training)
     training.ranks = ranks;
     training.plan = plan_whole_buckets(layout, 1, unit * ranks, {ParamId{2}, ParamId{4}});
     if (ranks == 4) training.plan = plan_whole_buckets(layout, 9000, unit * ranks);
-    training.window_bytes.reset();
+    training.bucket_ring_bytes.reset();
     training.queued_wire = training.queued_compute = false;
     const auto arena = training.run();
     for (const std::size_t bytes : {0U, 25000U}) {
       for (const bool queued : {false, true}) {
-        training.window_bytes = bytes;
+        training.bucket_ring_bytes = bytes;
         training.queued_wire = queued;
         training.queued_compute = queued && bytes == 0;
         EXPECT_EQ(test::difference(training.run(), arena), "")
-            << hook()->name() << ", " << ranks << " ranks, windows of " << bytes
-            << (queued ? ", queued" : "");
+            << hook()->name() << ", " << ranks << " ranks, a ring of " << bytes << (queued ? ", queued" : "");
       }
     }
   }
@@ -55,7 +54,7 @@ ShardedTraining training_of(int steps) {
   return {.plan = plan_buckets(layout, 1), .steps = steps};
 }
 
-TEST(HooksInWindows, PowerSgdGivesTheBitsOfAnArena) {
+TEST(HooksInARing, PowerSgdGivesTheBitsOfAnArena) {
   for (const LowRankForm form : {LowRankForm::two_sided, LowRankForm::alternating}) {
     for (const KeptAs residual : {KeptAs::sixteen_bits, KeptAs::f32}) {
       expect_the_bits_of_an_arena(
@@ -65,13 +64,14 @@ TEST(HooksInWindows, PowerSgdGivesTheBitsOfAnArena) {
   }
 }
 
-TEST(HooksInWindows, PowerSgdWithoutAWarmStartDoesToo) {
+TEST(HooksInARing, PowerSgdWithoutAWarmStartDoesToo) {
   expect_the_bits_of_an_arena([] { return power_sgd({.rank = 2, .start_step = 0, .warm_start = false}); },
                               training_of(4));
 }
 
-// NaN that a step left in a window must not reach the gaps between the parameters of the next bucket there.
-TEST(HooksInWindows, PowerSgdForgetsAStepWithNaNThereToo) {
+// NaN that a step left in the bucket ring must not reach the gaps between the parameters of the next bucket
+// there.
+TEST(HooksInARing, PowerSgdForgetsAStepWithNaNThereToo) {
   ShardedTraining training = training_of(6);
   training.value = [](int rank, int step, int parameter, std::size_t i) {
     if ((step == 0 || step == 3) && parameter == 6 && rank == 0) return NAN;
@@ -81,21 +81,21 @@ TEST(HooksInWindows, PowerSgdForgetsAStepWithNaNThereToo) {
   training.plan = plan_whole_buckets(layout, 1, 32);
   training.hook = hook;
   const auto arena = training.run();
-  training.window_bytes = 0;
-  const auto windows = training.run();
+  training.bucket_ring_bytes = 0;
+  const auto ring = training.run();
   for (std::size_t step = 0; step < arena.size(); ++step) {
     for (std::size_t i = 0; i < arena[step].size(); ++i) {
       if (std::isnan(arena[step][i])) {
-        ASSERT_TRUE(std::isnan(windows[step][i])) << "step " << step << ", element " << i;
+        ASSERT_TRUE(std::isnan(ring[step][i])) << "step " << step << ", element " << i;
       } else {
-        ASSERT_EQ(windows[step][i], arena[step][i]) << "step " << step << ", element " << i;
+        ASSERT_EQ(ring[step][i], arena[step][i]) << "step " << step << ", element " << i;
       }
     }
   }
 }
 
-class EveryCodecInWindows : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodecInWindows,
+class EveryCodecInARing : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodecInARing,
                          testing::Values("fp16", "bf16", "fp8-e5m2:stochastic", "int8", "top-k:0.05",
                                          "random-k:0.05"),
                          [](const auto& one) {
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodecInWindows,
                            return name;
                          });
 
-TEST_P(EveryCodecInWindows, GivesTheBitsOfAnArena) {
+TEST_P(EveryCodecInARing, GivesTheBitsOfAnArena) {
   for (const KeptAs residual : {KeptAs::nothing, KeptAs::sixteen_bits}) {
     expect_the_bits_of_an_arena(
         [=] { return codec_hook(codec_named(GetParam()), {.residual = residual, .start_step = 1}); },
@@ -112,24 +112,24 @@ TEST_P(EveryCodecInWindows, GivesTheBitsOfAnArena) {
   }
 }
 
-TEST(HooksInWindows, ACastInFrontOfAHookHasWindowsOfItsOwn) {
+TEST(HooksInARing, ACastInFrontOfAHookHasARingOfItsOwn) {
   expect_the_bits_of_an_arena(
       [] { return cast_hook(DataType::f32, power_sgd({.rank = 2, .start_step = 1})); }, training_of(4));
 }
 
 // auto chooses by measured times, so bits may differ later; before the choice every step is the exact mean.
-TEST(HooksInWindows, AutoObservesAndChoosesThere) {
+TEST(HooksInARing, AutoObservesAndChoosesThere) {
   ShardedTraining training = training_of(AutoHook::steps_before + 3);
   training.ranks = 2;
   training.plan = plan_whole_buckets(layout, 1, 64);
   training.hook = [] { return auto_hook({.rank = 2}); };
-  training.window_bytes = 0;
-  const auto windows = training.run();
-  training.window_bytes.reset();
+  training.bucket_ring_bytes = 0;
+  const auto ring = training.run();
+  training.bucket_ring_bytes.reset();
   training.hook = [] { return all_reduce_hook(); };
   const auto plain = training.run();
   for (std::size_t step = 0; step < static_cast<std::size_t>(AutoHook::steps_before); ++step)
-    EXPECT_EQ(windows[step], plain[step]) << "step " << step;
+    EXPECT_EQ(ring[step], plain[step]) << "step " << step;
 }
 
 }  // namespace

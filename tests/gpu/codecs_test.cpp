@@ -6,14 +6,14 @@
 #include <limits>
 #include <random>
 
-#include "support/block_code_twin.hpp"
+#include "support/block_coding_twin.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"
 
 namespace weft::test {
 namespace {
 
-using detail::BlockCodes;
+using detail::BlockCoding;
 using detail::BlockForm;
 using detail::BlockFormat;
 
@@ -63,18 +63,18 @@ class CodesOnDevice : public testing::Test {
 
   /// Runs both, and compares everything that they may write.
   template <class OnHost, class OnCard>
-  void expect_twins(const BlockCodes& codes, Memory memory, OnHost on_host, OnCard on_card,
+  void expect_twins(const BlockCoding& coding, Memory memory, OnHost on_host, OnCard on_card,
                     const std::string& what) {
     Memory there = memory;
-    BlockCodes here = codes;
-    const auto point = [](BlockCodes& to, auto* gradient, auto* errors, auto* kept) {
+    BlockCoding here = coding;
+    const auto point = [](BlockCoding& to, auto* gradient, auto* errors, auto* kept) {
       to.gradient = gradient;
       if (to.errors == nullptr) return;
       to.errors = errors;
       to.kept = kept;
     };
     here.errors = memory.errors.empty() ? nullptr : memory.errors.data();
-    BlockCodes device = here;
+    BlockCoding device = here;
     point(here, memory.gradient.data(), memory.errors.data(), memory.kept.data());
     on_host(here, memory);
     memory_.clear();
@@ -95,7 +95,7 @@ class CodesOnDevice : public testing::Test {
     stream_.synchronize();
     expect_same(there.gradient, memory.gradient, what + ": gradients");
     expect_same(there.mine, memory.mine, what + ": decoded mean");
-    if (codes.are_f32) {
+    if (coding.are_f32) {
       const auto floats = [](const std::vector<std::byte>& bytes) {
         std::vector<float> values(bytes.size() / sizeof(float));
         std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -132,22 +132,22 @@ void CodesOnDevice::try_all(const BlockForm& form, std::int64_t count, int ranks
   const std::int64_t part = ((count + unit - 1) / unit + ranks - 1) / ranks * unit;
   const std::int64_t begin = 512;
   const std::int64_t covered = begin + (count + 255) / 256 * 256;
-  BlockCodes codes{.form = form,
-                   .own = detail::random_key(form.seed, ranks - 1, 7, begin / 256),
-                   .means = detail::random_key(form.seed, -1, 7, begin / 256),
-                   .count = count,
-                   .begin = begin,
-                   .part = part,
-                   .ranks = ranks,
-                   .rank = ranks - 1,
-                   .are_f32 = kept == 2};
+  BlockCoding coding{.form = form,
+                     .own = detail::random_key(form.seed, ranks - 1, 7, begin / 256),
+                     .means = detail::random_key(form.seed, -1, 7, begin / 256),
+                     .count = count,
+                     .begin = begin,
+                     .part = part,
+                     .ranks = ranks,
+                     .rank = ranks - 1,
+                     .are_f32 = kept == 2};
   const auto bytes_of_errors =
       static_cast<std::size_t>(kept == 2 ? 4 * covered : detail::bytes_of(BlockFormat::i16, covered));
   Memory memory{.gradient = drawn(count, static_cast<unsigned>(count), worse),
                 .mine = std::vector<float>(static_cast<std::size_t>(part), 1.0F)};
-  memory.out.resize(static_cast<std::size_t>(ranks * (detail::code_header_bytes + codes.part_bytes())),
+  memory.out.resize(static_cast<std::size_t>(ranks * (detail::part_header_bytes + coding.part_bytes())),
                     std::byte{9});
-  memory.mean.resize(static_cast<std::size_t>(ranks * codes.part_bytes()), std::byte{9});
+  memory.mean.resize(static_cast<std::size_t>(ranks * coding.part_bytes()), std::byte{9});
   if (kept != 0) {
     memory.errors.resize(bytes_of_errors);
     memory.kept.resize(bytes_of_errors, std::byte{9});
@@ -163,38 +163,40 @@ void CodesOnDevice::try_all(const BlockForm& form, std::int64_t count, int ranks
            count, " elements, ", ranks, " ranks, errors ", kept);
   const auto kernels = detail::cuda::block_code_kernels();
   expect_twins(
-      codes, memory, [](const BlockCodes& here, Memory& m) { block_twin::encode_parts(here, m.out.data()); },
-      [&](const BlockCodes& there, std::byte* out, std::byte*, float*, std::int32_t*, Place place) {
+      coding, memory,
+      [](const BlockCoding& here, Memory& m) { block_twin::encode_parts(here, m.out.data()); },
+      [&](const BlockCoding& there, std::byte* out, std::byte*, float*, std::int32_t*, Place place) {
         kernels->encode_parts(there, out, place);
       },
       what + ", encode_parts");
   // What ranks send: codes of other gradients.
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto mine = block_twin::part(codes, codes.rank);
+    const auto mine = block_twin::part(coding, coding.rank);
     const auto values = drawn(mine.end - mine.begin, static_cast<unsigned>(100 + rank), worse);
-    std::byte* const to = memory.out.data() + rank * (detail::code_header_bytes + codes.part_bytes());
-    std::memset(to, worse && rank == 1 ? 1 : 0, detail::code_header_bytes);
-    detail::plain_block_kernel().encode(form.format, Rounding::nearest, to + detail::code_header_bytes,
+    std::byte* const to = memory.out.data() + rank * (detail::part_header_bytes + coding.part_bytes());
+    std::memset(to, worse && rank == 1 ? 1 : 0, detail::part_header_bytes);
+    detail::plain_block_kernel().encode(form.format, Rounding::nearest, to + detail::part_header_bytes,
                                         values.data(), std::ssize(values), {});
   }
   expect_twins(
-      codes, memory,
-      [](const BlockCodes& here, Memory& m) {
+      coding, memory,
+      [](const BlockCoding& here, Memory& m) {
         const auto in = m.out;
         block_twin::sum_mine(here, in.data(), m.mean.data(), m.mine.data(), m.bad.data());
       },
-      [&](const BlockCodes& there, std::byte* in, std::byte* mean, float* mine, std::int32_t* bad,
+      [&](const BlockCoding& there, std::byte* in, std::byte* mean, float* mine, std::int32_t* bad,
           Place place) { kernels->sum_mine(there, in, mean, mine, bad, place); },
       what + ", sum_mine");
   for (int rank = 0; rank < ranks; ++rank) {
     const auto values = drawn(part, static_cast<unsigned>(200 + rank), worse);
     detail::plain_block_kernel().encode(form.format, Rounding::nearest,
-                                        memory.mean.data() + rank * codes.part_bytes(), values.data(), part,
+                                        memory.mean.data() + rank * coding.part_bytes(), values.data(), part,
                                         {});
   }
   expect_twins(
-      codes, memory, [](const BlockCodes& here, Memory& m) { block_twin::decode_means(here, m.mean.data()); },
-      [&](const BlockCodes& there, std::byte*, std::byte* mean, float*, std::int32_t*, Place place) {
+      coding, memory,
+      [](const BlockCoding& here, Memory& m) { block_twin::decode_means(here, m.mean.data()); },
+      [&](const BlockCoding& there, std::byte*, std::byte* mean, float*, std::int32_t*, Place place) {
         kernels->decode_means(there, mean, place);
       },
       what + ", decode_means");

@@ -1,17 +1,17 @@
-// Gradients in windows: places, parts that are kept, and the reducer's functions for them.
+// Gradients in a bucket ring: places, parts that are kept, and the reducer's functions for them.
 //
 // The way of a bucket:
 //   1. A stream asks for the place of a gradient. If a bucket that has the place has not been launched in
 //      this step, it would never free it: an Error names the gradients that are not marked. Else the stream
-//      waits for the buckets that had the place (Windows::after()), those of the last step and then those of
-//      this one. It waits once per bucket and micro-step.
+//      waits for the buckets that had the place (RingPlaces::after()), those of the last step and then those
+//      of this one. It waits once per bucket and micro-step.
 //   2. On the wire, gaps between the bucket's parameters are set to zero, for they hold values of other
 //      buckets.
 //   3. A hook reduces the bucket, and this rank's part of the mean is copied or added to the ShardStore.
 //   4. The event after which this is done frees the place.
 // Price: one more pass over this rank's part of each bucket, and a fill of the gaps.
 
-#include "gradient/windows/windowed_gradients.hpp"
+#include "gradient/bucket_ring/ring_gradients.hpp"
 
 #include <algorithm>
 
@@ -58,9 +58,9 @@ void ShardStore::store(std::size_t bucket, ConstView mine, bool adds, const Stre
   }
 }
 
-WindowedGradients::WindowedGradients(const BucketPlan& plan, std::int64_t capacity, Device device, int ranks,
-                                     bool means_on_host)
-    : windows_(plan, capacity),
+RingGradients::RingGradients(const BucketPlan& plan, std::int64_t capacity, Device device, int ranks,
+                             bool means_on_host)
+    : ring_(plan, capacity),
       store_(plan, device, ranks, means_on_host),
       earlier_(plan.buckets().size()),
       admitted_(plan.buckets().size()),
@@ -68,21 +68,21 @@ WindowedGradients::WindowedGradients(const BucketPlan& plan, std::int64_t capaci
   for (const Bucket& bucket : plan.buckets()) gaps_.push_back(gaps_of(bucket, plan.layout()));
 }
 
-void WindowedGradients::begin_micro_step(std::vector<Event>& reduced) {
+void RingGradients::begin_micro_step(std::vector<Event>& reduced) {
   earlier_.swap(reduced);
   std::ranges::fill(reduced, Event());
   for (auto& streams : admitted_) streams.clear();
   asked_.assign(asked_.size(), false);
 }
 
-bool WindowedGradients::admits(std::size_t bucket, const Stream& stream) {
+bool RingGradients::admits(std::size_t bucket, const Stream& stream) {
   auto& streams = admitted_[bucket];
   if (std::ranges::find(streams, stream) != streams.end()) return true;
   streams.push_back(stream);
   return false;
 }
 
-void WindowedGradients::clear_gaps(std::size_t bucket, View gradient, const Stream& lane) const {
+void RingGradients::clear_gaps(std::size_t bucket, View gradient, const Stream& lane) const {
   const Gaps& gaps = gaps_[bucket];
   if (gaps.empty()) return;
   if (!lane.device().is_host()) {
@@ -98,32 +98,32 @@ void WindowedGradients::clear_gaps(std::size_t bucket, View gradient, const Stre
 
 namespace weft {
 
-void GradientReducer::State::expect_windows_fit() const {
+void GradientReducer::State::expect_ring_fits() const {
   const auto refuse_if = [](bool problem, const char* what, const char* advice) {
-    if (problem) throw Error(ErrorKind::usage, text("gradients in windows ", what), advice);
+    if (problem) throw Error(ErrorKind::usage, text("gradients in a bucket ring ", what), advice);
   };
   refuse_if(options_.means != Means::sharded, "without sharded means",
-            "a window keeps nothing: set means = Means::sharded");
+            "a bucket ring keeps nothing: set means = Means::sharded");
   refuse_if(!std::holds_alternative<BucketPlan>(options_.buckets), "without a plan",
             "give plan_whole_buckets(...) as ReducerOptions::buckets");
   refuse_if(hook_->micro_batches() > 0, "beside a tree of micro-batches",
-            "it sums micro-batches in buffers of all gradients: leave windows out");
+            "it sums micro-batches in buffers of all gradients: leave ring out");
   refuse_if(options_.unused != Unused::refuse, "beside parameters that may be unused",
             "their buckets would hold their places until the step is finished: mark every parameter, with "
-            "zeros where there is no gradient, or leave windows out");
+            "zeros where there is no gradient, or leave ring out");
   refuse_if(options_.uneven != Uneven::refuse, "beside uneven batches",
-            "give every rank equally many batches, or leave windows out");
+            "give every rank equally many batches, or leave ring out");
 }
 
-void GradientReducer::State::make_windows(const BucketPlan& plan) {
-  const std::int64_t elements = detail::window_elements(plan, options_.windows->bytes);
-  windows_ = std::make_unique<detail::WindowedGradients>(plan, elements, comm_.device(), comm_.size(),
-                                                         options_.windows->means_on_host);
+void GradientReducer::State::make_ring(const BucketPlan& plan) {
+  const std::int64_t elements = detail::ring_elements(plan, options_.ring->bytes);
+  ring_ = std::make_unique<detail::RingGradients>(plan, elements, comm_.device(), comm_.size(),
+                                                  options_.ring->means_on_host);
 }
 
 View GradientReducer::State::gradient(ParamId id, Stream stream) {
   expect_known(id, "gradient");
-  if (windows_) {
+  if (ring_) {
     if (!open_)
       throw Error(ErrorKind::usage,
                   text("a place for the gradient of ", layout().name(id), " was asked for outside a step"),
@@ -140,12 +140,12 @@ View GradientReducer::State::gradient(ParamId id, Stream stream) {
 
 void GradientReducer::State::wait_for_places(ParamId id, Stream stream) {
   const std::size_t bucket = ready_->bucket_of(id);
-  const auto& after = windows_->places().after(bucket);
+  const auto& after = ring_->places().after(bucket);
   if (!after.empty()) expect_launched(after.back(), id);
-  windows_->ask(id);
-  if (windows_->admits(bucket, stream)) return;
-  for (const std::size_t other : windows_->places().after_last_step(bucket))
-    wait_for_place(stream, windows_->earlier()[other]);
+  ring_->ask(id);
+  if (ring_->admits(bucket, stream)) return;
+  for (const std::size_t other : ring_->places().after_last_step(bucket))
+    wait_for_place(stream, ring_->earlier()[other]);
   for (const std::size_t other : after) wait_for_place(stream, reduced_[other]);
   // The caller of an inline stream writes at once, not in the stream's order.
   if (stream.device().is_host() && stream.is_inline()) stream.synchronize();
@@ -163,8 +163,8 @@ void GradientReducer::State::expect_launched(std::size_t bucket, ParamId id) {
   refuse("gradient",
          text("the place for the gradient of ", layout().name(id),
               " is taken until these are marked ready: ", detail::ReadyTracker::names(unmarked, layout())),
-         text("let gradients come in the order of the plan, or give windows more bytes than ",
-              static_cast<std::size_t>(windows_->places().size()) * size_of(layout().dtype())));
+         text("let gradients come in the order of the plan, or give the ring more bytes than ",
+              static_cast<std::size_t>(ring_->places().size()) * size_of(layout().dtype())));
 }
 
 void GradientReducer::State::wait_for_place(Stream& stream, const Event& left) {

@@ -11,11 +11,11 @@
 
 namespace weft::detail {
 
-/// Before each rank's code: zero if its gradients can count.
-inline constexpr std::int64_t code_header_bytes = 8;
+/// Before what each rank encoded: zero if its gradients can count.
+inline constexpr std::int64_t part_header_bytes = 8;
 
 /// A bucket whose gradients lie on a device. Part r of it, of `part` elements, is rank r's; the last parts may be shorter, or empty.
-struct BlockCodes {
+struct BlockCoding {
   BlockForm form;
   RandomKey own;    ///< of what this rank encodes, from the bucket's first block on
   RandomKey means;  ///< of means, which do not depend on ranks
@@ -35,24 +35,24 @@ struct BlockCodes {
 
 namespace cuda {
 
-class BlockCodeKernels {
+class BlockCodecKernels {
  public:
-  virtual ~BlockCodeKernels() = default;
-  BlockCodeKernels() = default;
-  BlockCodeKernels(const BlockCodeKernels&) = delete;
-  BlockCodeKernels& operator=(const BlockCodeKernels&) = delete;
+  virtual ~BlockCodecKernels() = default;
+  BlockCodecKernels() = default;
+  BlockCodecKernels(const BlockCodecKernels&) = delete;
+  BlockCodecKernels& operator=(const BlockCodecKernels&) = delete;
 
-  /// Encodes gradients + errors, a header and a code for each rank's part. Without errors the gradients stay as they are; else what is lost is kept, and
-  /// what this rank's own part lost stands in its gradients.
-  virtual void encode_parts(const BlockCodes& codes, std::byte* out, Place place) = 0;
-  /// Encodes the mean of all ranks' codes of this rank's part. Keeps what that loses, too.
-  /// @param in a header and a code from each rank
+  /// Encodes gradients + errors, a header and the encoded part for each rank. Without errors the gradients
+  /// stay as they are; else what is lost is kept, and what this rank's own part lost stands in its gradients.
+  virtual void encode_parts(const BlockCoding& coding, std::byte* out, Place place) = 0;
+  /// Encodes the mean of what all ranks encoded of this rank's part. Keeps what that loses, too.
+  /// @param in a header and an encoded part from each rank
   /// @param mine if not null, gets the decoded mean
   /// @param bad set to 1 if a rank's gradients cannot count, else left unchanged; host memory that kernels can write
-  virtual void sum_mine(const BlockCodes& codes, const std::byte* in, std::byte* mean, float* mine,
+  virtual void sum_mine(const BlockCoding& coding, const std::byte* in, std::byte* mean, float* mine,
                         std::int32_t* bad, Place place) = 0;
   /// Decodes the means of all parts into the gradients.
-  virtual void decode_means(const BlockCodes& codes, const std::byte* means, Place place) = 0;
+  virtual void decode_means(const BlockCoding& coding, const std::byte* means, Place place) = 0;
   /// Sets *bad to 1 if a gradient is NaN or its magnitude above 2^118.
   virtual void check(ConstView gradient, std::int32_t* bad, Place place) = 0;
   /// Sets *bad to 1 if *any is not 0. @param any on the device
@@ -60,10 +60,10 @@ class BlockCodeKernels {
 };
 
 /// The kernels in use. @throws Error (usage) in a build without CUDA
-std::shared_ptr<BlockCodeKernels> block_code_kernels();
+std::shared_ptr<BlockCodecKernels> block_code_kernels();
 
 /// Replaces the kernels, for tests. Null: CUDA's own again.
-void replace_block_code_kernels(std::shared_ptr<BlockCodeKernels> others);
+void replace_block_code_kernels(std::shared_ptr<BlockCodecKernels> others);
 
 }  // namespace cuda
 }  // namespace weft::detail

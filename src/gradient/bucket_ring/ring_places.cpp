@@ -4,7 +4,7 @@
 // the one is taken whose newest former owner left longest ago; of equals the one that overlaps that owner
 // least. Cost: O(B^2) in the number of buckets for each bucket, once per plan.
 
-#include "gradient/windows/windows.hpp"
+#include "gradient/bucket_ring/ring_places.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -98,7 +98,7 @@ std::int64_t fitted(const BucketPlan& plan, std::int64_t capacity) {
 
 }  // namespace
 
-Windows::Windows(const BucketPlan& plan, std::int64_t capacity) {
+RingPlaces::RingPlaces(const BucketPlan& plan, std::int64_t capacity) {
   const auto& buckets = plan.buckets();
   size_ = fitted(plan, capacity);
   Owners owners(size_);
@@ -122,7 +122,7 @@ Windows::Windows(const BucketPlan& plan, std::int64_t capacity) {
   }
 }
 
-std::vector<GradientSpace::Place> Windows::places(const BucketPlan& plan) const {
+std::vector<GradientSpace::Place> RingPlaces::places(const BucketPlan& plan) const {
   std::vector<GradientSpace::Place> places;
   for (std::size_t i = 0; i < begins_.size(); ++i)
     places.push_back({plan.buckets()[i].begin, plan.buckets()[i].end, begins_[i]});
@@ -130,7 +130,7 @@ std::vector<GradientSpace::Place> Windows::places(const BucketPlan& plan) const 
   return places;
 }
 
-std::int64_t window_elements(const BucketPlan& plan, std::size_t bytes) {
+std::int64_t ring_elements(const BucketPlan& plan, std::size_t bytes) {
   const std::size_t lines = bytes / Buffer::alignment;
   const std::size_t element = size_of(plan.layout().dtype());
   return fitted(plan, static_cast<std::int64_t>(lines * Buffer::alignment / element));
@@ -147,7 +147,7 @@ View GradientSpace::slice(std::int64_t begin, std::int64_t count) const {
     throw Error(
         ErrorKind::usage,
         text("gradients [", begin, ", ", begin + count, ") of the flat space, which no one bucket has"),
-        "in windows, ask for what lies in one bucket");
+        "in a bucket ring, ask for what lies in one bucket");
   const Place& place = *std::prev(after);
   return memory_.slice(place.at + begin - place.begin, count);
 }

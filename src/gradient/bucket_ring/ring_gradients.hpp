@@ -1,12 +1,12 @@
 #pragma once
-// Gradients in windows: the places of buckets, which streams may write there, and the parts of the means that
-// this rank keeps when a bucket has left its place.
+// Gradients in a bucket ring: the places of buckets, which streams may write there, and the parts of the
+// means that this rank keeps when a bucket has left its place.
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "gradient/windows/windows.hpp"
+#include "gradient/bucket_ring/ring_places.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/event.hpp"
 #include "weft/core/stream.hpp"
@@ -37,13 +37,13 @@ class ShardStore {
   View parts_;  // memory_ under the device's addresses
 };
 
-class WindowedGradients {
+class RingGradients {
  public:
-  /// @param capacity elements of the windows
-  WindowedGradients(const BucketPlan& plan, std::int64_t capacity, Device device, int ranks,
-                    bool means_on_host = false);
+  /// @param capacity elements of the ring
+  RingGradients(const BucketPlan& plan, std::int64_t capacity, Device device, int ranks,
+                bool means_on_host = false);
 
-  const Windows& places() const { return windows_; }
+  const RingPlaces& places() const { return ring_; }
   ShardStore& store() { return store_; }
 
   /// @param reduced by bucket, the events after which buckets of the last micro-step have left their places.
@@ -56,12 +56,12 @@ class WindowedGradients {
   void ask(ParamId id) { asked_[index(id)] = true; }
   bool was_asked(ParamId id) const { return asked_[index(id)]; }
 
-  /// Sets what lies between a bucket's parameters to zero, as it is in an arena. In windows the memory may
-  /// hold values of other buckets.
+  /// Sets what lies between a bucket's parameters to zero, as it is in an arena. In a bucket ring the memory
+  /// may hold values of other buckets.
   void clear_gaps(std::size_t bucket, View gradient, const Stream& lane) const;
 
  private:
-  Windows windows_;
+  RingPlaces ring_;
   ShardStore store_;
   std::vector<Gaps> gaps_;                     // by bucket
   std::vector<Event> earlier_;                 // by bucket

@@ -1,13 +1,15 @@
-// The kernels of codecs by blocks. A warp takes a block of 256 elements, 8 of each lane: element i is in lane i % 32. It finds the largest magnitude
-// with 5 exchanges; the rest of a block is each lane's own. Numbers are coded by the host's own source, compiled for threads
-// (block_numbers-inl.hpp). A code of 257 or 513 bytes begins anywhere, so its words are moved byte by byte: lanes side by side.
+// The kernels of codecs by blocks. A warp takes a block of 256 elements, 8 of each lane: element i is in lane
+// i % 32. It finds the largest magnitude with 5 exchanges; the rest of a block is each lane's own. Numbers
+// are coded by the host's own source, compiled for threads (block_numbers-inl.hpp). An encoded block of 257
+// or 513 bytes begins anywhere, so its words are moved byte by byte: lanes side by side.
 //
-// Bytes: encode_parts reads 4 an element and writes the code; with errors it also reads and writes those and writes 4. sum_mine reads all ranks'
-// codes of a part. decode_means reads a code and writes 4.
+// Bytes: encode_parts reads 4 an element and writes the encoded parts; with errors it also reads and writes
+// those and writes 4. sum_mine reads what all ranks encoded of a part. decode_means reads an encoded part and
+// writes 4.
 
 #include <algorithm>
 
-#include "compression/codecs/cuda/block_codes_launch.hpp"
+#include "compression/codecs/cuda/block_coding_launch.hpp"
 #include "core/cuda/launch.cuh"
 
 #define WEFT_LANES cuda_block_lanes
@@ -74,17 +76,18 @@ __device__ float scaled(float value, SplitPower scale) {
   return __fmul_rn(__fmul_rn(value, scale.first), scale.second);
 }
 
-/// Codes a block; a lane's elements become what the code says of them.
+/// Encodes a block; a lane's elements become their decoded values.
 template <class Format, Rounding rounding>
-__device__ void encode(std::byte* code, Elements& values, std::uint32_t largest, std::uint64_t key, int length) {
+__device__ void encode(std::byte* encoded, Elements& values, std::uint32_t largest, std::uint64_t key,
+                       int length) {
   using T = typename Format::T;
   SplitPower down{1.0F, 1.0F};
   SplitPower up{1.0F, 1.0F};
   bool is_nan = false;
   if constexpr (Format::has_scale) {
     const std::uint8_t byte = scale_of(largest, Format::carry);
-    if (threadIdx.x % 32 == 0) *code = static_cast<std::byte>(byte);
-    ++code;
+    if (threadIdx.x % 32 == 0) *encoded = static_cast<std::byte>(byte);
+    ++encoded;
     is_nan = byte == nan_block;
     if (!is_nan) {
       down = factors_of(Format::top - (byte + lowest_exponent));
@@ -107,25 +110,27 @@ __device__ void encode(std::byte* code, Elements& values, std::uint32_t largest,
       decoded = Format::load(d, &word);
       if constexpr (Format::has_scale) decoded = scaled(decoded, up);
     }
-    for (unsigned b = 0; b < sizeof(T); ++b) code[i * sizeof(T) + b] = static_cast<std::byte>(word >> (8 * b));
+    for (unsigned b = 0; b < sizeof(T); ++b)
+      encoded[i * sizeof(T) + b] = static_cast<std::byte>(word >> (8 * b));
     values.at[k] = decoded;
   });
 }
 
 template <class Format>
-__device__ Elements decode(const std::byte* code, int length) {
+__device__ Elements decode(const std::byte* encoded, int length) {
   using T = typename Format::T;
   SplitPower up{1.0F, 1.0F};
   bool is_nan = false;
   if constexpr (Format::has_scale) {
-    const auto byte = static_cast<std::uint8_t>(*code++);
+    const auto byte = static_cast<std::uint8_t>(*encoded++);
     is_nan = byte == nan_block;
     if (!is_nan) up = factors_of(byte + lowest_exponent - Format::top);
   }
   Elements result{};
   for_own(length, [&](int k, int i) {
     unsigned bits = 0;
-    for (unsigned b = 0; b < sizeof(T); ++b) bits |= static_cast<unsigned>(code[i * sizeof(T) + b]) << (8 * b);
+    for (unsigned b = 0; b < sizeof(T); ++b)
+      bits |= static_cast<unsigned>(encoded[i * sizeof(T) + b]) << (8 * b);
     const T word = static_cast<T>(bits);
     float value = Format::load(OneTag(), &word);
     if constexpr (Format::has_scale) value = scaled(value, up);
@@ -138,24 +143,26 @@ __device__ Elements decode(const std::byte* code, int length) {
 template <class Visit>
 __device__ void for_blocks(std::int64_t count, Visit visit) {
   const std::int64_t stride = std::int64_t{gridDim.x} * warps * block_elements;
-  for (std::int64_t i = (std::int64_t{blockIdx.x} * warps + threadIdx.x / 32) * block_elements; i < count; i += stride)
+  for (std::int64_t i = (std::int64_t{blockIdx.x} * warps + threadIdx.x / 32) * block_elements; i < count;
+       i += stride)
     visit(i, static_cast<int>(count - i < block_elements ? count - i : block_elements));
 }
 
 /// Where element i's block of errors is.
-__device__ std::int64_t errors_at(const BlockCodes& codes, std::int64_t i) {
-  return codes.are_f32 ? (codes.begin + i) * static_cast<std::int64_t>(sizeof(float))
-                       : bytes_of(BlockFormat::i16, codes.begin + i);
+__device__ std::int64_t errors_at(const BlockCoding& coding, std::int64_t i) {
+  return coding.are_f32 ? (coding.begin + i) * static_cast<std::int64_t>(sizeof(float))
+                        : bytes_of(BlockFormat::i16, coding.begin + i);
 }
-__device__ void add_errors(const BlockCodes& codes, std::int64_t i, Elements& values, int length) {
-  const std::byte* from = codes.errors + errors_at(codes, i);
-  const Elements errors = codes.are_f32 ? loaded(reinterpret_cast<const float*>(from), length) : decode<I16>(from, length);
+__device__ void add_errors(const BlockCoding& coding, std::int64_t i, Elements& values, int length) {
+  const std::byte* from = coding.errors + errors_at(coding, i);
+  const Elements errors =
+      coding.are_f32 ? loaded(reinterpret_cast<const float*>(from), length) : decode<I16>(from, length);
 #pragma unroll
   for (int k = 0; k < own; ++k) values.at[k] = __fadd_rn(values.at[k], errors.at[k]);
 }
-__device__ void keep_errors(const BlockCodes& codes, std::int64_t i, Elements lost, int length) {
-  std::byte* to = codes.kept + errors_at(codes, i);
-  if (codes.are_f32) return stored(lost, reinterpret_cast<float*>(to), length);
+__device__ void keep_errors(const BlockCoding& coding, std::int64_t i, Elements lost, int length) {
+  std::byte* to = coding.kept + errors_at(coding, i);
+  if (coding.are_f32) return stored(lost, reinterpret_cast<float*>(to), length);
   encode<I16, Rounding::nearest>(to, lost, largest_of(lost), 0, length);
 }
 
@@ -163,71 +170,73 @@ __device__ std::uint64_t key_of(const RandomKey& random, std::int64_t i) {
   return mixed(random.key ^ static_cast<std::uint64_t>(random.first_block + i / block_elements));
 }
 
-__device__ std::int64_t part_begin(const BlockCodes& codes, std::int64_t rank) {
-  return codes.count < rank * codes.part ? codes.count : rank * codes.part;
+__device__ std::int64_t part_begin(const BlockCoding& coding, std::int64_t rank) {
+  return coding.count < rank * coding.part ? coding.count : rank * coding.part;
 }
 
 /// One thread a rank.
 __global__ void clear_headers_kernel(std::byte* out, std::int64_t stride, int ranks) {
   for (int rank = static_cast<int>(threadIdx.x); rank < ranks; rank += threads) {
-    for (std::int64_t b = 0; b < code_header_bytes; ++b) out[rank * stride + b] = std::byte{0};
+    for (std::int64_t b = 0; b < part_header_bytes; ++b) out[rank * stride + b] = std::byte{0};
   }
 }
 
 /// Row y of thread blocks encodes part y.
 template <class Format, Rounding rounding>
-__global__ void encode_parts_kernel(const __grid_constant__ BlockCodes codes, std::byte* out) {
+__global__ void encode_parts_kernel(const __grid_constant__ BlockCoding coding, std::byte* out) {
   const int part = static_cast<int>(blockIdx.y);
-  const std::int64_t begin = part_begin(codes, part);
-  const std::int64_t part_bytes = bytes_of(codes.form.format, codes.part);
-  std::byte* const code = out + part * (code_header_bytes + part_bytes) + code_header_bytes;
-  for_blocks(part_begin(codes, part + 1) - begin, [&](std::int64_t i, int length) {
-    float* const gradient = codes.gradient + begin + i;
+  const std::int64_t begin = part_begin(coding, part);
+  const std::int64_t part_bytes = bytes_of(coding.form.format, coding.part);
+  std::byte* const encoded = out + part * (part_header_bytes + part_bytes) + part_header_bytes;
+  for_blocks(part_begin(coding, part + 1) - begin, [&](std::int64_t i, int length) {
+    float* const gradient = coding.gradient + begin + i;
     Elements values = loaded(gradient, length);
-    if (codes.errors != nullptr) add_errors(codes, begin + i, values, length);
+    if (coding.errors != nullptr) add_errors(coding, begin + i, values, length);
     const std::uint32_t largest = largest_of(values);
     Elements decoded = values;
-    encode<Format, rounding>(code + bytes_of(codes.form.format, i), decoded, largest, key_of(codes.own, begin + i), length);
+    encode<Format, rounding>(encoded + bytes_of(coding.form.format, i), decoded, largest,
+                             key_of(coding.own, begin + i), length);
     if (largest > largest_coded && threadIdx.x % 32 == 0) {
-      for (int rank = 0; rank < codes.ranks; ++rank)
-        *reinterpret_cast<volatile std::uint8_t*>(out + rank * (code_header_bytes + part_bytes)) = 1;
+      for (int rank = 0; rank < coding.ranks; ++rank)
+        *reinterpret_cast<volatile std::uint8_t*>(out + rank * (part_header_bytes + part_bytes)) = 1;
     }
-    if (codes.errors == nullptr) return;
+    if (coding.errors == nullptr) return;
 #pragma unroll
     for (int k = 0; k < own; ++k) values.at[k] = __fadd_rn(values.at[k], -decoded.at[k]);
     stored(values, gradient, length);
-    if (part != codes.rank) keep_errors(codes, begin + i, values, length);
+    if (part != coding.rank) keep_errors(coding, begin + i, values, length);
   });
 }
 
 template <class Format, Rounding rounding>
-__global__ void sum_mine_kernel(const __grid_constant__ BlockCodes codes, const std::byte* in, std::byte* mean, float* mine, std::int32_t* bad) {
-  const std::int64_t stride = code_header_bytes + bytes_of(codes.form.format, codes.part);
+__global__ void sum_mine_kernel(const __grid_constant__ BlockCoding coding, const std::byte* in,
+                                std::byte* mean, float* mine, std::int32_t* bad) {
+  const std::int64_t stride = part_header_bytes + bytes_of(coding.form.format, coding.part);
   if (blockIdx.x == 0) {
-    for (int rank = static_cast<int>(threadIdx.x); rank < codes.ranks; rank += threads) {
+    for (int rank = static_cast<int>(threadIdx.x); rank < coding.ranks; rank += threads) {
       if (in[rank * stride] != std::byte{0}) *static_cast<volatile std::int32_t*>(bad) = 1;
     }
   }
-  const std::int64_t begin = part_begin(codes, codes.rank);
-  const auto ranks = static_cast<float>(codes.ranks);
-  for_blocks(part_begin(codes, codes.rank + 1) - begin, [&](std::int64_t i, int length) {
-    const std::int64_t at = bytes_of(codes.form.format, i);
-    Elements sum = decode<Format>(in + code_header_bytes + at, length);
-    for (int rank = 1; rank < codes.ranks; ++rank) {
-      const Elements one = decode<Format>(in + rank * stride + code_header_bytes + at, length);
+  const std::int64_t begin = part_begin(coding, coding.rank);
+  const auto ranks = static_cast<float>(coding.ranks);
+  for_blocks(part_begin(coding, coding.rank + 1) - begin, [&](std::int64_t i, int length) {
+    const std::int64_t at = bytes_of(coding.form.format, i);
+    Elements sum = decode<Format>(in + part_header_bytes + at, length);
+    for (int rank = 1; rank < coding.ranks; ++rank) {
+      const Elements one = decode<Format>(in + rank * stride + part_header_bytes + at, length);
 #pragma unroll
       for (int k = 0; k < own; ++k) sum.at[k] = __fadd_rn(sum.at[k], one.at[k]);
     }
 #pragma unroll
     for (int k = 0; k < own; ++k) sum.at[k] = __fdiv_rn(sum.at[k], ranks);
     Elements decoded = sum;
-    encode<Format, rounding>(mean + at, decoded, largest_of(sum), key_of(codes.means, begin + i), length);
-    if (codes.errors != nullptr) {
-      Elements lost = loaded(codes.gradient + begin + i, length);
+    encode<Format, rounding>(mean + at, decoded, largest_of(sum), key_of(coding.means, begin + i), length);
+    if (coding.errors != nullptr) {
+      Elements lost = loaded(coding.gradient + begin + i, length);
 #pragma unroll
       for (int k = 0; k < own; ++k)
         lost.at[k] = __fadd_rn(lost.at[k], __fmul_rn(ranks, __fadd_rn(sum.at[k], -decoded.at[k])));
-      keep_errors(codes, begin + i, lost, length);
+      keep_errors(coding, begin + i, lost, length);
     }
     if (mine != nullptr) stored(decoded, mine + i, length);
   });
@@ -235,12 +244,13 @@ __global__ void sum_mine_kernel(const __grid_constant__ BlockCodes codes, const 
 
 /// Row y of thread blocks decodes part y.
 template <class Format>
-__global__ void decode_means_kernel(const __grid_constant__ BlockCodes codes, const std::byte* means) {
+__global__ void decode_means_kernel(const __grid_constant__ BlockCoding coding, const std::byte* means) {
   const auto part = static_cast<std::int64_t>(blockIdx.y);
-  const std::int64_t begin = part_begin(codes, part);
-  const std::byte* const code = means + part * bytes_of(codes.form.format, codes.part);
-  for_blocks(part_begin(codes, part + 1) - begin, [&](std::int64_t i, int length) {
-    stored(decode<Format>(code + bytes_of(codes.form.format, i), length), codes.gradient + begin + i, length);
+  const std::int64_t begin = part_begin(coding, part);
+  const std::byte* const encoded = means + part * bytes_of(coding.form.format, coding.part);
+  for_blocks(part_begin(coding, part + 1) - begin, [&](std::int64_t i, int length) {
+    stored(decode<Format>(encoded + bytes_of(coding.form.format, i), length), coding.gradient + begin + i,
+           length);
   });
 }
 
@@ -257,7 +267,8 @@ __global__ void report_kernel(const std::int32_t* any, std::int32_t* bad) {
 
 unsigned blocks_for(std::int64_t elements, std::int64_t rows = 1) {
   constexpr std::int64_t together = warps * block_elements;
-  return static_cast<unsigned>(std::clamp<std::int64_t>((elements + together - 1) / together, 1, std::max<std::int64_t>(most_blocks / rows, 1)));
+  return static_cast<unsigned>(std::clamp<std::int64_t>((elements + together - 1) / together, 1,
+                                                        std::max<std::int64_t>(most_blocks / rows, 1)));
 }
 
 /// Calls function(format, rounding), each as a type.
@@ -288,31 +299,39 @@ cudaError_t with(BlockForm form, Function function) {
 
 }  // namespace
 
-cudaError_t encode_parts(const BlockCodes& codes, std::byte* out, cudaStream_t stream) {
-  const std::int64_t stride = code_header_bytes + codes.part_bytes();
-  const cudaError_t cleared = launch(clear_headers_kernel, 1, threads, stream, out, stride, codes.ranks);
+cudaError_t encode_parts(const BlockCoding& coding, std::byte* out, cudaStream_t stream) {
+  const std::int64_t stride = part_header_bytes + coding.part_bytes();
+  const cudaError_t cleared = launch(clear_headers_kernel, 1, threads, stream, out, stride, coding.ranks);
   if (cleared != cudaSuccess) return cleared;
-  return with(codes.form, [&]<class Format, Rounding rounding>(std::type_identity<Format>, RoundingType<rounding>) {
-    return launch(encode_parts_kernel<Format, rounding>, dim3(blocks_for(codes.part, codes.ranks), static_cast<unsigned>(codes.ranks)), threads,
-                  stream, codes, out);
-  });
+  return with(
+      coding.form, [&]<class Format, Rounding rounding>(std::type_identity<Format>, RoundingType<rounding>) {
+        return launch(encode_parts_kernel<Format, rounding>,
+                      dim3(blocks_for(coding.part, coding.ranks), static_cast<unsigned>(coding.ranks)),
+                      threads, stream, coding, out);
+      });
 }
 
-cudaError_t sum_mine(const BlockCodes& codes, const std::byte* in, std::byte* mean, float* mine, std::int32_t* bad, cudaStream_t stream) {
-  return with(codes.form, [&]<class Format, Rounding rounding>(std::type_identity<Format>, RoundingType<rounding>) {
-    return launch(sum_mine_kernel<Format, rounding>, blocks_for(codes.part), threads, stream, codes, in, mean, mine, bad);
-  });
+cudaError_t sum_mine(const BlockCoding& coding, const std::byte* in, std::byte* mean, float* mine,
+                     std::int32_t* bad, cudaStream_t stream) {
+  return with(coding.form,
+              [&]<class Format, Rounding rounding>(std::type_identity<Format>, RoundingType<rounding>) {
+                return launch(sum_mine_kernel<Format, rounding>, blocks_for(coding.part), threads, stream,
+                              coding, in, mean, mine, bad);
+              });
 }
 
-cudaError_t decode_means(const BlockCodes& codes, const std::byte* means, cudaStream_t stream) {
-  return with(codes.form, [&]<class Format, Rounding rounding>(std::type_identity<Format>, RoundingType<rounding>) {
-    return launch(decode_means_kernel<Format>, dim3(blocks_for(codes.part, codes.ranks), static_cast<unsigned>(codes.ranks)), threads, stream, codes,
-                  means);
-  });
+cudaError_t decode_means(const BlockCoding& coding, const std::byte* means, cudaStream_t stream) {
+  return with(
+      coding.form, [&]<class Format, Rounding rounding>(std::type_identity<Format>, RoundingType<rounding>) {
+        return launch(decode_means_kernel<Format>,
+                      dim3(blocks_for(coding.part, coding.ranks), static_cast<unsigned>(coding.ranks)),
+                      threads, stream, coding, means);
+      });
 }
 
 cudaError_t check_coded(ConstView gradient, std::int32_t* bad, cudaStream_t stream) {
-  return launch(check_coded_kernel, blocks_for(gradient.count()), threads, stream, static_cast<const float*>(gradient.data()), gradient.count(), bad);
+  return launch(check_coded_kernel, blocks_for(gradient.count()), threads, stream,
+                static_cast<const float*>(gradient.data()), gradient.count(), bad);
 }
 
 cudaError_t report(const std::int32_t* any, std::int32_t* bad, cudaStream_t stream) {

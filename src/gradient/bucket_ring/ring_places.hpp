@@ -13,11 +13,11 @@
 
 namespace weft::detail {
 
-class Windows {
+class RingPlaces {
  public:
   /// @param capacity elements of the memory; raised to what the largest bucket takes, lowered to what all
   /// buckets take
-  Windows(const BucketPlan& plan, std::int64_t capacity);
+  RingPlaces(const BucketPlan& plan, std::int64_t capacity);
 
   /// Elements of the memory.
   std::int64_t size() const { return size_; }
@@ -39,8 +39,8 @@ class Windows {
   std::vector<std::vector<std::size_t>> after_last_step_;
 };
 
-/// Elements of windows that are given so many bytes: whole cache lines, at least what the largest bucket
+/// Elements of a ring that is given so many bytes: whole cache lines, at least what the largest bucket
 /// takes, at most what all buckets take.
-std::int64_t window_elements(const BucketPlan& plan, std::size_t bytes);
+std::int64_t ring_elements(const BucketPlan& plan, std::size_t bytes);
 
 }  // namespace weft::detail
