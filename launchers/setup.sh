@@ -11,7 +11,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev liburing-dev
-          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev)
+          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libpugixml-dev)
 case ${1:-run} in
   run) ;;
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine

@@ -9,7 +9,7 @@
 #include "nccl_options.hpp"
 #include "print.hpp"
 #include "report/nccl/nccl.hpp"
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
@@ -118,7 +118,7 @@ std::string to_json(const std::vector<Finding>& findings, const nccl::Job& job,
 
 /// @throws Error (usage) if nothing in the files is NCCL's, or of a tool that a rule knows
 void require_log(const nccl::Job& job, const std::vector<std::string>& notes) {
-  if (job.nccl_lines + job.known_lines > 0) return;
+  if (job.nccl_lines + job.known_lines + job.documents.taken > 0) return;
   if (job.lines == 0)
     throw Error(ErrorKind::usage, notes.empty() ? "the logs are empty" : notes.front(),
                 "name the logs of the ranks");

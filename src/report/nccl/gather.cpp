@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "report/documents/start.hpp"
 #include "report/nccl/log_line.hpp"
 #include "report/nccl/log_source.hpp"
 #include "report/nccl/nccl.hpp"
 #include "report/nccl/phrases.hpp"
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 #include "report/nccl/statements.hpp"
 
 namespace weft::report::nccl {
@@ -145,19 +146,28 @@ JobLog& JobLog::operator=(JobLog&&) noexcept = default;
 
 std::vector<std::string> JobLog::read(const std::vector<std::string>& paths) {
   std::vector<std::string> notes;
-  read_lines(
-      paths,
-      [&](const std::string& file, int number, std::string_view line) {
-        gatherer_->take(file, number, line);
-      },
-      [&](const std::string& file, const std::string& why) { notes.push_back(file + " " + why); });
+  const auto skipped = [&](const std::string& file, const std::string& why) {
+    notes.push_back(file + " " + why);
+  };
+  read_inputs(paths,
+              {.line = [&](const std::string& file, int number,
+                           std::string_view line) { gatherer_->take(file, number, line); },
+               .document =
+                   [&](const std::string& file, const documents::Kind& kind, std::string_view content) {
+                     const std::string wrong = documents::read(kind, content, file, gatherer_->job.documents);
+                     if (!wrong.empty()) skipped(file, wrong);
+                   },
+               .skipped = skipped});
   return notes;
 }
 
-void JobLog::add(std::string_view content, const std::string& file) {
+std::string JobLog::add(std::string_view content, const std::string& file) {
+  if (const documents::Kind* kind = documents::kind_of(content.substr(0, documents::start_bytes)))
+    return documents::read(*kind, content, file, gatherer_->job.documents);
   read_text(content, file, [&](const std::string& name, int number, std::string_view line) {
     gatherer_->take(name, number, line);
   });
+  return {};
 }
 
 const Job& JobLog::job() const {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 
 namespace weft::report::nccl {
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/documents/documents.hpp"
 #include "report/finding.hpp"
 
 namespace weft::report::nccl {
@@ -104,6 +105,7 @@ struct Job {
   std::vector<Occurrences> matches{};  ///< for each row of line_rules()
   /// Lines that stand in logs of jobs that are well, too: they only add to other evidence. By their phrase, the first of each.
   std::map<std::string, Evidence> asides{};
+  documents::Facts documents{};  ///< of files that are read whole: topologies
   int later_ranks = 0;  ///< nccl-tests: lines of ranks above 0
   std::int64_t lines = 0;
   std::int64_t nccl_lines = 0;   ///< with INFO, WARN, CALL or TRACE

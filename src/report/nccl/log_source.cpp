@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "report/documents/start.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report::nccl {
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::size_t block_bytes = documents::start_bytes;
 
 /// Cuts blocks of bytes into lines. What follows the last line feed of a block waits for the next one.
 class LineCutter {
@@ -68,13 +69,29 @@ class Descriptor {
   int number_;
 };
 
-/// As many bytes as there are, at most a block. 0: the end. @throws Error (system)
-std::size_t read_block(int descriptor, std::string& block) {
-  for (;;) {
-    const ssize_t count = read(descriptor, block.data(), block.size());
-    if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno != EINTR) throw system_error("cannot read it");
+/// Fills the space, with less only at the end of the file. @throws Error (system)
+std::size_t read_full(int descriptor, char* space, std::size_t size) {
+  std::size_t have = 0;
+  while (have < size) {
+    const ssize_t count = read(descriptor, space + have, size - have);
+    if (count == 0) break;
+    if (count > 0) have += static_cast<std::size_t>(count);
+    if (count < 0 && errno != EINTR) throw system_error("cannot read it");
   }
+  return have;
+}
+
+/// What follows the first block, up to `most` bytes in all.
+std::string read_rest(int descriptor, std::string content, std::size_t most) {
+  while (content.size() < most) {
+    const std::size_t had = content.size();
+    content.resize(std::min(most, std::max(2 * had, block_bytes)));
+    const std::size_t count = read_full(descriptor, content.data() + had, content.size() - had);
+    const bool ended = had + count < content.size();
+    content.resize(had + count);
+    if (ended) break;
+  }
+  return content;
 }
 
 /// Whether the first bytes of a file are those of something else: compressed, a program, a pickle.
@@ -83,25 +100,40 @@ bool is_binary(std::string_view start) {
   return head.find('\0') != std::string_view::npos || head.starts_with("\x1f\x8b");
 }
 
-void read_file(const std::string& path, const TakeLine& take, const SkippedFile& skipped) {
+/// @return whether it was one, and was handed on
+bool read_document(int descriptor, std::string_view start, const std::string& called,
+                   const TakeDocument& take) {
+  const documents::Kind* kind = documents::kind_of(start);
+  if (kind == nullptr) return false;
+  const std::string whole = start.size() < block_bytes
+                                ? std::string(start)
+                                : read_rest(descriptor, std::string(start), kind->most + 1);
+  take(called, *kind, whole);
+  return true;
+}
+
+void read_file(const std::string& path, const InputTakers& take) {
   const std::string called = path == "-" ? "standard input" : path;
   const Descriptor descriptor(path);
-  if (descriptor.number() < 0) return skipped(called, text("cannot be read: ", std::strerror(errno)));
-  LineCutter cutter(called, take);
+  if (descriptor.number() < 0) return take.skipped(called, text("cannot be read: ", std::strerror(errno)));
+  LineCutter cutter(called, take.line);
   std::string block(block_bytes, '\0');
   bool first = true;
   try {
-    for (std::size_t count = 0; (count = read_block(descriptor.number(), block)) > 0; first = false) {
+    for (std::size_t count = 0; (count = read_full(descriptor.number(), block.data(), block.size())) > 0;
+         first = false) {
       const std::string_view bytes = std::string_view(block).substr(0, count);
-      if (first && is_binary(bytes)) return skipped(called, "is not text; decompress it, or leave it out");
+      if (first && read_document(descriptor.number(), bytes, called, take.document)) return;
+      if (first && is_binary(bytes))
+        return take.skipped(called, "is not text; decompress it, or leave it out");
       cutter.add(bytes);
     }
   } catch (const Error& error) {
     cutter.finish();
-    return skipped(called, error.problem());
+    return take.skipped(called, error.problem());
   }
   cutter.finish();
-  if (first) skipped(called, "is empty");
+  if (first) take.skipped(called, "is empty");
 }
 
 /// The regular files in a folder and below it, by name. Links to folders are not followed: they may lead in a circle.
@@ -121,17 +153,17 @@ std::vector<std::string> files_below(const std::string& folder, const SkippedFil
 
 }  // namespace
 
-void read_lines(const std::vector<std::string>& paths, const TakeLine& take, const SkippedFile& skipped) {
+void read_inputs(const std::vector<std::string>& paths, const InputTakers& take) {
   for (const std::string& path : paths) {
     std::error_code ignored;
     if (path != "-" && !fs::exists(path, ignored))
       throw Error(ErrorKind::usage, text("there is no '", path, "'"),
                   "name files, folders, or - for standard input");
     if (path == "-" || !fs::is_directory(path, ignored)) {
-      read_file(path, take, skipped);
+      read_file(path, take);
       continue;
     }
-    for (const std::string& file : files_below(path, skipped)) read_file(file, take, skipped);
+    for (const std::string& file : files_below(path, take.skipped)) read_file(file, take);
   }
 }
 

@@ -17,7 +17,7 @@
 
 namespace weft::report::nccl {
 
-/// Gathers facts line by line, in memory that does not grow with the logs.
+/// Gathers facts line by line, in memory that does not grow with the logs. Documents are read whole (documents/documents.hpp).
 class JobLog {
  public:
   JobLog();
@@ -28,8 +28,8 @@ class JobLog {
   /// @param paths files, folders, - for standard input. @return a line for each file that could not be read, was empty or no text
   /// @throws Error (usage) for a path that is not there
   std::vector<std::string> read(const std::vector<std::string>& paths);
-  /// @param file as evidence names it
-  void add(std::string_view content, const std::string& file);
+  /// @param file as evidence names it. @return what was wrong with a document; empty: nothing
+  std::string add(std::string_view content, const std::string& file);
   const Job& job() const;
 
  private:

@@ -25,18 +25,27 @@ class NcclLogFiles : public testing::Test {
     return path;
   }
   void read(const std::vector<std::string>& paths) {
-    read_lines(
-        paths,
-        [&](const std::string&, int number, std::string_view line) {
-          lines_.push_back(std::to_string(number) + " " + std::string(line));
-        },
-        [&](const std::string& file, const std::string& why) {
-          skipped_.push_back(std::filesystem::path(file).filename().string() + " " + why);
-        });
+    const auto name_of = [](const std::string& file) {
+      return std::filesystem::path(file).filename().string();
+    };
+    read_inputs(paths,
+                {.line =
+                     [&](const std::string&, int number, std::string_view line) {
+                       lines_.push_back(std::to_string(number) + " " + std::string(line));
+                     },
+                 .document =
+                     [&](const std::string& file, const documents::Kind& kind, std::string_view content) {
+                       documents_.push_back(name_of(file) + " is " + std::string(kind.name));
+                       sizes_.push_back(content.size());
+                     },
+                 .skipped = [&](const std::string& file,
+                                const std::string& why) { skipped_.push_back(name_of(file) + " " + why); }});
   }
 
   weft::test::TemporaryFolder folder_;
   std::vector<std::string> lines_;
+  std::vector<std::string> documents_;
+  std::vector<std::size_t> sizes_;
   std::vector<std::string> skipped_;
 };
 
@@ -83,6 +92,33 @@ TEST_F(NcclLogFiles, WithLinesOfAnyLength) {
   EXPECT_EQ(lines_[2], "3 ");
   EXPECT_EQ(lines_[3], "4 short\r");
   EXPECT_EQ(lines_[4], "5 last");
+}
+
+TEST_F(NcclLogFiles, ThatAreDocumentsComeWhole) {
+  const std::string topology = "<system version=\"1\">" + std::string((3U << 20), ' ') + "</system>\n";
+  write("a.log", topology);
+  write("b.xml", "node1:1:1 [0] NCCL INFO <system version=\"1\">\n");
+  write("c", "<?xml version=\"1.0\"?>\n<!-- by hand -->\n<system/>");
+  write("d", "<systems/>\n");
+  read({folder_.path()});
+  EXPECT_EQ(documents_, (std::vector<std::string>{"a.log is a topology of NCCL", "c is a topology of NCCL"}));
+  EXPECT_EQ(sizes_.front(), topology.size());
+  EXPECT_EQ(lines_,
+            (std::vector<std::string>{"1 node1:1:1 [0] NCCL INFO <system version=\"1\">", "1 <systems/>"}));
+  EXPECT_TRUE(skipped_.empty());
+}
+
+TEST_F(NcclLogFiles, ThatAreDocumentsAreReadUpToALimit) {
+  write("topo.xml", "<system>" + std::string((17U << 20), ' ') + "</system>");
+  read({folder_.path()});
+  ASSERT_EQ(sizes_.size(), 1U);
+  EXPECT_EQ(sizes_[0], (16U << 20) + 1);
+  JobLog log;
+  const std::vector<std::string> notes = log.read({folder_.path()});
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("is a topology of NCCL of more than 16 MiB, and was not read"), std::string::npos)
+      << notes[0];
+  EXPECT_EQ(log.job().documents.taken, 0);
 }
 
 TEST_F(NcclLogFiles, AreReadTheSameFromMemory) {

@@ -1,6 +1,6 @@
 // Rules fire on their lines and not on lines nearly the same, and the tables are whole.
 
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 
 #include <gtest/gtest.h>
 

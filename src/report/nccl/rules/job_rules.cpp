@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "report/nccl/log_line.hpp"
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report::nccl {

@@ -1,4 +1,4 @@
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 
 namespace weft::report::nccl {
 namespace {

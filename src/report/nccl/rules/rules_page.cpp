@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/nccl/rules.hpp"
+#include "report/nccl/rules/rules.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report::nccl {

@@ -1,0 +1,42 @@
+#include "report/documents/documents.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "report/documents/start.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::report::documents {
+namespace {
+
+/// A tree of XML takes some 20 times the memory of its text. NCCL's largest ones, of a rack of 72 GPUs, have 1 MB.
+constexpr std::size_t most_xml = std::size_t{16} << 20;
+
+constexpr Kind kind_table[] = {
+    {"a topology of NCCL", most_xml, [](std::string_view start) { return xml_root(start) == "system"; },
+     [](std::string_view content, const std::string& file, Facts& into) {
+       std::ranges::move(topology::read_system(content, file), std::back_inserter(into.hosts));
+     }},
+};
+
+}  // namespace
+
+const Kind* kind_of(std::string_view start) {
+  const auto found = std::ranges::find_if(kind_table, [&](const Kind& kind) { return kind.is(start); });
+  return found == std::end(kind_table) ? nullptr : &*found;
+}
+
+std::string read(const Kind& kind, std::string_view content, const std::string& file, Facts& into) {
+  if (content.size() > kind.most)
+    return text("is ", kind.name, " of more than ", kind.most >> 20, " MiB, and was not read");
+  try {
+    kind.read(content, file, into);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::usage) throw;
+    return text("is ", kind.name, " that cannot be read: ", error.problem());
+  }
+  ++into.taken;
+  return {};
+}
+
+}  // namespace weft::report::documents
