@@ -36,6 +36,9 @@ struct Finding {
   std::string verdict{};  ///< for people, in one line
   std::vector<Evidence> evidence{};
   std::string fix{};
+  std::string effect{};    ///< what the fix brings; empty: it says so itself
+  std::string not_when{};  ///< when the finding does not apply; empty: it always does
+  std::string versions{};  ///< of NCCL, to which it is limited: "2.17 and newer"; empty: all
 };
 
 /// The most severe first; of these the surest first. Others keep their order.

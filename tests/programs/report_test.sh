@@ -162,6 +162,12 @@ check "hosts compared" 2 "^critical: data between nodes goes over TCP although R
   "$report" nccl "$work/logs" --json "$work/json"
 lines "its line" 1 "^    $work/logs/below/rank7, line 2: node2:811:811 \[7\] NCCL INFO Using network Socket$"
 grep -q '^{"findings":\[{"cause":"net-fallback-socket","severity":"critical","confidence":9E-1,"evidence":\[{"file":"[^"]*rank7","line":2,' "$work/json" || fail "findings of nccl in the JSON: $(cat "$work/json")"
+grep -q ',"expected_effect":"the rate of the RDMA ports: [^"]*","not_when":"the hardware carries storage only"}\]' "$work/json" || fail "effect in the JSON: $(cat "$work/json")"
+lines "what the fix brings" 1 "^    expected effect: the rate of the RDMA ports"
+lines "when it does not apply" 1 "^    does not apply when the hardware carries storage only$"
+printf 'node1:7:7 [0] nvls.cc:1 NCCL WARN Failed to bind NVLink SHARP\n' > "$work/nvls.log"
+check "versions, for machines" 2 '"versions":"2.17 and newer"' "$report" nccl "$work/nvls.log" --json -
+check "another version" 0 "^notice: NCCL warned, and no rule knows the line" sh -c "{ echo 'node1:7:7 [0] NCCL INFO NCCL version 2.16.2+cuda11.8'; cat '$work/nvls.log'; } | '$report' nccl -"
 check "from standard input" 2 "^    standard input, line 4: " sh -c "cat '$work/logs/rank0' '$work/logs/below/rank7' | sed 2d | '$report' nccl - '$work/well.log'"
 check "a file that is no text" 0 "rank9 is not text" sh -c "printf 'a\\0b' > '$work/rank9'; '$report' nccl '$work/well.log' '$work/rank9' 2>&1"
 printf 'n\xff1:7:7 [0] NCCL INFO Using network IB\nn1:7:7 [0] x.cc:1 NCCL WARN caf\xe9 cut\n' > "$work/bytes.log"

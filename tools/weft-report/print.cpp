@@ -22,7 +22,11 @@ void print(const std::vector<Finding>& findings, std::ostream& out) {
       const std::string place = one.line == 0 ? one.file : text(one.file, ", line ", one.line);
       out << "    " << one_line(text(place, ": ", one.text)) << '\n';
     }
-    out << "    fix: " << one_line(finding.fix) << "\n\n";
+    out << "    fix: " << one_line(finding.fix) << '\n';
+    if (!finding.effect.empty()) out << "    expected effect: " << one_line(finding.effect) << '\n';
+    if (!finding.not_when.empty()) out << "    does not apply when " << one_line(finding.not_when) << '\n';
+    if (!finding.versions.empty()) out << "    applies to NCCL " << finding.versions << '\n';
+    out << '\n';
   }
 }
 
@@ -37,11 +41,15 @@ boost::json::array as_json(const std::vector<Finding>& findings) {
     for (const Evidence& one : finding.evidence)
       evidence.push_back(
           {{"file", as_json_text(one.file)}, {"line", one.line}, {"text", as_json_text(one.text)}});
-    all.push_back({{"cause", finding.cause},
-                   {"severity", std::string(name(finding.severity))},
-                   {"confidence", finding.confidence},
-                   {"evidence", std::move(evidence)},
-                   {"fix", finding.fix}});
+    boost::json::object one{{"cause", finding.cause},
+                            {"severity", std::string(name(finding.severity))},
+                            {"confidence", finding.confidence},
+                            {"evidence", std::move(evidence)},
+                            {"fix", finding.fix}};
+    if (!finding.effect.empty()) one["expected_effect"] = finding.effect;
+    if (!finding.not_when.empty()) one["not_when"] = finding.not_when;
+    if (!finding.versions.empty()) one["versions"] = finding.versions;
+    all.push_back(std::move(one));
   }
   return all;
 }

@@ -80,6 +80,20 @@ void add_context(const Job& job, Finding& finding) {
   }
 }
 
+/// Causes that none of the job's versions has. Their warnings stay to be read.
+void leave_out_other_versions(const Job& job, std::vector<Finding>& findings) {
+  std::vector<Finding> unexplained;
+  std::erase_if(findings, [&](const Finding& one) {
+    if (has_version_for(job, cause_named(one.cause))) return false;
+    for (const Evidence& line : one.evidence) {
+      if (line.text.find("NCCL WARN") != std::string::npos)
+        unexplained.push_back(finding_of("unexplained-warning", 0.2, {line}));
+    }
+    return true;
+  });
+  for (Finding& one : unexplained) merge(findings, std::move(one));
+}
+
 }  // namespace
 
 std::vector<Finding> examine(const Job& job) {
@@ -98,6 +112,7 @@ std::vector<Finding> examine(const Job& job) {
       for (Finding& one : found) merge(findings, std::move(one));
     }
   }
+  leave_out_other_versions(job, findings);
   for (Finding& finding : findings) add_context(job, finding);
   sort_by_importance(findings);
   return findings;

@@ -21,6 +21,9 @@ struct Cause {
   std::string_view verdict;
   std::string_view fix;
   std::string_view not_when;  ///< when the finding does not apply
+  std::string_view effect{};  ///< what the fix brings, in figures where they are known
+  std::string_view
+      versions{};  ///< of NCCL that it applies to: "2.12 and newer", "before 2.19", "2.27 to 2.29"; empty: all
 };
 
 struct LineRule {
@@ -49,7 +52,9 @@ std::span<const JobRule> network_rules();
 std::string rules_page();
 /// @throws Error (internal) for a name that is not in causes()
 const Cause& cause_named(std::string_view name);
-/// A finding with the cause's severity, verdict and fix.
+/// Whether one of the versions that the logs name has the cause. Logs that name none may be of any.
+bool has_version_for(const Job& job, const Cause& cause);
+/// A finding with what the cause's row says.
 Finding finding_of(std::string_view cause, double confidence, std::vector<Evidence> evidence);
 
 }  // namespace weft::report::nccl

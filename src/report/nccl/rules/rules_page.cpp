@@ -16,10 +16,11 @@ constexpr std::string_view head =
 This page is generated: `weft-report nccl --rules` prints it. A cause is the name that a finding carries in `--json`. Every rule has a log that fires
 it and one nearly the same that does not, in `tests/unit/report/nccl`. [nccl-report.md](nccl-report.md) says how to use the report.
 
-In the last column, `...` stands for any text within one line.
+In the last column, `...` stands for any text within one line. A cause that is limited to versions of NCCL is not reported where the logs name others
+only. An effect has a figure where one was measured or follows from the hardware's rates.
 
-| cause | severity | what is wrong | what to do | does not apply when | shown by |
-|---|---|---|---|---|---|
+| cause | severity | what is wrong | what to do | expected effect | does not apply when | NCCL | shown by |
+|---|---|---|---|---|---|---|---|
 )";
 
 /// A bar would end the cell, a backtick the code.
@@ -62,7 +63,8 @@ std::string rules_page() {
   std::string page(head);
   for (const Cause& cause : causes()) {
     page += text("| `", cause.name, "` | ", name(cause.severity), " | ", cell(cause.verdict), " | ",
-                 cell(cause.fix), " | ", cell(cause.not_when), " | ", shown_by(cause.name), " |\n");
+                 cell(cause.fix), " | ", cell(cause.effect), " | ", cell(cause.not_when), " | ",
+                 cause.versions.empty() ? "all" : cause.versions, " | ", shown_by(cause.name), " |\n");
   }
   page += text('\n', causes().size(), " causes, ", line_rules().size(), " rules of single lines and ",
                network_rules().size() + job_rules().size(), " of whole jobs.\n");

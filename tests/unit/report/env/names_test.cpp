@@ -9,6 +9,7 @@
 #include "report/env/lint.hpp"
 #include "report/env/variables.hpp"
 #include "unit/report/env/environments.hpp"
+#include "weft/core/error.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {
@@ -239,6 +240,24 @@ TEST(NcclVersions, AreReadAsUsersWriteThem) {
   for (const char* bad :
        {"", "2", "2.", "v2.28", "2.28.9.1", "2.28.x", "2.28.", "2.-3.1", "2.99999999999.1", "2.1000"})
     EXPECT_EQ(parse_nccl_version(bad, 0), std::nullopt) << bad;
+}
+
+TEST(NcclVersions, AreAmongThoseThatWordsName) {
+  const auto among = [](const char* version, std::string_view words) {
+    return is_among(*parse_nccl_version(version, 0), words);
+  };
+  EXPECT_TRUE(among("2.12.0", "2.12 and newer"));
+  EXPECT_TRUE(among("3.0.1", "2.12 and newer"));
+  EXPECT_FALSE(among("2.11.4", "2.12 and newer"));
+  EXPECT_FALSE(among("2.23.3", "2.23.4 and newer"));
+  EXPECT_TRUE(among("2.18.6", "before 2.19"));
+  EXPECT_FALSE(among("2.19.0", "before 2.19"));
+  EXPECT_FALSE(among("2.26.5", "2.27 to 2.29"));
+  EXPECT_TRUE(among("2.27.0", "2.27 to 2.29"));
+  EXPECT_TRUE(among("2.29.7", "2.27 to 2.29"));
+  EXPECT_FALSE(among("2.30.1", "2.27 to 2.29"));
+  for (const char* bad : {"", "2.12", "newer", "2.x and newer", "before", "2.27 to", "2.27 to new"})
+    EXPECT_THROW(among("2.28.9", bad), Error) << bad;
 }
 
 }  // namespace

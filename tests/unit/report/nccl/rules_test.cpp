@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "report/env/nccl_version.hpp"
 #include "report/nccl/nccl.hpp"
 #include "unit/report/nccl/rule_examples.hpp"
 #include "weft/core/error.hpp"
@@ -89,6 +90,11 @@ TEST(NcclRules, HaveACauseWithAFixEach) {
     EXPECT_TRUE(names.insert(cause.name).second) << cause.name << " stands there twice";
     EXPECT_FALSE(cause.verdict.empty()) << cause.name;
     EXPECT_FALSE(cause.fix.empty()) << cause.name;
+    EXPECT_FALSE(cause.effect.empty()) << cause.name << " does not say what its fix brings";
+    EXPECT_FALSE(cause.not_when.empty()) << cause.name << " does not say when it does not apply";
+    if (!cause.versions.empty()) {
+      EXPECT_NO_THROW(is_among(newest_known, cause.versions)) << cause.name;
+    }
   }
   EXPECT_THROW(cause_named("bad-luck"), Error);
 }
@@ -104,6 +110,27 @@ TEST(NcclRules, CauseThatIsSeenOftenSaysHowOftenAndWhere) {
   EXPECT_NE(findings[0].verdict.find("(6 lines on node1, node2, node3, node4 and 2 more hosts)"),
             std::string::npos)
       << findings[0].verdict;
+}
+
+TEST(NcclRules, AreSilentInVersionsThatDoNotHaveTheirCause) {
+  const std::string nvls =
+      "node1:7:7 [0] transport/nvls.cc:1 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory\n";
+  const auto of = [](const std::string& version) {
+    return "node1:7:7 [0] NCCL INFO NCCL version " + version + "+cuda12.2\n";
+  };
+  EXPECT_NE(finding(examine(log_of(nvls).job()), "nvls-fabricmanager"), nullptr) << "no version is named";
+  EXPECT_NE(finding(examine(log_of(of("2.17.1") + nvls).job()), "nvls-fabricmanager"), nullptr);
+  EXPECT_EQ(finding(examine(log_of(of("2.16.5") + nvls).job()), "nvls-fabricmanager"), nullptr);
+  EXPECT_NE(finding(examine(log_of(of("2.16.5") + of("2.28.9") + nvls).job()), "nvls-fabricmanager"), nullptr)
+      << "one of the ranks has a version that can fail so";
+}
+
+TEST(NcclRules, SayWhatTheFixBringsAndWhenItDoesNotApply) {
+  const std::vector<Finding> findings =
+      examine(log_of("node1:7:7 [0] x.cc:1 NCCL WARN Duplicate GPU detected\n").job());
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].effect, cause_named("duplicate-gpu").effect);
+  EXPECT_EQ(findings[0].not_when, cause_named("duplicate-gpu").not_when);
 }
 
 TEST(NcclRules, PutTheSurestCriticalCauseFirst) {
