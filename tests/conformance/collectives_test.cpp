@@ -120,12 +120,14 @@ void expect_reduced(Communicator& comm, const View& view, ReduceOp op, std::int6
   });
 }
 
-/// A device refuses means of u8, whose sums wrap; and products of many 16-bit numbers leave their range on
-/// the way there, in which order is not ours to say.
+/// A device refuses means of bytes, whose sums wrap, and what NCCL has not: 16-bit integers and bitwise
+/// operations. And products of many 16-bit numbers leave their range on the way there, in which order is not
+/// ours to say.
 template <class T>
 bool has_reduction(const Communicator& comm, ReduceOp op) {
   if (comm.device().is_host()) return true;
-  if (op == ReduceOp::avg) return data_type_of<T> != DataType::u8;
+  if (data_type_of<T> == DataType::i16 || is_bitwise(op)) return false;
+  if (op == ReduceOp::avg) return sizeof(T) > 1;
   return op != ReduceOp::prod || sizeof(T) > 2 || comm.size() <= 2;
 }
 
@@ -154,6 +156,56 @@ TEST(Collectives, AllReduceGivesEveryRankTheReductionInRankOrder) {
         expect_reduced<T>(comm, data.out, op);
       });
     }
+  });
+}
+
+// Their loops are those of the other integers, so one memory and few lengths will do.
+TEST(Collectives, IntegersOfEveryWidthAreReducedAlsoBitByBit) {
+  on_ranks([](Communicator comm) {
+    Stream stream(comm.device());
+    for (const DataType dtype : {DataType::i8, DataType::i16, DataType::u32, DataType::u64, DataType::u8,
+                                 DataType::i32, DataType::i64}) {
+      for (int i = 0; i <= static_cast<int>(last_reduce_op); ++i) {
+        const auto op = static_cast<ReduceOp>(i);
+        dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+          if (!has_reduction<T>(comm, op)) return;
+          const Buffers data(comm, Memory::allocated, dtype, 4099, 4099);
+          fill<T>(data.in, [&](std::int64_t at) { return ordinary<T>(comm.rank(), at); });
+          comm.all_reduce(data.in, data.out, op, stream).wait();
+          expect_reduced<T>(comm, data.out, op);
+        });
+      }
+    }
+  });
+}
+
+TEST(Collectives, ElementsThatMoveMayHaveAnyType) {
+  on_ranks([](Communicator comm) {
+    Stream stream(comm.device());
+    for (const DataType dtype : {DataType::i8, DataType::i16, DataType::u32, DataType::u64}) {
+      dispatch(dtype, [&]<class T>(std::type_identity<T>) {
+        const std::int64_t n = 65;
+        const Buffers data(comm, Memory::allocated, dtype, n, n * comm.size());
+        fill<T>(data.in, [&](std::int64_t at) { return mark<T>(comm.rank(), at); });
+        comm.all_gather(data.in, data.out, stream).wait();
+        expect<T>(data.out, "all_gather",
+                  [&](std::int64_t at) { return mark<T>(static_cast<int>(at / n), at % n); });
+      });
+    }
+  });
+}
+
+TEST(Collectives, BitsOfFloatingPointNumbersAreNotReduced) {
+  on_ranks([](Communicator comm) {
+    Stream stream(comm.device());
+    Buffer data = comm.allocate(DataType::bf16, comm.size());
+    const std::initializer_list<std::string> says{"bxor of bf16", "give integers"};
+    expect_error(ErrorKind::usage, says, [&] { comm.all_reduce(data.view(), ReduceOp::bxor, stream); });
+    expect_error(ErrorKind::usage, says,
+                 [&] { comm.reduce(data.view(), data.view(), ReduceOp::bxor, 0, stream); });
+    Buffer part = comm.allocate(DataType::bf16, 1);
+    expect_error(ErrorKind::usage, says,
+                 [&] { comm.reduce_scatter(data.view(), part.view(), ReduceOp::bxor, stream); });
   });
 }
 
@@ -305,6 +357,31 @@ TEST(Collectives, MessagesBetweenTwoRanksMatchInOrder) {
     group.start(stream).wait();
     for (std::int64_t i = 0; i < messages && comm.rank() == comm.size() - 1; ++i)
       EXPECT_EQ(received[static_cast<std::size_t>(i)], i * i);
+  });
+}
+
+// Within a node. Between nodes groups follow each other, whatever their peers.
+TEST(Collectives, MessagesToAndFromAPeerMayGoOnStreamsOfTheirOwn) {
+  on_ranks([](Communicator comm) {
+    if (comm.topology().nodes() > 1) return;
+    const int next = (comm.rank() + 1) % comm.size();
+    const int before = (comm.rank() + comm.size() - 1) % comm.size();
+    Stream out = Stream::queued();
+    Stream in = Stream::queued();
+    for (std::int64_t round = 0; round < 20; ++round) {
+      std::vector<std::int64_t> mine(5000, 100 * round + comm.rank());
+      std::vector<std::int64_t> theirs(5000, -1);
+      Group sends(comm);
+      Group receives(comm);
+      sends.send(ConstView(std::span(mine)), next);
+      receives.receive(View(std::span(theirs)), before);
+      // In one chain, a ring of ranks that all receive first would wait for ever.
+      const Work received = receives.start(in);
+      const Work sent = sends.start(out);
+      received.wait();
+      sent.wait();
+      for (const std::int64_t one : theirs) ASSERT_EQ(one, 100 * round + before) << "round " << round;
+    }
   });
 }
 
@@ -478,6 +555,10 @@ TEST(Collectives, HostAndDeviceMemoryMayBeMixed) {
     });
     expect_error(ErrorKind::usage, {"avg of u8", "sums there wrap"},
                  [&] { comm.all_reduce(comm.allocate(DataType::u8, 1).view(), ReduceOp::avg, device); });
+    expect_error(ErrorKind::usage, {"sum of i16", "NCCL has no such reduction", "a wider type"},
+                 [&] { comm.all_reduce(comm.allocate(DataType::i16, 1).view(), ReduceOp::sum, device); });
+    expect_error(ErrorKind::usage, {"bor of u32", "NCCL has no such reduction", "on the host"},
+                 [&] { comm.all_reduce(comm.allocate(DataType::u32, 1).view(), ReduceOp::bor, device); });
   });
 }
 

@@ -76,6 +76,11 @@ A combined(A a, A b, ReduceOp op) {
       return b < a ? b : a;
     case ReduceOp::max:
       return b > a ? b : a;
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor:
+      if constexpr (std::is_integral_v<A>)
+        return static_cast<A>(op == ReduceOp::band ? a & b : op == ReduceOp::bor ? a | b : a ^ b);
   }
   return a;
 }

@@ -22,7 +22,8 @@ namespace {
 
 const std::vector<DataType> floating{DataType::f32, DataType::f64, DataType::f16, DataType::bf16};
 const std::vector<DataType> all{DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
-                                DataType::i32, DataType::i64, DataType::u8};
+                                DataType::i32, DataType::i64, DataType::u8,  DataType::i8,
+                                DataType::i16, DataType::u32, DataType::u64};
 const std::vector<std::int64_t> lengths{0, 1, 7, 8, 255, 4096, 100'003};
 
 /// Numbers of every size, zeros of both signs, infinities and NaN.

@@ -23,8 +23,13 @@ inline DataType fake_nccl_dtype(detail::nccl::Type type) {
     case detail::nccl::i64:
       return DataType::i64;
     case detail::nccl::i8:
+      return DataType::i8;
     case detail::nccl::u8:
       return DataType::u8;
+    case detail::nccl::u32:
+      return DataType::u32;
+    case detail::nccl::u64:
+      return DataType::u64;
     default:
       return DataType::f32;
   }

@@ -12,11 +12,13 @@ struct TypeName {
   DataType dtype;
   const char* nccl;
 };
-constexpr std::array type_names{TypeName{DataType::f32, "float"}, TypeName{DataType::f64, "double"},
-                                TypeName{DataType::f16, "half"},  TypeName{DataType::bf16, "bfloat16"},
-                                TypeName{DataType::i32, "int32"}, TypeName{DataType::i64, "int64"},
-                                TypeName{DataType::u8, "uint8"}};
-constexpr std::array redops{ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min, ReduceOp::avg};
+constexpr std::array type_names{
+    TypeName{DataType::f32, "float"},     TypeName{DataType::f64, "double"}, TypeName{DataType::f16, "half"},
+    TypeName{DataType::bf16, "bfloat16"}, TypeName{DataType::i32, "int32"},  TypeName{DataType::i64, "int64"},
+    TypeName{DataType::u8, "uint8"},      TypeName{DataType::i8, "int8"},    TypeName{DataType::i16, "int16"},
+    TypeName{DataType::u32, "uint32"},    TypeName{DataType::u64, "uint64"}};
+constexpr std::array redops{ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
+                            ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
 
 [[noreturn]] void refuse(const char* what, const std::string& word, const std::string& allowed) {
   throw Error(ErrorKind::usage, text(what, " '", word, "' is unknown"), "allowed are " + allowed);
@@ -73,7 +75,7 @@ ReduceOp redop_named(const std::string& word) {
   for (const ReduceOp op : redops) {
     if (word == weft::name(op)) return op;
   }
-  refuse("--op", word, "sum, prod, max, min, avg, all");
+  refuse("--op", word, "sum, prod, max, min, avg, all, and of integers band, bor, bxor");
 }
 
 Op op_named(const std::string& word) {

@@ -42,6 +42,14 @@ T reduced(std::int64_t i, int ranks, ReduceOp op) {
       case ReduceOp::max:
         result = next > result ? next : result;
         break;
+      case ReduceOp::band:
+      case ReduceOp::bor:
+      case ReduceOp::bxor:
+        if constexpr (std::is_integral_v<A>)
+          result = static_cast<A>(op == ReduceOp::band  ? result & next
+                                  : op == ReduceOp::bor ? result | next
+                                                        : result ^ next);
+        break;
     }
   }
   if (op == ReduceOp::avg) result = static_cast<A>(result / static_cast<A>(ranks));

@@ -45,6 +45,14 @@ MPI_Datatype type_of(DataType dtype) {
       return MPI_INT64_T;
     case DataType::u8:
       return MPI_UINT8_T;
+    case DataType::i8:
+      return MPI_INT8_T;
+    case DataType::i16:
+      return MPI_INT16_T;
+    case DataType::u32:
+      return MPI_UINT32_T;
+    case DataType::u64:
+      return MPI_UINT64_T;
   }
   return MPI_BYTE;
 }
@@ -66,6 +74,12 @@ MPI_Op operation_of(ReduceOp op, DataType dtype) {
       return operation<ReduceOp::min>(dtype, MPI_MIN);
     case ReduceOp::max:
       return operation<ReduceOp::max>(dtype, MPI_MAX);
+    case ReduceOp::band:
+      return MPI_BAND;
+    case ReduceOp::bor:
+      return MPI_BOR;
+    case ReduceOp::bxor:
+      return MPI_BXOR;
     case ReduceOp::avg:
       break;
   }

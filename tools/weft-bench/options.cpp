@@ -28,10 +28,10 @@ po::options_description description() {
       ("datatype,d", po::value<std::string>()->value_name("NAME"),
        "element type (float), weft's or nccl-tests' name, or all")  //
       ("op,o", po::value<std::string>()->value_name("NAME"),
-       "reduction: sum, prod, max, min, avg (sum), or all")                                 //
-      ("root,r", po::value<int>()->value_name("RANK"), "root of broadcast and reduce (0)")  //
-      ("in-place", "measure in place only")                                                 //
-      ("private", "private buffers of each process, instead of the arena")                  //
+       "reduction: sum, prod, max, min, avg (sum), or all of these; of integers also band, bor, bxor")  //
+      ("root,r", po::value<int>()->value_name("RANK"), "root of broadcast and reduce (0)")              //
+      ("in-place", "measure in place only")                                                             //
+      ("private", "private buffers of each process, instead of the arena")                              //
       ("against", po::value<std::string>()->value_name("LIST"),
        "measure these too, taking turns: mpi (Open MPI's own collectives), bound (the same memory traffic "
        "with no protocol)")  //
@@ -45,7 +45,7 @@ po::options_description description() {
       ("format", po::value<std::string>()->value_name("NAME"),
        "nccl (as nccl-tests prints), osu (as OSU's benchmarks) or csv")  //
       ("json", po::value<std::string>()->value_name("FILE"),
-       "write the figures to FILE, - for standard output")           //
+       "write the figures to FILE, - for standard output")  //
       ("quiet,q", "no progress, and no lines that are not figures");
   tool::add_common(result);
   return result;
@@ -210,8 +210,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (given("iters")) options.effort.iterations = values["iters"].as<int>();
   if (given("warmup-iters")) options.effort.warmup = values["warmup-iters"].as<int>();
   if (given("datatype")) {
-    options.dtypes =
-        word("datatype") == "all" ? every<DataType>(7) : std::vector{dtype_named(word("datatype"))};
+    options.dtypes = word("datatype") == "all" ? every<DataType>(1 + static_cast<int>(last_data_type))
+                                               : std::vector{dtype_named(word("datatype"))};
   }
   if (given("op"))
     options.redops = word("op") == "all" ? every<ReduceOp>(5) : std::vector{redop_named(word("op"))};

@@ -170,7 +170,8 @@ class Communicator {
 ///   group.start(stream).wait();
 ///
 /// Messages between two ranks match in the order of their calls; counts and dtypes must agree. Only the ranks
-/// that take part call it.
+/// that take part call it. Within a node, groups on different streams wait for each other only where they
+/// share a peer and a direction; between nodes they follow each other.
 class Group {
  public:
   explicit Group(Communicator communicator) : communicator_(std::move(communicator)) {}

@@ -16,7 +16,7 @@
 
 namespace weft {
 
-enum class DataType : std::uint8_t { f32, f64, f16, bf16, i32, i64, u8 };
+enum class DataType : std::uint8_t { f32, f64, f16, bf16, i32, i64, u8, i8, i16, u32, u64 };
 
 namespace detail {
 
@@ -71,14 +71,21 @@ struct BFloat16 {
 };
 
 // The table: DataType, C++ type, type in which sums are accumulated.
-#define WEFT_DATA_TYPES(ROW)           \
-  ROW(f32, float, float)               \
-  ROW(f64, double, double)             \
-  ROW(f16, Half, float)                \
-  ROW(bf16, BFloat16, float)           \
-  ROW(i32, std::int32_t, std::int64_t) \
-  ROW(i64, std::int64_t, std::int64_t) \
-  ROW(u8, std::uint8_t, std::uint32_t)
+#define WEFT_DATA_TYPES(ROW)             \
+  ROW(f32, float, float)                 \
+  ROW(f64, double, double)               \
+  ROW(f16, Half, float)                  \
+  ROW(bf16, BFloat16, float)             \
+  ROW(i32, std::int32_t, std::int64_t)   \
+  ROW(i64, std::int64_t, std::int64_t)   \
+  ROW(u8, std::uint8_t, std::uint32_t)   \
+  ROW(i8, std::int8_t, std::int32_t)     \
+  ROW(i16, std::int16_t, std::int32_t)   \
+  ROW(u32, std::uint32_t, std::uint64_t) \
+  ROW(u64, std::uint64_t, std::uint64_t)
+
+/// The last of the enumeration, for values that come from outside.
+inline constexpr DataType last_data_type = DataType::u64;
 
 template <class T>
 struct DataTypeOf;

@@ -30,8 +30,8 @@ inline std::string words_of(const Operation& operation) {
 inline std::optional<Operation> operation_from(std::istringstream& in) {
   Operation operation;
   const bool is_whole = in >> operation.number && take(in, operation.kind, Collective::barrier) &&
-                        in >> operation.count && take(in, operation.dtype, DataType::u8) &&
-                        take(in, operation.op, ReduceOp::avg) && in >> operation.root;
+                        in >> operation.count && take(in, operation.dtype, last_data_type) &&
+                        take(in, operation.op, last_reduce_op) && in >> operation.root;
   return is_whole ? std::optional(operation) : std::nullopt;
 }
 

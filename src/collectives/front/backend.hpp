@@ -125,7 +125,8 @@ class DeviceOrder {
 
 /// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
 /// calls it with checked arguments, from one thread at a time. Its tasks may run on any threads, one after
-/// the other; where it overlaps() collectives, only groups of transfers do that.
+/// the other; where it overlaps() collectives, only groups of transfers that share a peer and a direction do
+/// that.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -38,6 +38,12 @@ void check_pair(Collective kind, const ConstView& in, const ConstView& out, cons
   }
 }
 
+void check_op(Collective kind, ReduceOp op, DataType dtype) {
+  if (is_bitwise(op) && is_floating(dtype))
+    refuse(kind, text(op, " of ", dtype, ": bits of floating-point numbers mean nothing together"),
+           "give integers, or a view of the bits as integers");
+}
+
 void check_root(Collective kind, int root, int size) {
   if (root < 0 || root >= size)
     refuse(kind, text("root ", root, " of ", size, " ranks"), text("roots are 0 to ", size - 1));
@@ -118,6 +124,7 @@ Work Communicator::all_reduce(ConstView in, View out, ReduceOp op, const Stream&
   if (in.count() != out.count())
     refuse(kind, text("input has ", in.count(), " elements, output ", out.count()));
   check_pair(kind, in, out, in, out);
+  check_op(kind, op, in.dtype());
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count(), .dtype = in.dtype(), .op = op}, stream,
       {.shared = 2 * in.size_bytes()});
@@ -127,6 +134,7 @@ Work Communicator::reduce_scatter(ConstView in, View out, ReduceOp op, const Str
   constexpr auto kind = Collective::reduce_scatter;
   check_count(kind, in.count(), out.count(), size());
   check_pair(kind, in, out, in.slice(rank() * out.count(), out.count()), out);
+  check_op(kind, op, in.dtype());
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = out.count(), .dtype = in.dtype(), .op = op}, stream,
       {.shared = in.size_bytes()});
@@ -158,6 +166,7 @@ Work Communicator::reduce(ConstView in, View out, ReduceOp op, int root, const S
   }
   if (rank() != root) out = View(nullptr, 0, in.dtype(), in.device());
   check_pair(kind, in, out, in, out);
+  check_op(kind, op, in.dtype());
   return state_->issue(
       {.kind = kind, .in = in, .out = out, .count = in.count(), .dtype = in.dtype(), .op = op, .root = root},
       stream, {.whole = rank() == root ? 0 : in.size_bytes()});

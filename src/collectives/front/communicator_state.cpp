@@ -125,10 +125,33 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& str
   for (const Transfer& transfer : transfers) check_stream(label, transfer.device(), stream);
   Issued issued{label, ++groups_, log_->issued(OperationLog::Sequence::group, {.number = groups_})};
   issued.on_device = !memory.is_host();
+  const bool by_channel = memory.is_host() && backend_->overlaps();
+  const auto channels = by_channel ? channels_of(transfers) : RecycledVector<std::size_t>();
   auto task = backend_->start(std::move(transfers), stream);
   log_->waits(issued.place);
   if (!memory.is_host()) return {submit(std::move(task), issued, stream), label, issued.number};
-  return in_turn(std::move(task), issued, stream);
+  if (!by_channel) return in_turn(std::move(task), issued, stream);
+  return behind_messages(channels, std::move(task), issued, stream);
+}
+
+RecycledVector<std::size_t> CommunicatorState::channels_of(const std::vector<Transfer>& transfers) {
+  last_messages_.resize(static_cast<std::size_t>(2 * size_));
+  RecycledVector<std::size_t> channels;
+  for (const Transfer& transfer : transfers)
+    channels.push_back(static_cast<std::size_t>(2 * transfer.peer + (transfer.sends ? 1 : 0)));
+  return channels;
+}
+
+// A send that waited for an earlier receive, on another stream, could wait for a rank whose receive waits for
+// its send.
+Work CommunicatorState::behind_messages(const RecycledVector<std::size_t>& channels,
+                                        std::unique_ptr<Task> task, const Issued& issued,
+                                        const Stream& stream) {
+  Stream lane(stream);
+  for (const std::size_t channel : channels) lane.wait(last_messages_[channel]);
+  const Event sent = submit(std::move(task), issued, stream);
+  for (const std::size_t channel : channels) last_messages_[channel] = sent;
+  return {sent, issued.label, issued.number};
 }
 
 Work CommunicatorState::in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream) {

@@ -9,6 +9,7 @@
 #include "collectives/diagnosis/operation_log.hpp"
 #include "collectives/diagnosis/watchdog.hpp"
 #include "weft/collectives/communicator.hpp"
+#include "weft/core/recycled.hpp"
 #include "weft/core/stream_trace.hpp"
 
 namespace weft::detail {
@@ -92,6 +93,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Work in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
+  /// The peer and direction of each, in last_messages_.
+  RecycledVector<std::size_t> channels_of(const std::vector<Transfer>& transfers);
+  Work behind_messages(const RecycledVector<std::size_t>& channels, std::unique_ptr<Task> task,
+                       const Issued& issued, const Stream& stream);
 
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;
@@ -116,6 +121,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
   // this state, and the two would keep each other alive.
   Event last_;
+  std::vector<Event> last_messages_;  // by peer and direction, where groups may overlap
   std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;

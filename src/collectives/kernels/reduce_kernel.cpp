@@ -54,6 +54,17 @@ A multiply(A a, A b) {
 }
 
 template <class T>
+void fold_bits(Accumulate<T>* bits, std::span<const std::byte* const> sources, std::int64_t begin,
+               std::int64_t count, ReduceOp op) {
+  using A = Accumulate<T>;
+  if (op == ReduceOp::band)
+    return fold_with<T>(bits, sources, begin, count, [](A a, A b) { return static_cast<A>(a & b); });
+  if (op == ReduceOp::bor)
+    return fold_with<T>(bits, sources, begin, count, [](A a, A b) { return static_cast<A>(a | b); });
+  fold_with<T>(bits, sources, begin, count, [](A a, A b) { return static_cast<A>(a ^ b); });
+}
+
+template <class T>
 void fold(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::int64_t begin,
           std::int64_t count, ReduceOp op) {
   using A = Accumulate<T>;
@@ -68,6 +79,10 @@ void fold(Accumulate<T>* sums, std::span<const std::byte* const> sources, std::i
       return fold_with<T>(sums, sources, begin, count, [](A a, A b) { return b < a || b != b ? b : a; });
     case ReduceOp::max:
       return fold_with<T>(sums, sources, begin, count, [](A a, A b) { return a < b || b != b ? b : a; });
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor:
+      if constexpr (std::is_integral_v<A>) return fold_bits<T>(sums, sources, begin, count, op);
   }
 }
 

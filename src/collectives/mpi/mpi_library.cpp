@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -10,17 +11,23 @@ namespace weft::detail {
 namespace {
 
 /// Types whose elements MPI cannot combine, or not as weft does: it has no 16-bit floats, and with AVX Open
-/// MPI's sums of bytes stop at 255 where weft's wrap around. A function that combines is told the type only.
+/// MPI's sums of integers of 8 and 16 bits stop at their limits where weft's wrap around. A function that
+/// combines is told the type only.
 struct OwnTypes {
-  MPI_Datatype f16 = MPI_DATATYPE_NULL;
-  MPI_Datatype bf16 = MPI_DATATYPE_NULL;
-  MPI_Datatype u8 = MPI_DATATYPE_NULL;
-  std::array<MPI_Op, 4> ops{};  // by ReduceOp, of which avg is taken as a sum
+  static constexpr std::array dtypes{DataType::f16, DataType::bf16, DataType::u8, DataType::i8,
+                                     DataType::i16};
+  std::array<MPI_Datatype, dtypes.size()> types{};
+  std::array<MPI_Op, 8> ops{};  // by ReduceOp; avg is a sum, divided afterwards
 
   /// Made with the first use, while MPI is held; MPI ends with the process, and they with it.
   static const OwnTypes& made() {
-    static const OwnTypes types;
-    return types;
+    static const OwnTypes own;
+    return own;
+  }
+  /// Null where MPI's own will do.
+  static const MPI_Datatype* of(DataType dtype) {
+    const auto found = std::ranges::find(dtypes, dtype);
+    return found == dtypes.end() ? nullptr : &made().types[static_cast<std::size_t>(found - dtypes.begin())];
   }
 
  private:
@@ -28,51 +35,52 @@ struct OwnTypes {
   static void combine(void* in, void* in_out, int* count, MPI_Datatype* type) {
     const std::array sources{static_cast<const std::byte*>(in_out), static_cast<const std::byte*>(in)};
     std::byte* const result = static_cast<std::byte*>(in_out);
-    const DataType dtype = *type == made().f16    ? DataType::f16
-                           : *type == made().bf16 ? DataType::bf16
-                                                  : DataType::u8;
-    reduce(sources, {std::span(&result, 1)}, *count, dtype, op);
+    const auto index = std::ranges::find(made().types, *type) - made().types.begin();
+    reduce(sources, {std::span(&result, 1)}, *count, dtypes[static_cast<std::size_t>(index)], op);
   }
-  static MPI_Datatype of_bytes(int count) {
+  static MPI_Datatype of_bytes(std::size_t count) {
     MPI_Datatype type = MPI_DATATYPE_NULL;
-    MpiRuntime::check(MPI_Type_contiguous(count, MPI_BYTE, &type), "MPI_Type_contiguous");
+    MpiRuntime::check(MPI_Type_contiguous(static_cast<int>(count), MPI_BYTE, &type), "MPI_Type_contiguous");
     MpiRuntime::check(MPI_Type_commit(&type), "MPI_Type_commit");
     return type;
   }
-  OwnTypes() : f16(of_bytes(2)), bf16(of_bytes(2)), u8(of_bytes(1)) {
-    const std::array<MPI_User_function*, 4> functions{combine<ReduceOp::sum>, combine<ReduceOp::prod>,
-                                                      combine<ReduceOp::min>, combine<ReduceOp::max>};
+  OwnTypes() {
+    std::ranges::transform(dtypes, types.begin(), [](DataType dtype) { return of_bytes(size_of(dtype)); });
+    const std::array<MPI_User_function*, 8> functions{
+        combine<ReduceOp::sum>, combine<ReduceOp::prod>, combine<ReduceOp::min>, combine<ReduceOp::max>,
+        combine<ReduceOp::sum>, combine<ReduceOp::band>, combine<ReduceOp::bor>, combine<ReduceOp::bxor>};
     for (std::size_t i = 0; i < functions.size(); ++i)
       MpiRuntime::check(MPI_Op_create(functions[i], 1, &ops[i]), "MPI_Op_create");
   }
 };
-static_assert(static_cast<int>(ReduceOp::sum) == 0 && static_cast<int>(ReduceOp::max) == 3);
+static_assert(static_cast<int>(ReduceOp::sum) == 0 && static_cast<int>(ReduceOp::avg) == 4 &&
+              static_cast<int>(ReduceOp::bxor) == 7);
 
 MPI_Datatype type_of(DataType dtype) {
+  if (const MPI_Datatype* own = OwnTypes::of(dtype)) return *own;
   switch (dtype) {
     case DataType::f32:
       return MPI_FLOAT;
     case DataType::f64:
       return MPI_DOUBLE;
-    case DataType::f16:
-      return OwnTypes::made().f16;
-    case DataType::bf16:
-      return OwnTypes::made().bf16;
     case DataType::i32:
       return MPI_INT32_T;
     case DataType::i64:
       return MPI_INT64_T;
-    case DataType::u8:
+    case DataType::u32:
+      return MPI_UINT32_T;
+    case DataType::u64:
+      return MPI_UINT64_T;
+    default:
       break;
   }
-  return OwnTypes::made().u8;
+  return MPI_DATATYPE_NULL;
 }
 
 MPI_Op op_of(ReduceOp op, DataType dtype) {
-  const auto index = static_cast<std::size_t>(op == ReduceOp::avg ? ReduceOp::sum : op);
-  if (dtype == DataType::f16 || dtype == DataType::bf16 || dtype == DataType::u8)
-    return OwnTypes::made().ops[index];
-  constexpr std::array predefined{MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX};
+  const auto index = static_cast<std::size_t>(op);  // a mean is a sum that is divided afterwards
+  if (OwnTypes::of(dtype) != nullptr) return OwnTypes::made().ops[index];
+  constexpr std::array predefined{MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_SUM, MPI_BAND, MPI_BOR, MPI_BXOR};
   return predefined[index];
 }
 

@@ -6,6 +6,22 @@
 namespace weft::detail {
 namespace {
 
+/// NCCL has no bitwise operations (nccl.h: ncclRedOp_t) and no 16-bit integers; its sums wrap in the type
+/// itself.
+void expect_has_reduction(const Operation& operation, Device device) {
+  const bool is_narrow = operation.dtype == DataType::u8 || operation.dtype == DataType::i8;
+  if (operation.op == ReduceOp::avg && is_narrow) {
+    throw Error(ErrorKind::usage,
+                text("avg of ", operation.dtype, " on ", device, ": sums there wrap at 256"),
+                "reduce a wider type, or on the host");
+  }
+  if (operation.dtype == DataType::i16 || is_bitwise(operation.op)) {
+    throw Error(ErrorKind::usage,
+                text(operation.op, " of ", operation.dtype, " on ", device, ": NCCL has no such reduction"),
+                is_bitwise(operation.op) ? "reduce on the host" : "reduce a wider type, or on the host");
+  }
+}
+
 class NcclBackend final : public Backend {
  public:
   NcclBackend(std::shared_ptr<Backend> host, std::unique_ptr<nccl::Communicator> comm,
@@ -33,10 +49,7 @@ class NcclBackend final : public Backend {
   }
   std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) override {
     if (stream.device().is_host()) return host_->start(operation, stream);
-    if (operation.op == ReduceOp::avg && operation.reduces() && operation.dtype == DataType::u8) {
-      throw Error(ErrorKind::usage, text("avg of u8 on ", device_, ": sums there wrap at 256"),
-                  "reduce a wider type, or on the host");
-    }
+    if (operation.reduces()) expect_has_reduction(operation, device_);
     return nccl::collective_task(issuer_, stream, operation, scratch_, half_mean_);
   }
   std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) override {

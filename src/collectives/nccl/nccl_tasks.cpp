@@ -22,6 +22,14 @@ Type type_of(DataType dtype) {
       return i64;
     case DataType::u8:
       return u8;
+    case DataType::i8:
+      return i8;
+    case DataType::u32:
+      return u32;
+    case DataType::u64:
+      return u64;
+    case DataType::i16:
+      return f16;  // NCCL has no such type and moves any two bytes; reductions are refused (nccl_backend.cpp)
   }
   __builtin_unreachable();
 }
@@ -38,6 +46,10 @@ Op op_of(ReduceOp op) {
       return min;
     case ReduceOp::max:
       return max;
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor:
+      break;  // refused before (nccl_backend.cpp)
   }
   __builtin_unreachable();
 }

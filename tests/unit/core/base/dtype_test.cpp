@@ -69,6 +69,9 @@ TEST(DataType, SizesAndNamesComeFromTheTable) {
   EXPECT_EQ(size_of(DataType::bf16), 2U);
   EXPECT_EQ(size_of(DataType::i64), 8U);
   EXPECT_EQ(size_of(DataType::u8), 1U);
+  EXPECT_EQ(size_of(DataType::i16), 2U);
+  EXPECT_EQ(size_of(last_data_type), 8U);
+  EXPECT_STREQ(name(static_cast<DataType>(static_cast<int>(last_data_type) + 1)), "unknown");
   EXPECT_STREQ(name(DataType::bf16), "bf16");
   EXPECT_EQ(data_type_of<const float>, DataType::f32);
   EXPECT_FALSE(is_floating(DataType::i32));
