@@ -29,6 +29,13 @@ struct Evidence {
   std::string text;
 };
 
+/// A fact with the line that stated it first.
+struct Fact {
+  std::string value{};
+  Evidence evidence{};
+  explicit operator bool() const { return !value.empty(); }
+};
+
 struct Finding {
   std::string cause;  ///< a key for machines: "rank-behind"
   Severity severity = Severity::critical;

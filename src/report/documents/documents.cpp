@@ -17,6 +17,10 @@ constexpr Kind kind_table[] = {
      [](std::string_view content, const std::string& file, Facts& into) {
        std::ranges::move(topology::read_system(content, file), std::back_inserter(into.hosts));
      }},
+    {"a graph of NCCL", most_xml, [](std::string_view start) { return xml_root(start) == "graphs"; },
+     [](std::string_view content, const std::string& file, Facts& into) {
+       std::ranges::move(topology::read_graphs(content, file), std::back_inserter(into.graphs));
+     }},
 };
 
 }  // namespace

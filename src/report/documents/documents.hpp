@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/topology/graph.hpp"
 #include "report/topology/topology.hpp"
 
 namespace weft::report::documents {
@@ -20,6 +21,7 @@ namespace weft::report::documents {
 struct Facts {
   int taken = 0;  ///< documents that were read whole
   std::vector<topology::Host> hosts{};
+  std::vector<topology::Graph> graphs{};
 };
 
 struct Kind {

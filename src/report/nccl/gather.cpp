@@ -18,12 +18,13 @@ constexpr std::size_t most_of_a_rule = 3;
 constexpr std::size_t most_unexplained = 5;
 constexpr std::size_t most_hosts = 64;
 
-/// Rows of line_rules(), then those of statements().
+/// Rows of line_rules(), then those of statements(), then what begins the output of other tools.
 const PhraseSet& phrases_of_all() {
   static const PhraseSet phrases = [] {
     std::vector<std::string_view> all;
     for (const LineRule& rule : line_rules()) all.push_back(rule.phrases[0]);
     for (const Statement& one : statements()) all.push_back(one.phrase);
+    for (const std::string_view phrase : topology::tool_phrases()) all.push_back(phrase);
     return PhraseSet(all);
   }();
   return phrases;
@@ -60,18 +61,21 @@ struct JobLog::Gatherer {
     Found found;
     phrases.scan(line.level == Level::info ? line.message : text,
                  [&](std::uint16_t phrase) { take_phrase(phrase, said, found); });
-    if (found.rule || found.statement) ++job.known_lines;
+    if (line.level == Level::none && !found.tool) found.tool = tools.follow({file, number, text});
+    if (found.rule || found.statement || found.tool) ++job.known_lines;
     if (line.level == Level::warn && !found.rule && job.unexplained.size() < most_unexplained &&
         !is_harmless(line.message))
       job.unexplained.push_back({std::string(line.message), said.evidence()});
   }
 
   Job job;
+  topology::ToolReader tools{job.tools};
 
  private:
   struct Found {
     bool rule = false;
     bool statement = false;
+    bool tool = false;  ///< of another tool
   };
   struct KeyHash {
     using is_transparent = void;
@@ -80,6 +84,13 @@ struct JobLog::Gatherer {
 
   void take_phrase(std::uint16_t phrase, const Said& said, Found& found) {
     const auto rules = line_rules();
+    const std::size_t of_tools = rules.size() + statements().size();
+    if (phrase >= of_tools) {
+      if (said.line.level == Level::none &&
+          tools.open(phrase - of_tools, {said.file, said.number, said.text}))
+        found.tool = true;
+      return;
+    }
     if (phrase >= rules.size()) {
       const Statement& statement = statements()[phrase - rules.size()];
       if (statement.take(said, process_of(said), job)) found.statement = true;

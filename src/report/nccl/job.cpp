@@ -36,8 +36,8 @@ bool Job::matched(std::string_view cause) const {
 }
 
 const Evidence* Job::roce() const {
-  for (const Port& port : ports) {
-    if (port.link_layer == "Ethernet") return &port.evidence;
+  for (const topology::Port& port : tools.ports) {
+    if (port.link_layer.value == "Ethernet") return &port.link_layer.evidence;
   }
   for (const Process& one : processes) {
     if (one.nics.value.find("/RoCE") != std::string::npos) return &one.nics.evidence;
@@ -46,8 +46,8 @@ const Evidence* Job::roce() const {
 }
 
 const Evidence* Job::infiniband() const {
-  for (const Port& port : ports) {
-    if (port.link_layer == "InfiniBand") return &port.evidence;
+  for (const topology::Port& port : tools.ports) {
+    if (port.link_layer.value == "InfiniBand") return &port.link_layer.evidence;
   }
   for (const Process& one : processes) {
     if (one.nics.value.find("/IB") != std::string::npos) return &one.nics.evidence;

@@ -10,15 +10,11 @@
 
 #include "report/documents/documents.hpp"
 #include "report/finding.hpp"
+#include "report/topology/tools.hpp"
 
 namespace weft::report::nccl {
 
-/// A fact with the line that stated it first.
-struct Fact {
-  std::string value{};
-  Evidence evidence{};
-  explicit operator bool() const { return !value.empty(); }
-};
+using report::Fact;
 
 /// Connections by what carries them; each channel and direction is counted.
 struct Connections {
@@ -76,14 +72,6 @@ struct GidPair {
   Evidence evidence;
 };
 
-/// A port as ibv_devinfo prints it, or an interface of "ip address", whose link layer is "ip".
-struct Port {
-  std::string hca{};
-  std::string link_layer{};
-  std::string mtu{};
-  Evidence evidence{};
-};
-
 /// How often a rule's line stood in the logs, the first of them, and the hosts that printed it (at most 64).
 struct Occurrences {
   int count = 0;
@@ -96,7 +84,6 @@ struct Job {
   std::vector<Fact> versions{};  ///< each version of NCCL once, by the line that printed it first
   std::map<std::string, std::vector<Fact>>
       packages{};  ///< name of an installed package: each version of it once
-  std::vector<Port> ports{};
   std::vector<GidPair> gids{};
   std::vector<Fact>
       first_ranks{};  ///< nccl-tests: the process that calls itself rank 0, once for each process number
@@ -105,8 +92,9 @@ struct Job {
   std::vector<Occurrences> matches{};  ///< for each row of line_rules()
   /// Lines that stand in logs of jobs that are well, too: they only add to other evidence. By their phrase, the first of each.
   std::map<std::string, Evidence> asides{};
-  documents::Facts documents{};  ///< of files that are read whole: topologies
-  int later_ranks = 0;  ///< nccl-tests: lines of ranks above 0
+  documents::Facts documents{};  ///< of files that are read whole: topologies, graphs
+  topology::ToolFacts tools{};   ///< what nvidia-smi, ibv_devinfo, ulimit and lspci printed into the logs
+  int later_ranks = 0;           ///< nccl-tests: lines of ranks above 0
   std::int64_t lines = 0;
   std::int64_t nccl_lines = 0;   ///< with INFO, WARN, CALL or TRACE
   std::int64_t known_lines = 0;  ///< that stated a fact or matched a rule

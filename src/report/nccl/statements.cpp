@@ -184,34 +184,15 @@ bool take_gids(const Said& said, Process&, Job& job) {
   return true;
 }
 
-/// ibv_devinfo: "hca_id: mlx5_0", and below it the properties of its ports.
-bool take_hca(const Said& said, Process&, Job& job) {
-  const std::string_view name = trimmed(after(said.text, "hca_id:"));
-  if (name.empty() || job.ports.size() >= 4096) return false;
-  job.ports.push_back({.hca = std::string(name), .evidence = said.evidence()});
-  return true;
-}
-bool take_mtu(const Said& said, Process&, Job& job) {
-  if (job.ports.empty()) return false;
-  job.ports.back().mtu = word_after(trimmed(after(said.text, "active_mtu:")), "");
-  return true;
-}
-bool take_link_layer(const Said& said, Process&, Job& job) {
-  if (job.ports.empty()) return false;
-  job.ports.back().link_layer = trimmed(after(said.text, "link_layer:"));
-  job.ports.back().evidence = said.evidence();
-  return true;
-}
-
 /// "2: eth0: <BROADCAST,MULTICAST,UP> mtu 1500 qdisc mq state UP"
 bool take_interface_mtu(const Said& said, Process&, Job& job) {
   std::string_view name = said.text.substr(0, said.text.find(": <"));
   name = trimmed(name.substr(name.find(": ") == std::string_view::npos ? 0 : name.find(": ") + 2));
-  if (name.empty() || name == "lo" || job.ports.size() >= 4096) return false;
-  job.ports.push_back({.hca = std::string(name.substr(0, name.find('@'))),
-                       .link_layer = "ip",
-                       .mtu = std::string(word_after(said.text, "> mtu ")),
-                       .evidence = said.evidence()});
+  if (name.empty() || name == "lo" || job.tools.ports.size() >= 4096) return false;
+  job.tools.ports.push_back({.hca = std::string(name.substr(0, name.find('@'))),
+                             .link_layer = {"ip", said.evidence()},
+                             .mtu = {std::string(word_after(said.text, "> mtu ")), said.evidence()},
+                             .evidence = said.evidence()});
   return true;
 }
 
@@ -283,9 +264,6 @@ constexpr Statement statement_table[] = {
     {"Abort COMPLETE", take_destroyed},
     {"local GID index ", take_gids},
     {"localGid ", take_gids},
-    {"hca_id:", take_hca},
-    {"active_mtu:", take_mtu},
-    {"link_layer:", take_link_layer},
     {"nvidia-nccl-", take_package},
     {"Rank ", take_test_rank},
     {"Failed to open libibverbs", take_no_verbs},

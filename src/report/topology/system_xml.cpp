@@ -2,18 +2,12 @@
 // <nic> and <net>. Attributes that came later (host_hash, mlopart, rail, plane) may be missing; unknown ones are left out.
 
 #include <algorithm>
-#include <limits>
 
 #include "report/topology/topology.hpp"
 #include "report/topology/xml.hpp"
 
 namespace weft::report::topology {
 namespace {
-
-int small(const pugi::xml_node& node, const char* attribute, int otherwise) {
-  const std::int64_t number = integer(node, attribute, otherwise);
-  return number < 0 || number > std::numeric_limits<int>::max() / 1024 ? otherwise : static_cast<int>(number);
-}
 
 /// One element after the other, from the top down.
 class SystemReader {
@@ -65,6 +59,7 @@ class SystemReader {
     device.path.insert(device.path.begin(), {.bus = value(node, "busid"),
                                              .link = {.gigatransfers = real(node, "link_speed"),
                                                       .width = small(node, "link_width", 0)}});
+    device.model = value(node, "vendor") + (value(node, "device").empty() ? "" : ":" + value(node, "device"));
     if (value(node, "class").starts_with("0x0604")) ++host_->switches;
     take_below(node, device, depth + 1);
   }

@@ -28,11 +28,12 @@ int Gpu::nvlinks() const {
 }
 
 std::string_view name(Distance distance) {
-  constexpr std::string_view names[] = {"same", "PIX", "PXB", "PHB", "SYS"};
+  constexpr std::string_view names[] = {"same", "NVLink", "PIX", "PXB", "PHB", "NODE", "SYS", "unknown"};
   return names[static_cast<std::size_t>(distance)];
 }
 
 Distance distance(const Device& a, const Device& b) {
+  if (a.path.empty() || b.path.empty()) return Distance::unknown;
   if (a.numa != b.numa) return Distance::sys;
   for (std::size_t i = 0; i < a.path.size(); ++i) {
     const auto common = std::ranges::find(b.path, a.path[i].bus, &PciStep::bus);

@@ -42,7 +42,8 @@ struct NvLink {
 /// Anything below PCIe. `path` begins with the device itself and goes up; the CPU that it ends at is `numa`.
 struct Device {
   std::vector<PciStep> path{};
-  int numa = -1;  ///< NUMA node; -1: the system names none
+  std::string model{};  ///< vendor and device, "0x15b3:0x1021"; empty: not stated
+  int numa = -1;        ///< NUMA node; -1: the system names none
   Evidence evidence{};
   std::string bus() const { return path.empty() ? std::string() : path.front().bus; }
   /// The slowest link on the way to the CPU that is known.
@@ -84,13 +85,13 @@ struct Host {
   std::vector<Gpu> gpus{};
   std::vector<Nic> nics{};
   Evidence evidence{};
-  int switches = 0;  ///< PCIe bridges
+  int switches = 0;  ///< PCIe bridges above its devices
 };
 
-/// What lies between two devices, the nearest first; the names are those of nvidia-smi and NCCL.
-enum class Distance : std::uint8_t { same, pix, pxb, phb, sys };
+/// What lies between two devices, the nearest first; the names are those of nvidia-smi and NCCL. NCCL calls NODE PHB, too.
+enum class Distance : std::uint8_t { same, nvl, pix, pxb, phb, node, sys, unknown };
 std::string_view name(Distance distance);
-/// One bridge is PIX, several are PXB, the CPU is PHB, several CPUs are SYS.
+/// By PCIe: one bridge is PIX, several are PXB, the CPU is PHB, several CPUs are SYS. Unknown for devices without a bus.
 Distance distance(const Device& a, const Device& b);
 
 /// Reads what NCCL_TOPO_DUMP_FILE holds. Several hosts: an NVLink domain of a rack.

@@ -4,21 +4,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "report/topology/words.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report::topology {
-namespace {
-
-constexpr std::size_t longest_evidence = 300;
-
-std::string_view trimmed(std::string_view words) {
-  const auto begin = words.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return words.substr(begin, words.find_last_not_of(" \t\r") - begin + 1);
-}
-
-}  // namespace
-
 Xml::Xml(std::string_view content, const std::string& file) : content_(content), file_(file) {
   for (auto at = content.find('\n'); at != std::string_view::npos; at = content.find('\n', at + 1))
     line_ends_.push_back(at);
@@ -43,9 +32,7 @@ Evidence Xml::evidence(const pugi::xml_node& node) const {
   const auto offset = static_cast<std::size_t>(std::max<std::ptrdiff_t>(node.offset_debug(), 0));
   const int line = line_of(offset);
   const std::size_t begin = line == 1 ? 0 : line_ends_[static_cast<std::size_t>(line) - 2] + 1;
-  const std::string_view words = trimmed(content_.substr(begin, content_.find('\n', begin) - begin));
-  return {file_, line,
-          std::string(words.substr(0, longest_evidence)) + (words.size() > longest_evidence ? " ..." : "")};
+  return {file_, line, evidence_text(trimmed(content_.substr(begin, content_.find('\n', begin) - begin)))};
 }
 
 void Xml::refuse(const pugi::xml_node& node, const std::string& problem) const {
@@ -68,6 +55,12 @@ std::int64_t integer(const pugi::xml_node& node, const char* attribute, std::int
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), number, hexadecimal ? 16 : 10);
   return error == std::errc() && end == digits.data() + digits.size() ? number : otherwise;
+}
+
+int small(const pugi::xml_node& node, const char* attribute, int otherwise) {
+  constexpr std::int64_t most = 1 << 20;
+  const std::int64_t number = integer(node, attribute, otherwise);
+  return number < 0 || number > most ? otherwise : static_cast<int>(number);
 }
 
 double real(const pugi::xml_node& node, const char* attribute) {

@@ -43,6 +43,8 @@ class Xml {
 std::string value(const pugi::xml_node& node, const char* attribute);
 /// A whole number, decimal or 0x...; `otherwise` where there is none, or it is no number.
 std::int64_t integer(const pugi::xml_node& node, const char* attribute, std::int64_t otherwise);
+/// A whole number from 0 to 2^20; `otherwise` for others.
+int small(const pugi::xml_node& node, const char* attribute, int otherwise);
 /// A number, which may be followed by its unit; 0: none.
 double real(const pugi::xml_node& node, const char* attribute);
 

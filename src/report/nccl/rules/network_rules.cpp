@@ -75,8 +75,9 @@ void find_wrong_interface(const Job& job, Findings& findings) {
 
 /// What says that there is RDMA hardware.
 const Evidence* rdma_hardware(const Job& job) {
-  const auto port = std::ranges::find_if(job.ports, [](const Port& one) { return one.link_layer != "ip"; });
-  if (port != job.ports.end()) return &port->evidence;
+  const auto port = std::ranges::find_if(
+      job.tools.ports, [](const topology::Port& one) { return one.link_layer.value != "ip"; });
+  if (port != job.tools.ports.end()) return &port->evidence;
   for (const Process& one : job.processes) {
     if (one.nics) return &one.nics.evidence;
     if (!first_interface(interfaces_in(one.sockets.value), is_ip_over_ib).empty())
@@ -179,16 +180,18 @@ void find_by_gids(const Job& job, Findings& findings) {
 }
 
 void find_mtus(const Job& job, Findings& findings) {
-  std::map<std::string, const Port*> first;
-  for (const Port& port : job.ports) {
-    if (port.mtu.empty() || is_virtual(port.hca)) continue;
-    const auto [known, fresh] = first.try_emplace(port.hca + ' ' + port.link_layer, &port);
-    const Port& other = *known->second;
-    if (fresh || other.mtu == port.mtu) continue;
+  std::map<std::string, const topology::Port*> first;
+  for (const topology::Port& port : job.tools.ports) {
+    if (!port.mtu || is_virtual(port.hca)) continue;
+    const auto [known, fresh] =
+        first.try_emplace(text(port.hca, ' ', port.number, ' ', port.link_layer.value), &port);
+    const topology::Port& other = *known->second;
+    if (fresh || other.mtu.value == port.mtu.value) continue;
     const bool fails = job.matched("roce-gid") || job.matched("fabric-unreachable");
-    Finding finding = finding_of("mtu-mismatch", fails ? 0.85 : 0.7, {other.evidence, port.evidence});
+    Finding finding = finding_of("mtu-mismatch", fails ? 0.85 : 0.7, {other.mtu.evidence, port.mtu.evidence});
     if (fails) finding.severity = Severity::critical;
-    finding.verdict = text(port.hca, " has MTU ", other.mtu, " on one host and ", port.mtu, " on another");
+    finding.verdict =
+        text(port.hca, " has MTU ", other.mtu.value, " on one host and ", port.mtu.value, " on another");
     return findings.push_back(std::move(finding));
   }
 }
