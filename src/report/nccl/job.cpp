@@ -19,6 +19,18 @@ bool Job::several_nodes() const {
          std::ranges::any_of(processes, [](const Process& one) { return one.nodes > 1; });
 }
 
+bool Job::on_one_node() const {
+  if (several_nodes()) return false;
+  int inside = 0;
+  int outside = 0;
+  for (const Process& one : processes) {
+    if (one.nodes == 1) return true;
+    inside += one.connections.p2p + one.connections.shm;
+    outside += one.connections.socket + one.connections.rdma + one.connections.rdma_direct;
+  }
+  return inside > 0 && outside == 0;
+}
+
 const Fact* Job::setting(const std::string& name) const {
   for (const Process& one : processes) {
     const auto found = one.settings.find(name);

@@ -83,7 +83,8 @@ struct Job {
   std::vector<Process> processes{};
   std::vector<Fact> versions{};  ///< each version of NCCL once, by the line that printed it first
   std::map<std::string, std::vector<Fact>>
-      packages{};  ///< name of an installed package: each version of it once
+      packages{};                           ///< name of an installed package: each version of it once
+  std::vector<topology::Graph> patterns{};  ///< of lines "Pattern 4, ...", each once; without their channels
   std::vector<GidPair> gids{};
   std::vector<Fact>
       first_ranks{};  ///< nccl-tests: the process that calls itself rank 0, once for each process number
@@ -103,6 +104,8 @@ struct Job {
   std::set<std::string> hosts() const;
   /// Whether the ranks are known to be on more than one node.
   bool several_nodes() const;
+  /// Whether the job runs on one node, as far as its logs say.
+  bool on_one_node() const;
   /// The first process that sets `name`, with its value; none: null.
   const Fact* setting(const std::string& name) const;
   bool matched(std::string_view cause) const;

@@ -105,7 +105,7 @@ std::vector<Finding> examine(const Job& job) {
     finding.verdict += lines_and_hosts(job.matches[i]);
     merge(findings, std::move(finding));
   }
-  for (const std::span<const JobRule> table : {network_rules(), job_rules()}) {
+  for (const std::span<const JobRule> table : all_job_rules()) {
     for (const JobRule& rule : table) {
       std::vector<Finding> found;
       rule.find(job, found);

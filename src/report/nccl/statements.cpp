@@ -196,6 +196,17 @@ bool take_interface_mtu(const Said& said, Process&, Job& job) {
   return true;
 }
 
+bool take_pattern(const Said& said, Process&, Job& job) {
+  std::optional<topology::Graph> graph = topology::graph_of_line(said.line.message);
+  if (!graph) return false;
+  const bool known =
+      std::ranges::any_of(job.patterns, [&](const topology::Graph& one) { return one.alike(*graph); });
+  if (known || job.patterns.size() == most_kept) return true;
+  graph->evidence = said.evidence();
+  job.patterns.push_back(std::move(*graph));
+  return true;
+}
+
 /// "nvidia-nccl-cu12==2.20.5" of pip, once for each version.
 bool take_package(const Said& said, Process&, Job& job) {
   const std::string_view line = trimmed(said.text);
@@ -258,6 +269,7 @@ constexpr Statement statement_table[] = {
     {" set by environment to ", take_setting},
     {"NCCL_IB_HCA set to ", take_setting},
     {" nNodes ", take_shape},
+    {"Pattern ", take_pattern},
     {"Init START", take_init_start},
     {"Init COMPLETE", take_init_done},
     {"Destroy COMPLETE", take_destroyed},

@@ -3,6 +3,10 @@
 
 #include "report/topology/graph.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
 #include "report/topology/xml.hpp"
 
 namespace weft::report::topology {
@@ -32,7 +36,56 @@ Graph graph_of(const Xml& xml, const pugi::xml_node& node) {
   return graph;
 }
 
+/// "20.0/12.5" behind a label; empty where a part is missing.
+std::pair<std::string_view, std::string_view> pair_behind(std::string_view message, std::string_view label) {
+  const auto at = message.find(label);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = message.substr(at + label.size());
+  const std::string_view pair = rest.substr(0, rest.find(','));
+  const auto slash = pair.find('/');
+  if (pair.size() == rest.size() || slash == std::string_view::npos) return {};
+  return {pair.substr(0, slash), pair.substr(slash + 1)};
+}
+template <class Number>
+Number number_at(std::string_view digits, Number otherwise) {
+  Number number{};
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() ? number : otherwise;
+}
+double speed_of(std::string_view digits) {
+  const double speed = number_at(digits, 0.0);
+  return std::isfinite(speed) && speed >= 0 ? speed : 0;
+}
+
+bool same_speed(double a, double b) {
+  return std::abs(a - b) <= 0.01 * std::max(a, b);
+}
+
 }  // namespace
+
+bool Graph::alike(const Graph& other) const {
+  return pattern == other.pattern && channels == other.channels && intra_type == other.intra_type &&
+         inter_type == other.inter_type && same_speed(intra_gigabytes, other.intra_gigabytes) &&
+         same_speed(inter_gigabytes, other.inter_gigabytes);
+}
+
+std::optional<Graph> graph_of_line(std::string_view message) {
+  constexpr std::string_view label = "nChannels ";
+  const auto [intra_type, inter_type] = pair_behind(message, " type ");
+  const auto channels = message.find(label);
+  if (!message.starts_with("Pattern ") || inter_type.empty() || channels == std::string_view::npos)
+    return std::nullopt;
+  auto speeds = pair_behind(message, " bw ");
+  if (speeds.first.empty()) speeds = pair_behind(message, " speed ");
+  if (speeds.first.empty()) return std::nullopt;
+  return Graph{.pattern = number_at(message.substr(8), -1),
+               .cross_nic = message.find("crossNic 0,") == std::string_view::npos,
+               .channels = number_at(message.substr(channels + label.size()), 0),
+               .intra_gigabytes = speed_of(speeds.first),
+               .inter_gigabytes = speed_of(speeds.second),
+               .intra_type = std::string(intra_type),
+               .inter_type = std::string(inter_type)};
+}
 
 std::vector<Graph> read_graphs(std::string_view content, const std::string& file) {
   const Xml xml(content, file);

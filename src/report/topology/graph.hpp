@@ -2,6 +2,7 @@
 // The channels that NCCL chose for a host, as NCCL_GRAPH_DUMP_FILE writes them and NCCL_GRAPH_FILE reads them. Plain values.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,13 @@ struct Graph {
   std::string inter_type{};
   std::vector<Channel> ways{};
   Evidence evidence{};
+  /// Whether both are the same choice: pattern, channels, speeds within 1 %, and types.
+  bool alike(const Graph& other) const;
 };
+
+/// The choice as a line of a log states it, without its channels: "Pattern 4, crossNic 0, nChannels 12, bw 20.0/20.0, type NVL/PIX,
+/// sameChannels 1". Before NCCL 2.16 the word is speed. nullopt: another line, or one that was cut
+std::optional<Graph> graph_of_line(std::string_view message);
 
 /// @throws Error (usage) with the line where it is broken
 std::vector<Graph> read_graphs(std::string_view xml, const std::string& file);

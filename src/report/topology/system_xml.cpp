@@ -38,6 +38,7 @@ class SystemReader {
   void host_of(const pugi::xml_node& cpu) {
     const std::string hash = value(cpu, "host_hash");
     const auto known = std::ranges::find(hosts_, hash, &Host::hash);
+    if (known == hosts_.end() && hosts_.size() == most) xml_.refuse(cpu, text("more than ", most, " hosts"));
     host_ = known != hosts_.end()
                 ? &*known
                 : &hosts_.emplace_back(Host{.file = file_, .hash = hash, .evidence = xml_.evidence(cpu)});
@@ -58,7 +59,8 @@ class SystemReader {
     Device device = above;
     device.path.insert(device.path.begin(), {.bus = value(node, "busid"),
                                              .link = {.gigatransfers = real(node, "link_speed"),
-                                                      .width = small(node, "link_width", 0)}});
+                                                      .width = small(node, "link_width", 0)},
+                                             .evidence = xml_.evidence(node)});
     device.model = value(node, "vendor") + (value(node, "device").empty() ? "" : ":" + value(node, "device"));
     if (value(node, "class").starts_with("0x0604")) ++host_->switches;
     take_below(node, device, depth + 1);
@@ -75,6 +77,7 @@ class SystemReader {
     // bw is of one link, in Mbyte/s (NVML's NVML_FI_DEV_C2C_LINK_GET_MAX_BW).
     for (const pugi::xml_node link : node.children("c2c"))
       gpu.c2c_gigabytes += small(link, "bw", 0) * small(link, "count", 0) / 1000.0;
+    if (host_->gpus.size() == most) xml_.refuse(node, text("more than ", most, " GPUs in a host"));
     host_->gpus.push_back(std::move(gpu));
   }
   void take_net(const pugi::xml_node& node, const Device& device) {
@@ -86,6 +89,7 @@ class SystemReader {
     nic.port = small(node, "port", -1);
     nic.megabits = std::max<std::int64_t>(integer(node, "speed", 0), 0);
     nic.gdr = small(node, "gdr", -1);
+    if (host_->nics.size() == most) xml_.refuse(node, text("more than ", most, " ports in a host"));
     host_->nics.push_back(std::move(nic));
   }
   static NvTarget target_of(const pugi::xml_node& link) {
@@ -93,6 +97,9 @@ class SystemReader {
     if (type.starts_with("0x0680")) return NvTarget::nvswitch;
     return type.starts_with("0x03") ? NvTarget::gpu : NvTarget::other;
   }
+
+  /// Of GPUs or ports of a host, and of hosts. Each GPU is compared with each port.
+  static constexpr std::size_t most = 512;
 
   Xml xml_;
   const std::string& file_;

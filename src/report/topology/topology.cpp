@@ -13,10 +13,11 @@ double PciLink::gigabytes() const {
   return lane == std::end(lanes) ? 0 : lane->second * width / 80.0;
 }
 
-PciLink Device::slowest() const {
-  PciLink least;
+const PciStep* Device::slowest() const {
+  const PciStep* least = nullptr;
   for (const PciStep& step : path) {
-    if (step.link.known() && (!least.known() || step.link.gigabytes() < least.gigabytes())) least = step.link;
+    if (step.link.known() && (least == nullptr || step.link.gigabytes() < least->link.gigabytes()))
+      least = &step;
   }
   return least;
 }

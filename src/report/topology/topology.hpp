@@ -3,7 +3,7 @@
 // source did not state is -1, 0 or empty, as its line says.
 //
 //   for (const Host& host : read_system(content, "topo.xml"))
-//     for (const Gpu& gpu : host.gpus) std::cout << gpu.bus << ' ' << gpu.nvlinks() << ' ' << gpu.slowest().gigabytes() << '\n';
+//     for (const Gpu& gpu : host.gpus) std::cout << gpu.bus() << ' ' << gpu.nvlinks() << '\n';
 //
 // WRONG: `dev` of two hosts compared. It counts from 0 on each; a bus number is a host's own, too.
 
@@ -29,6 +29,7 @@ struct PciLink {
 struct PciStep {
   std::string bus{};  ///< "0000:18:00.0"
   PciLink link{};     ///< towards the CPU
+  Evidence evidence{};
 };
 
 enum class NvTarget : std::uint8_t { gpu, nvswitch, other };
@@ -46,8 +47,8 @@ struct Device {
   int numa = -1;        ///< NUMA node; -1: the system names none
   Evidence evidence{};
   std::string bus() const { return path.empty() ? std::string() : path.front().bus; }
-  /// The slowest link on the way to the CPU that is known.
-  PciLink slowest() const;
+  /// The step with the slowest known link on the way to the CPU; null: no link is known.
+  const PciStep* slowest() const;
 };
 
 struct Gpu : Device {

@@ -18,7 +18,7 @@ namespace weft::report::topology {
 /// NCCL cuts values there (src/graph/xml.h, MAX_STR_LEN).
 inline constexpr std::size_t longest_value = 255;
 /// Elements in elements: many more than a path of PCIe has bridges.
-inline constexpr int deepest = 64;
+inline constexpr int deepest = 32;
 
 class Xml {
  public:

@@ -79,7 +79,6 @@ constexpr LineRule line_table[] = {
     {"shm-too-small", 0.5, {"Bus error (core dumped)"}},
     {"memlock-limit", 0.93, {"Call to ibv_", "failed", "Cannot allocate memory"}},
     {"memlock-limit", 0.93, {"Call to ibv_", "failed", "errno 12"}},
-    {"memlock-limit", 0.6, {"max locked memory", "(kbytes, -l)", " 64"}, "unlimited"},
     {"open-files-limit", 0.95, {"Too many open files"}},
     {"cumem-container", 0.8, {"cuMem host allocations do not appear to be working"}},
     {"affinity-empty", 0.85, {"Affinity for GPU ", "empty, ignoring"}},

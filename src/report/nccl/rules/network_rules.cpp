@@ -41,21 +41,8 @@ std::string_view first_interface(const std::vector<std::string>& names, bool (*i
   return found == names.end() ? std::string_view() : std::string_view(*found);
 }
 
-/// Whether a job runs on one node, as far as its logs say.
-bool on_one_node(const Job& job) {
-  if (job.several_nodes()) return false;
-  int inside = 0;
-  int outside = 0;
-  for (const Process& one : job.processes) {
-    if (one.nodes == 1) return true;
-    inside += one.connections.p2p + one.connections.shm;
-    outside += one.connections.socket + one.connections.rdma + one.connections.rdma_direct;
-  }
-  return inside > 0 && outside == 0;
-}
-
 void find_wrong_interface(const Job& job, Findings& findings) {
-  if (on_one_node(job)) return;
+  if (job.on_one_node()) return;
   for (const Process& one : job.processes) {
     const std::vector<std::string> data = interfaces_in(one.sockets.value);
     const std::vector<std::string> start = interfaces_in(one.bootstrap.value);
@@ -89,7 +76,7 @@ const Evidence* rdma_hardware(const Job& job) {
 }
 
 void find_socket_fallback(const Job& job, Findings& findings) {
-  if (on_one_node(job)) return;
+  if (job.on_one_node()) return;
   const auto by_socket = [](const Process& one) {
     return one.network.value == "Socket" || (!one.network && one.sockets && !one.nics);
   };

@@ -20,6 +20,10 @@ std::span<const Cause> causes() {
   return cause_table;
 }
 
+std::array<std::span<const JobRule>, 5> all_job_rules() {
+  return {network_rules(), topology_rules(), file_rules(), host_rules(), job_rules()};
+}
+
 const Cause& cause_named(std::string_view name) {
   const auto found = std::ranges::find(cause_table, name, &Cause::name);
   if (found == std::end(cause_table))

@@ -1,6 +1,6 @@
 #pragma once
 // The rules, as tables. A cause has a row in causes(), which says what it means and what to do. A row of line_rules() says which line
-// shows a cause; a row of job_rules() or network_rules() names a function that concludes it from the facts of the whole job.
+// shows a cause; a row of a table of all_job_rules() names a function that concludes it from the facts of the whole job.
 //
 // A line that also stands in logs of jobs that are well ("Failed to open libibverbs", "Could not find: libnccl-net.so", "Failed to
 // find ncclTunerPlugin symbol") is no row of line_rules(): a job rule may add it to other evidence.
@@ -47,6 +47,11 @@ std::span<const Cause> causes();
 std::span<const LineRule> line_rules();
 std::span<const JobRule> job_rules();
 std::span<const JobRule> network_rules();
+std::span<const JobRule> topology_rules();
+std::span<const JobRule> file_rules();
+std::span<const JobRule> host_rules();
+/// All tables of rules of whole jobs.
+std::array<std::span<const JobRule>, 5> all_job_rules();
 
 /// All of them as a page of Markdown: docs/findings.md.
 std::string rules_page();

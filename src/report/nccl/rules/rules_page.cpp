@@ -45,7 +45,7 @@ std::string shown_by(std::string_view cause) {
   for (const LineRule& rule : line_rules()) {
     if (rule.cause == cause) all.push_back(line_of(rule));
   }
-  for (const std::span<const JobRule> table : {network_rules(), job_rules()}) {
+  for (const std::span<const JobRule> table : all_job_rules()) {
     for (const JobRule& rule : table) {
       if (rule.cause.find(cause) != std::string_view::npos) all.push_back(cell(rule.looks_for));
     }
@@ -66,8 +66,10 @@ std::string rules_page() {
                  cell(cause.fix), " | ", cell(cause.effect), " | ", cell(cause.not_when), " | ",
                  cause.versions.empty() ? "all" : cause.versions, " | ", shown_by(cause.name), " |\n");
   }
+  std::size_t of_jobs = 0;
+  for (const std::span<const JobRule> table : all_job_rules()) of_jobs += table.size();
   page += text('\n', causes().size(), " causes, ", line_rules().size(), " rules of single lines and ",
-               network_rules().size() + job_rules().size(), " of whole jobs.\n");
+               of_jobs, " of whole jobs.\n");
   return page;
 }
 

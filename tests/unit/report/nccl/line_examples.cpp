@@ -126,8 +126,6 @@ std::vector<RuleExample> host() {
        warn("Call to ibv_reg_mr failed with error Bad address")},
       {"memlock-limit", warn("Call to ibv_create_qp failed with error unknown errno 12"),
        warn("Call to ibv_create_qp failed with error unknown errno 22")},
-      {"memlock-limit", "max locked memory           (kbytes, -l) 64\n",
-       "max locked memory           (kbytes, -l) unlimited\n"},
       {"open-files-limit", warn("Call to socket failed : Too many open files"), info("open files 65536")},
       {"cumem-container",
        info("cuMem host allocations do not appear to be working; falling back to a /dev/shm/ based "

@@ -6,6 +6,7 @@
 
 namespace weft::report::nccl::test {
 
+/// A log; or several files, each after a line "=== its name".
 struct RuleExample {
   std::string cause;
   std::string fires;
@@ -16,5 +17,7 @@ struct RuleExample {
 const std::vector<RuleExample>& line_examples();
 /// For rows of job_rules() and network_rules().
 const std::vector<RuleExample>& job_examples();
+/// For rows of topology_rules(), file_rules() and host_rules().
+const std::vector<RuleExample>& topology_examples();
 
 }  // namespace weft::report::nccl::test

@@ -52,8 +52,10 @@ TEST(TopologyFile, SaysWhatAHostIsMadeOf) {
   EXPECT_EQ(gpu.numa, 0);
   EXPECT_EQ(gpu.nvlinks(), 18);
   EXPECT_EQ(gpu.links[0].kind, NvTarget::nvswitch);
-  EXPECT_EQ(gpu.slowest().width, 8);
-  EXPECT_EQ(gpu.slowest().gigabytes(), 24);
+  ASSERT_NE(gpu.slowest(), nullptr);
+  EXPECT_EQ(gpu.slowest()->link.width, 8);
+  EXPECT_EQ(gpu.slowest()->link.gigabytes(), 24);
+  EXPECT_EQ(gpu.slowest()->evidence.line, 4);
   EXPECT_EQ(gpu.evidence.line, 5);
   EXPECT_EQ(gpu.evidence.text, R"(<gpu dev="0" sm="90" rank="0" gdr="1">)");
   ASSERT_EQ(host.nics.size(), 1U);
@@ -61,7 +63,7 @@ TEST(TopologyFile, SaysWhatAHostIsMadeOf) {
   EXPECT_EQ(host.nics[0].megabits, 400000);
   EXPECT_EQ(distance(gpu, host.nics[0]), Distance::pix);
   EXPECT_EQ(distance(host.gpus[1], host.nics[0]), Distance::sys);
-  EXPECT_FALSE(host.gpus[1].slowest().known());
+  EXPECT_EQ(host.gpus[1].slowest(), nullptr);
   EXPECT_DOUBLE_EQ(host.gpus[1].c2c_gigabytes, 447.12);
 }
 

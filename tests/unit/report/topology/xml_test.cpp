@@ -35,8 +35,23 @@ TEST(TopologyXml, CutsValuesAndRefusesDepth) {
   std::string deep = "<system version=\"1\"><cpu>";
   for (int i = 0; i < 100'000; ++i) deep += "<pci>";
   for (int i = 0; i < 100'000; ++i) deep += "</pci>";
-  expect_error(ErrorKind::usage, {"line 1: <pci> in more than 64 others"},
+  expect_error(ErrorKind::usage, {"line 1: <pci> in more than 32 others"},
                [&] { read_system(deep + "</cpu></system>", "topo.xml"); });
+}
+
+TEST(TopologyXml, RefusesMoreThanAHostCanHave) {
+  std::string gpus;
+  for (int i = 0; i < 513; ++i) gpus += "<pci busid=\"" + std::to_string(i) + "\"><gpu dev=\"1\"/></pci>";
+  expect_error(ErrorKind::usage, {"line 1: more than 512 GPUs in a host"},
+               [&] { read_system("<system version=\"1\"><cpu>" + gpus + "</cpu></system>", "topo.xml"); });
+  std::string nets;
+  for (int i = 0; i < 513; ++i) nets += "<net/>";
+  expect_error(ErrorKind::usage, {"line 1: more than 512 ports in a host"},
+               [&] { read_system("<system version=\"1\"><cpu><nic>" + nets + "</nic></cpu></system>", "topo.xml"); });
+  std::string cpus;
+  for (int i = 0; i < 513; ++i) cpus += "<cpu host_hash=\"" + std::to_string(i) + "\"/>";
+  expect_error(ErrorKind::usage, {"line 1: more than 512 hosts"},
+               [&] { read_system("<system version=\"1\">" + cpus + "</system>", "topo.xml"); });
 }
 
 TEST(TopologyXml, KnowsTheLineOfAnElement) {
