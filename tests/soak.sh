@@ -249,6 +249,7 @@ parser_of() {
     schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
     csv) echo src/pipeline/formats/csv_read.cpp ;;
     flight) echo src/report/flight/file.cpp ;;
+    topology) echo src/report/topology/*.cpp ;;
     earlier_run) echo src/report/scaling/earlier_run.cpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;
     profile) echo tools/weft-plan/pipeline_profile.cpp ;;

@@ -27,8 +27,8 @@ Graph graph_of(const Xml& xml, const pugi::xml_node& node) {
               .pattern = small(node, "pattern", -1),
               .cross_nic = integer(node, "crossnic", 0) != 0,
               .channels = small(node, "nchannels", 0),
-              .intra_gigabytes = real(node, "speedintra"),
-              .inter_gigabytes = real(node, "speedinter"),
+              .intra_gigabytes = std::max(0.0, real(node, "speedintra")),
+              .inter_gigabytes = std::max(0.0, real(node, "speedinter")),
               .intra_type = value(node, "typeintra"),
               .inter_type = value(node, "typeinter"),
               .evidence = xml.evidence(node)};
