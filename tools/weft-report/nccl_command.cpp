@@ -149,7 +149,10 @@ int nccl_command(const std::vector<std::string>& arguments) {
   std::ostream& out = outputs.people();
   print(findings, out);
   if (findings.empty())
-    out << text("nothing wrong is seen in ", job.lines, " lines, ", job.nccl_lines, " of them NCCL's\n\n");
+    out << text(
+        "nothing wrong is seen in ", job.lines, " lines, ", job.nccl_lines, " of them NCCL's",
+        job.documents.taken == 0 ? "" : text(", and ", job.documents.taken, " files that were read whole"),
+        "\n\n");
   print_hosts(job, out);
   outputs.write({{"--json", to_json(findings, job, notes)}});
   return exit_status(findings);

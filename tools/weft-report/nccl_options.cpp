@@ -63,7 +63,10 @@ std::string nccl_help() {
          "compared.\n\n"
          "Run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH. Output of "
          "nccl-tests,\n"
-         "ibv_devinfo, pip freeze and dmesg may stand in the same files.\n\n"
+         "nvidia-smi topo -m, ibv_devinfo -v, ulimit -a, lspci -vvv, pip freeze and dmesg may stand in the "
+         "same files;\n"
+         "topologies and graphs of NCCL (NCCL_TOPO_DUMP_FILE, NCCL_GRAPH_DUMP_FILE) are files beside "
+         "them.\n\n"
       << nccl_description()
       << "\nExamples:\n"
          "  weft-report nccl logs/\n"
