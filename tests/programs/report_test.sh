@@ -172,6 +172,30 @@ check "from standard input" 2 "^    standard input, line 4: " sh -c "cat '$work/
 check "a file that is no text" 0 "rank9 is not text" sh -c "printf 'a\\0b' > '$work/rank9'; '$report' nccl '$work/well.log' '$work/rank9' 2>&1"
 printf 'n\xff1:7:7 [0] NCCL INFO Using network IB\nn1:7:7 [0] x.cc:1 NCCL WARN caf\xe9 cut\n' > "$work/bytes.log"
 check "bytes that are not UTF-8, for machines" 0 "\"text\":\"n1:7:7 \[0\] x.cc:1 NCCL WARN caf$(printf '\xef\xbf\xbd') cut\"" "$report" nccl "$work/bytes.log" --json -
+# hosts: topologies and tools beside the logs
+cat > "$work/topo.txt" <<'XML'
+<?xml version="1.0"?>
+<!DOCTYPE system SYSTEM "file:///etc/hostname" [<!ENTITY outside SYSTEM "file:///etc/hostname">]>
+<system version="1">
+  <cpu host_hash="0x1" numaid="0" arch="x86_64" vendor="&outside;">
+    <pci busid="0000:18:00.0" class="0x030200" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="90"/></pci>
+    <pci busid="0000:19:00.0" class="0x030200" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="8"><gpu dev="1" sm="90"/></pci>
+  </cpu>
+</system>
+XML
+check "a topology, whatever its name" 1 "^warning: 0000:19:00.0 in $work/topo.txt has a PCIe link of 32 GT/s x8; 0000:18:00.0 of the same kind has 32 GT/s x16 \[pcie-link-slow" \
+  "$report" nccl "$work/topo.txt"
+check "a topology from standard input" 1 "^    standard input, line 6: <pci busid=\"0000:19:00.0\"" sh -c "'$report' nccl - '$work/well.log' < '$work/topo.txt'"
+head -c 300 "$work/topo.txt" > "$work/cut.xml"
+check "a broken topology, and the rest" 0 "cut.xml is a topology of NCCL that cannot be read: line 5: " sh -c "'$report' nccl '$work/cut.xml' '$work/well.log' 2>&1"
+refused "nothing but a broken topology" "cut.xml is a topology of NCCL that cannot be read: line 5: " "$report" nccl "$work/cut.xml"
+{ echo '<system version="1">'; head -c 17000000 /dev/zero | tr '\0' ' '; echo '</system>'; } > "$work/large.xml"
+check "a topology that is too large" 0 "large.xml is a topology of NCCL of more than 16 MiB, and was not read" sh -c "'$report' nccl '$work/large.xml' '$work/well.log' 2>&1"
+check "a topology that is well" 0 "^nothing wrong is seen in 3 lines, 3 of them NCCL's, and 1 files that were read whole$" \
+  sh -c "sed 's/width=\"8\"/width=\"16\"/' '$work/topo.txt' | '$report' nccl - '$work/well.log'"
+printf '\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\t0-31\t0\nGPU1\tNV4\t X \t0-31\tN/A\n' > "$work/node1.topo"
+check "a table of nvidia-smi" 1 "^warning: GPU1 of $work/node1.topo has no NUMA node, GPU0 has 0 \[numa-unknown" "$report" nccl "$work/node1.topo"
+
 refused "no log" "no log is named; files, folders or - come first" "$report" nccl
 refused "a log that is not there" "there is no '/nowhere'; name files" "$report" nccl /nowhere
 refused "standard input twice" "- is named twice" "$report" nccl - -
