@@ -63,7 +63,7 @@ std::string line_of(ErrorKind kind, const std::string& problem, const std::strin
 class Newest {
  public:
   void add(std::weak_ptr<const void> error) noexcept {
-    std::ranges::rotate(all_, all_.end() - 1);
+    std::rotate(all_.begin(), all_.end() - 1, all_.end());  // Clang 14 cannot compile that of ranges
     all_.front() = std::move(error);
   }
   std::shared_ptr<const void> alive() const noexcept {
