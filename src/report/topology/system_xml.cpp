@@ -5,6 +5,7 @@
 
 #include "report/topology/topology.hpp"
 #include "report/topology/xml.hpp"
+#include "weft/core/text.hpp"
 
 namespace weft::report::topology {
 namespace {
