@@ -98,6 +98,13 @@ bool take_setting(const Said& said, Process& process, Job&) {
   return true;
 }
 
+/// Of a launcher or of pdsh: "[1,3]<stdout>:", "node1: ". Words of a sentence have no digit.
+bool is_tag(std::string_view before) {
+  const std::string_view word = trimmed(before);
+  return word.ends_with(':') && word.find_first_of(" \t") == std::string_view::npos &&
+         word.find_first_of("0123456789") != std::string_view::npos;
+}
+
 /// A line of "env", of a script or of a command: "NCCL_IB_DISABLE=1", "export NCCL_...", "-x NCCL_...". Advice in the middle of a sentence is
 /// none.
 bool take_variable(const Said& said, Process& process, Job&) {
@@ -106,7 +113,8 @@ bool take_variable(const Said& said, Process& process, Job&) {
   bool found = false;
   for (auto at = line.find("NCCL_"); at != std::string_view::npos; at = line.find("NCCL_", at + 1)) {
     const std::string_view before = line.substr(0, at);
-    if (at != 0 && !before.ends_with("export ") && !before.ends_with("-x ") && !before.ends_with("-e "))
+    if (at != 0 && !is_tag(before) && !before.ends_with("export ") && !before.ends_with("-x ") &&
+        !before.ends_with("-e "))
       continue;
     const std::string_view assignment = line.substr(at, line.find_first_of(" \t\r", at) - at);
     const auto equals = assignment.find('=');

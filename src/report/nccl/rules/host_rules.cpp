@@ -121,6 +121,43 @@ void find_ports_down(const Job& job, Findings& findings) {
   }
 }
 
+/// A GID that the setting names and a port has not, or that belongs to RoCE v1.
+void find_gid_index(const Job& job, Findings& findings) {
+  const Fact* index = job.setting("NCCL_IB_GID_INDEX");
+  if (index == nullptr) return;
+  for (const Port& port : job.tools.ports) {
+    if (port.link_layer.value != "Ethernet" || port.gids.empty() || !is_active(port)) continue;
+    const auto gid = std::ranges::find_if(
+        port.gids, [&](const topology::Gid& one) { return std::to_string(one.index) == index->value; });
+    const bool missing = gid == port.gids.end();
+    if (!missing && gid->type != "RoCE v1" && gid->type != "IB/RoCE v1") continue;
+    Finding finding = finding_of("roce-gid", 0.75, {index->evidence, port.link_layer.evidence});
+    if (!job.matched("roce-gid")) finding.severity = Severity::warning;
+    finding.verdict = text(
+        "NCCL_IB_GID_INDEX is ", index->value, "; ", name_of(port),
+        missing ? " has no GID of that number" : " has a GID of RoCE v1 there, which no router passes on");
+    return findings.push_back(std::move(finding));
+  }
+}
+
+/// NCCL found that no NIC reaches the memory of GPUs.
+void find_no_direct(const Job& job, Findings& findings) {
+  if (job.on_one_node()) return;
+  for (const topology::Host& host : job.documents.hosts) {
+    const auto fast = [](const topology::Nic& nic) { return nic.megabits >= 100'000 && nic.gdr >= 0; };
+    const auto first = std::ranges::find_if(host.nics, fast);
+    const bool all_off =
+        std::ranges::none_of(host.nics, [&](const topology::Nic& nic) { return fast(nic) && nic.gdr > 0; });
+    const bool gpus_could =
+        std::ranges::any_of(host.gpus, [](const topology::Gpu& gpu) { return gpu.gdr > 0; });
+    if (first == host.nics.end() || !all_off || !gpus_could) continue;
+    Finding finding = finding_of("gdr-disabled", 0.7, {first->evidence});
+    finding.verdict = text("NCCL found no NIC of ", topology::host_name(host, job.documents.hosts),
+                           " that reaches the GPUs' memory (gdr=\"0\"), although the GPUs allow it");
+    return findings.push_back(std::move(finding));
+  }
+}
+
 void find_locked_memory(const Job& job, Findings& findings) {
   constexpr std::int64_t too_little = std::int64_t{64}
                                       << 20;  // NCCL registers 4 MiB and more for each channel and peer
@@ -183,6 +220,11 @@ constexpr JobRule host_table[] = {
      "ibv_devinfo: a port that is not active while it is on another host; no active port; PORT_INIT of "
      "InfiniBand",
      find_ports_down},
+    {"roce-gid",
+     "ibv_devinfo -v: NCCL_IB_GID_INDEX names a GID that an active port has not, or one of RoCE v1",
+     find_gid_index},
+    {"gdr-disabled", "topology file: gdr=\"0\" of every port of 100 Gbit/s or more, and gdr=\"1\" of a GPU",
+     find_no_direct},
     {"memlock-limit",
      "ulimit -a: locked memory below 1 GiB, in a job of several hosts whose log shows no RDMA connection",
      find_locked_memory},

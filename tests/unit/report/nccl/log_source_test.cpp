@@ -169,6 +169,18 @@ TEST_F(NcclLogFiles, GiveFactsOfEachProcess) {
   EXPECT_TRUE(examine(job).empty());
 }
 
+TEST_F(NcclLogFiles, HoldSettingsBehindTags) {
+  JobLog log;
+  log.add(
+      "NCCL_ALGO=Ring\nnode1: NCCL_PROTO=LL\n[1,0]<stdout>:NCCL_MIN_NCHANNELS=4\nhint: NCCL_P2P_DISABLE=1\n"
+      "use 1: set NCCL_SHM_DISABLE=1\n",
+      "log");
+  for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS"})
+    EXPECT_NE(log.job().setting(name), nullptr) << name;
+  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"})
+    EXPECT_EQ(log.job().setting(name), nullptr) << name;
+}
+
 TEST_F(NcclLogFiles, WithRanksMixedSayTheSame) {
   const auto rank = [](int host) {
     const std::string at = "node" + std::to_string(host) + ":7:8 [0] NCCL INFO ";

@@ -135,6 +135,10 @@ std::string link(const std::string& what, const std::string& now) {
          "supported\n\t\tLnkSta:\t" +
          now + "\n";
 }
+std::string with_gid(const std::string& index, const std::string& type) {
+  return port("mlx5_0", "PORT_ACTIVE (4)") + "\t\t\tGID[  " + index + "]:\t\t::ffff:10.1.2.3" +
+         (type.empty() ? "" : ", " + type) + "\n";
+}
 std::string locked(const std::string& kib) {
   return "max locked memory           (kbytes, -l) " + kib + "\n";
 }
@@ -249,6 +253,14 @@ const std::vector<RuleExample> files{
                           "sameChannels 1") +
                          says("Pattern 4, crossNic 0, nChannels 2, bw 20.000000/20.000000, type NVL/PIX, "
                               "sameChannels 1"))},
+    {"gdr-disabled", host([](HostText& one) {
+       for (DeviceText& nic : one.nics) nic.gdr = "0";
+     }),
+     host([](HostText& one) { one.nics[0].gdr = "0"; })},
+    {"roce-gid", "NCCL_IB_GID_INDEX=5\n" + with_gid("3", "RoCE v2"),
+     "NCCL_IB_GID_INDEX=3\n" + with_gid("3", "RoCE v2")},
+    {"roce-gid", "NCCL_IB_GID_INDEX=3\n" + with_gid("3", "RoCE v1"),
+     "NCCL_IB_GID_INDEX=3\n" + with_gid("3", "")},
     {"memlock-limit", locked("64"), locked("unlimited")},
     {"memlock-limit", locked("524288"),
      says("Channel 00/0 : 1[1] -> 8[0] [receive] via NET/IB/0/GDRDMA") + locked("524288")},

@@ -254,5 +254,27 @@ TEST(GraphFile, PrintedAtRandomIsReadBack) {
   }
 }
 
+TEST(GraphLine, PrintedAtRandomIsReadBack) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Draw draw(seed);
+    const Graph meant = random_graph(draw);
+    const char* word = draw.once_in(2) ? "bw" : "speed";
+    const std::string line =
+        print("Pattern %d, crossNic %d, nChannels %d, %s %f/%f, type %s/%s, sameChannels %d", meant.pattern,
+              meant.cross_nic ? 1 : 0, meant.channels, word, meant.intra_gigabytes, meant.inter_gigabytes,
+              meant.intra_type.c_str(), meant.inter_type.c_str(), 1);
+    const std::optional<Graph> read = graph_of_line(line);
+    ASSERT_TRUE(read) << line;
+    EXPECT_TRUE(read->alike(meant)) << line;
+    EXPECT_EQ(read->cross_nic, meant.cross_nic);
+    for (std::size_t length = 0; length + 16 < line.size(); ++length) {
+      const std::optional<Graph> cut = graph_of_line(std::string_view(line).substr(0, length));
+      EXPECT_TRUE(!cut || cut->alike(meant)) << line.substr(0, length);
+    }
+  }
+  EXPECT_FALSE(graph_of_line("Pattern 4, crossNic 0, nChannels 1, nvlink 1, type NVL/PIX, sameChannels 1"));
+  EXPECT_FALSE(graph_of_line("The Pattern 4, nChannels 2, bw 1.0/1.0, type NVL/PIX, sameChannels 1"));
+}
+
 }  // namespace
 }  // namespace weft::report::topology
