@@ -29,7 +29,7 @@ TEST(DocumentStart, OpensJsonOnlyForOneValue) {
     EXPECT_TRUE(opens_json(start)) << start;
   for (const char* start :
        {"", "{", "a", "\"text\"", "{\"log\": \"a\"}\n{\"log\": \"b\"}\n", "[1,0]<stdout>:text",
-        "[2026-01-01 10:00:00] node1", "[rank0]: text", "{a: 1}", "[0] [1]"})
+        "[2026-01-01 10:00:00] node1", "[rank0]: text", "{a: 1}", "[0] [1]", "[\"\\\"\"] text"})
     EXPECT_FALSE(opens_json(start)) << start;
 }
 

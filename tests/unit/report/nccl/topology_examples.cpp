@@ -174,6 +174,11 @@ const std::vector<RuleExample> distances{
        for (DeviceText& gpu : one.gpus) gpu.bridge = gpu.nvlinks = 0;
        for (DeviceText& nic : one.nics) nic.bridge = 0;
      })},
+    {"topology-vm", host([](HostText& one) {
+       one.nics[1].speed = "2.5 GT/s PCIe";
+       one.nics[1].width = "1";
+     }),
+     host([](HostText& one) { one.nics[1].speed = "2.5 GT/s PCIe"; })},
     {"topology-vm", graph(slow_channel), graph(two_channels)},
     {"numa-unknown", host([](HostText& one) { one.gpus[0].numa = one.nics[0].numa = -1; }),
      host([](HostText& one) {
@@ -195,6 +200,10 @@ const std::vector<RuleExample> links{
        }
      })},
     {"nvlink-missing", table("PIX"), table("NV4")},
+    {"nvlink-missing", host([](HostText& one) { one.gpus[2].nvlinks = 0; }), host([](HostText& one) {
+       one.gpus[2].nvlinks = 0;
+       one.gpus[2].model = "0x26b9";
+     })},
     {"pcie-link-slow", host([](HostText& one) { one.gpus[2].width = "8"; }), host([](HostText& one) {
        one.gpus[2].width = "8";
        one.gpus[2].model = "0x20b0";
@@ -227,6 +236,11 @@ const std::vector<RuleExample> links{
          file("node2", port("mlx5_0", "PORT_ACTIVE (4)", "50.0")),
      file("node1", port("mlx5_0", "PORT_ACTIVE (4)")) +
          file("node2", port("mlx5_0", "PORT_DOWN (1)", "2.5"))},
+    {"nic-slower",
+     file("node1", port("mlx5_0", "PORT_ACTIVE (4)")) +
+         file("node2", port("mlx5_1", "PORT_ACTIVE (4)", "50.0")),
+     file("node1", port("mlx5_0", "PORT_DOWN (1)")) +
+         file("node2", port("mlx5_1", "PORT_ACTIVE (4)", "50.0"))},
     {"port-down",
      file("node1", port("mlx5_0", "PORT_ACTIVE (4)")) +
          file("node2", port("mlx5_0", "PORT_DOWN (1)") + port("mlx5_1", "PORT_ACTIVE (4)")),
