@@ -40,6 +40,7 @@ HostView view_of(const Host& host, const std::vector<Host>& all) {
   for (const Nic& nic : host.nics) {
     if (nic.path.empty()) continue;
     NearestOther& one = nic_named(view, nic.name, nic.evidence);
+    one.direct = nic.gdr != 0;
     for (std::size_t i = 0; i < view.gpus.size(); ++i) join(view.gpus[i], one, distance(host.gpus[i], nic));
   }
   return view;

@@ -18,6 +18,7 @@ struct NearestOther {
   std::string name{};   ///< "GPU3", "mlx5_0"
   std::string other{};  ///< empty: there is none
   Distance distance = Distance::unknown;
+  bool direct = true;  ///< of a NIC; false: NCCL found that it does not reach the memory of GPUs
   Evidence evidence{};
   /// Below one PCIe switch or several, which is what GPUDirect RDMA needs by default.
   bool near() const { return distance <= Distance::pxb; }

@@ -96,7 +96,7 @@ void find_other_graph(const Job& job, Findings& findings) {
     const auto line = std::ranges::find_if(job.patterns, same_pattern);
     const bool chosen =
         std::ranges::any_of(job.patterns, [&](const topology::Graph& one) { return one.alike(graph); });
-    if (line == job.patterns.end() || chosen) continue;
+    if (graph.channels == 0 || line == job.patterns.end() || chosen) continue;  // 0: it was not looked for
     Finding finding = finding_of("graph-file-leftover", 0.5, {graph.evidence, line->evidence});
     finding.verdict =
         text("the graph of ", graph.evidence.file, " has ", choice(graph), "; NCCL chose ", choice(*line));

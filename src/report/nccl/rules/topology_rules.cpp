@@ -84,7 +84,8 @@ void find_far_from_nics(const Job& job, Findings& findings) {
   }
   if (job.on_one_node() || (direct > 0 && through_host == 0)) return;
   for (const HostView& host : views_of(job)) {
-    if (host.coherent || host.nics.empty() || is_made_up(job, host)) continue;
+    const bool possible = std::ranges::any_of(host.nics, &NearestOther::direct);
+    if (host.coherent || !possible || is_made_up(job, host)) continue;
     const auto far = std::ranges::find_if(host.gpus, &GpuView::far);
     const auto near = std::ranges::find_if(host.gpus, &GpuView::near);
     if (far == host.gpus.end()) continue;

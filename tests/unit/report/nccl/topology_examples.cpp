@@ -108,6 +108,8 @@ std::string graph(const std::string& attributes, const std::string& gpu = "0", c
 }
 const std::string two_channels =
     "nchannels=\"2\" speedintra=\"20\" speedinter=\"20\" typeintra=\"NVL\" typeinter=\"PIX\"";
+const std::string chosen =
+    says("Pattern 4, crossNic 0, nChannels 2, bw 20.000000/20.000000, type NVL/PIX, sameChannels 1");
 const std::string slow_channel =
     "nchannels=\"1\" speedintra=\"0.24\" speedinter=\"0.24\" typeintra=\"SYS\" typeinter=\"PHB\"";
 
@@ -156,6 +158,10 @@ const std::vector<RuleExample> distances{
     {"gdr-distance", host([](HostText& one) { one.nics.resize(2); }), host([](HostText& one) {
        one.nics.resize(2);
        one.c2c = "<c2c bw=\"44712\" count=\"10\"/>\n";
+     })},
+    {"gdr-distance", host([](HostText& one) { one.nics.resize(1); }), host([](HostText& one) {
+       one.nics.resize(1);
+       one.nics[0].gdr = "0";
      })},
     {"gdr-distance", table("NV4", "SYS"), table("NV4", "PXB")},
     {"topology-vm", host([](HostText& one) {
@@ -275,6 +281,13 @@ const std::vector<RuleExample> files{
      "NCCL_IB_GID_INDEX=3\n" + with_gid("3", "RoCE v2")},
     {"roce-gid", "NCCL_IB_GID_INDEX=3\n" + with_gid("3", "RoCE v1"),
      "NCCL_IB_GID_INDEX=3\n" + with_gid("3", "")},
+    {"graph-file-leftover",
+     file("graph.xml",
+          graph("nchannels=\"3\" speedintra=\"20\" speedinter=\"20\" typeintra=\"NVL\" typeinter=\"PIX\"")) +
+         file("log", chosen),
+     file("graph.xml",
+          graph("nchannels=\"0\" speedintra=\"0\" speedinter=\"0\" typeintra=\"LOC\" typeinter=\"LOC\"")) +
+         file("log", chosen)},
     {"memlock-limit", locked("64"), locked("unlimited")},
     {"memlock-limit", locked("524288"),
      says("Channel 00/0 : 1[1] -> 8[0] [receive] via NET/IB/0/GDRDMA") + locked("524288")},
