@@ -1,6 +1,7 @@
 #include "report/topology/host_view.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "weft/core/text.hpp"
 
@@ -25,8 +26,14 @@ NearestOther& nic_named(HostView& view, const std::string& name, const Evidence&
   return view.nics.emplace_back(NearestOther{.name = name, .evidence = evidence});
 }
 
-HostView view_of(const Host& host, const std::vector<Host>& all) {
-  HostView view{.name = host_name(host, all), .from_file = true};
+std::string name_of(const Host& host, bool alone_in_file) {
+  return alone_in_file ? host.file : text(host.file, " host ", host.hash);
+}
+
+HostView view_of(const Host& host, std::string name) {
+  HostView view{.name = std::move(name),
+                .from_file = true,
+                .made_up = made_up_step(host) != nullptr || hides_switches(host)};
   for (const Gpu& gpu : host.gpus) {
     GpuView one;
     one.name = text("GPU", gpu.dev);
@@ -73,14 +80,41 @@ HostView view_of(const Matrix& matrix) {
 
 }  // namespace
 
+const PciStep* made_up_step(const Device& device) {
+  const auto found = std::ranges::find_if(device.path, [](const PciStep& step) {
+    return step.link.known() && step.link.width == 1 && step.link.gigatransfers <= 2.5;
+  });
+  return found == device.path.end() ? nullptr : &*found;
+}
+
+const PciStep* made_up_step(const Host& host) {
+  for (const Gpu& gpu : host.gpus) {
+    if (const PciStep* step = made_up_step(gpu)) return step;
+  }
+  for (const Nic& nic : host.nics) {
+    if (const PciStep* step = made_up_step(nic)) return step;
+  }
+  return nullptr;
+}
+
+bool hides_switches(const Host& host) {
+  const auto to_switch = [](const Gpu& gpu) {
+    return gpu.c2c_gigabytes == 0 &&
+           std::ranges::any_of(gpu.links, [](const NvLink& link) { return link.kind == NvTarget::nvswitch; });
+  };
+  return host.switches == 0 && host.gpus.size() >= 4 && !host.nics.empty() &&
+         std::ranges::all_of(host.gpus, to_switch);
+}
+
 std::string host_name(const Host& host, const std::vector<Host>& all) {
-  const bool alone = std::ranges::count(all, host.file, &Host::file) < 2;
-  return alone ? host.file : text(host.file, " host ", host.hash);
+  return name_of(host, std::ranges::count(all, host.file, &Host::file) < 2);
 }
 
 std::vector<HostView> host_views(const std::vector<Host>& hosts, const std::vector<Matrix>& matrices) {
   std::vector<HostView> views;
-  for (const Host& host : hosts) views.push_back(view_of(host, hosts));
+  std::map<std::string_view, int> in_file;
+  for (const Host& host : hosts) ++in_file[host.file];
+  for (const Host& host : hosts) views.push_back(view_of(host, name_of(host, in_file[host.file] == 1)));
   for (const Matrix& matrix : matrices) views.push_back(view_of(matrix));
   return views;
 }

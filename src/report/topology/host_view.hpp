@@ -35,11 +35,19 @@ struct HostView {
   std::string name{};      ///< for people: a host, or else the file
   bool from_file = false;  ///< of NCCL; else a table of nvidia-smi
   bool coherent = false;   ///< GPUs joined to their CPU by NVLink-C2C: the way through the CPU is fast
+  bool made_up = false;    ///< PCIe is not what the machine has: see below
   std::vector<GpuView> gpus{};
   std::vector<NearestOther> nics{};  ///< each name once
 };
 
 std::vector<HostView> host_views(const std::vector<Host>& hosts, const std::vector<Matrix>& matrices);
+
+/// What a virtual machine shows for a port that it makes up: a link of the first generation with one lane. Null: none.
+const PciStep* made_up_step(const Device& device);
+const PciStep* made_up_step(const Host& host);
+/// Boards with NVSwitches have PCIe switches, too, between GPUs and NICs; a virtual machine may show none.
+bool hides_switches(const Host& host);
+
 /// As people name it: the file, and which host of it where it holds several.
 std::string host_name(const Host& host, const std::vector<Host>& all);
 

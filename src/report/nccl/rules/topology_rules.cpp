@@ -14,8 +14,10 @@ using topology::Device;
 using topology::Gpu;
 using topology::GpuView;
 using topology::Graph;
+using topology::hides_switches;
 using topology::Host;
 using topology::HostView;
+using topology::made_up_step;
 using topology::NearestOther;
 using topology::Nic;
 using topology::PciStep;
@@ -23,39 +25,6 @@ using Findings = std::vector<Finding>;
 
 std::vector<HostView> views_of(const Job& job) {
   return host_views(job.documents.hosts, job.tools.matrices);
-}
-
-/// A lane of the first generation is what a virtual machine shows for a port that it makes up.
-const PciStep* made_up_step(const Device& device) {
-  const auto found = std::ranges::find_if(device.path, [](const PciStep& step) {
-    return step.link.known() && step.link.width == 1 && step.link.gigatransfers <= 2.5;
-  });
-  return found == device.path.end() ? nullptr : &*found;
-}
-const PciStep* made_up_step(const Host& host) {
-  for (const Gpu& gpu : host.gpus) {
-    if (const PciStep* step = made_up_step(gpu)) return step;
-  }
-  for (const Nic& nic : host.nics) {
-    if (const PciStep* step = made_up_step(nic)) return step;
-  }
-  return nullptr;
-}
-/// Boards with NVSwitches have PCIe switches, too, between GPUs and NICs.
-bool hides_switches(const Host& host) {
-  const auto to_switch = [](const Gpu& gpu) {
-    return gpu.c2c_gigabytes == 0 && std::ranges::any_of(gpu.links, [](const topology::NvLink& link) {
-             return link.kind == topology::NvTarget::nvswitch;
-           });
-  };
-  return host.switches == 0 && host.gpus.size() >= 4 && !host.nics.empty() &&
-         std::ranges::all_of(host.gpus, to_switch);
-}
-bool is_made_up(const Job& job, const HostView& view) {
-  return std::ranges::any_of(job.documents.hosts, [&](const Host& host) {
-    return host_name(host, job.documents.hosts) == view.name &&
-           (made_up_step(host) != nullptr || hides_switches(host));
-  });
 }
 
 void find_virtual_topology(const Job& job, Findings& findings) {
@@ -85,7 +54,7 @@ void find_far_from_nics(const Job& job, Findings& findings) {
   if (job.on_one_node() || (direct > 0 && through_host == 0)) return;
   for (const HostView& host : views_of(job)) {
     const bool possible = std::ranges::any_of(host.nics, &NearestOther::direct);
-    if (host.coherent || !possible || is_made_up(job, host)) continue;
+    if (host.coherent || !possible || host.made_up) continue;
     const auto far = std::ranges::find_if(host.gpus, &GpuView::far);
     const auto near = std::ranges::find_if(host.gpus, &GpuView::near);
     if (far == host.gpus.end()) continue;

@@ -46,8 +46,9 @@ TEST(TopologyXml, RefusesMoreThanAHostCanHave) {
                [&] { read_system("<system version=\"1\"><cpu>" + gpus + "</cpu></system>", "topo.xml"); });
   std::string nets;
   for (int i = 0; i < 513; ++i) nets += "<net/>";
-  expect_error(ErrorKind::usage, {"line 1: more than 512 ports in a host"},
-               [&] { read_system("<system version=\"1\"><cpu><nic>" + nets + "</nic></cpu></system>", "topo.xml"); });
+  expect_error(ErrorKind::usage, {"line 1: more than 512 ports in a host"}, [&] {
+    read_system("<system version=\"1\"><cpu><nic>" + nets + "</nic></cpu></system>", "topo.xml");
+  });
   std::string cpus;
   for (int i = 0; i < 513; ++i) cpus += "<cpu host_hash=\"" + std::to_string(i) + "\"/>";
   expect_error(ErrorKind::usage, {"line 1: more than 512 hosts"},
