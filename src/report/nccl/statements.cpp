@@ -98,7 +98,7 @@ bool take_setting(const Said& said, Process& process, Job&) {
   return true;
 }
 
-/// Of a launcher or of pdsh: "[1,3]<stdout>:", "node1: ". Words of a sentence have no digit.
+/// What a launcher or pdsh puts before a line: "[1,3]<stdout>:", "node1: ". Words of a sentence have no digit.
 bool is_tag(std::string_view before) {
   const std::string_view word = trimmed(before);
   return word.ends_with(':') && word.find_first_of(" \t") == std::string_view::npos &&

@@ -154,6 +154,18 @@ TEST(TopologyTable, ThatOnlyLooksLikeATableIsNone) {
   EXPECT_EQ(facts.matrices[0].devices[1].links.size(), 2U);
 }
 
+TEST(TopologyTable, HasAHeadingOfAnyLength) {
+  std::string names;
+  for (int i = 0; i < 150'000; ++i) names += text("GPU", i, ' ');
+  EXPECT_TRUE(facts_of(names + "CPU Affinity\n").matrices.empty());
+  const std::string one =
+      "GPU0 CPU Affinity " + std::string(1 << 20, 'x') + "\nGPU0 X " + std::string(1 << 20, '1') + "\n";
+  const ToolFacts facts = facts_of(one);
+  ASSERT_EQ(facts.matrices.size(), 1U);
+  EXPECT_LE(facts.matrices[0].evidence.text.size(), 304U);
+  EXPECT_EQ(facts.matrices[0].devices[0].links.size(), 1U);
+}
+
 TEST(TopologyTable, CutAnywhereNeverBreaksTheReader) {
   Draw draw(7);
   std::string whole;
