@@ -21,7 +21,7 @@ minutes=9
 dry=0
 only_build=0
 read -ra suites <<< "kernels low-rank fused-step codecs conformance-2 overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
-train-powersgd train-pipeline scaling powersgd-figures killed-rank conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
+train-powersgd train-pipeline scaling powersgd-figures killed-rank tuner conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
 chosen=("${suites[@]}")
 
 usage() { echo "gpu.sh: $1" >&2; exit 42; }
@@ -84,7 +84,7 @@ build() {
   { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_CUDA=ON -DWEFT_TESTS=ON -DWEFT_TEST_KINDS=processes \
       -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
-    cmake --build build/gpu --target conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures \
+    cmake --build build/gpu --target weft_tuner conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures \
       gpu_low_rank_figures $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
   } > "$out/build.log" 2>&1 && return
   grep -E 'error|FAILED' "$out/build.log" | head -n 20
@@ -198,6 +198,22 @@ bandwidth() { $bin/gpu_figures bandwidth | tee -a "$figures" && $bin/gpu_low_ran
 # The hook's step alone: bench/peers/torch_powersgd.py runs it beside PyTorch's, where there is a PyTorch.
 powersgd_figures() { WEFT_DEVICE=cuda $bin/gpu_low_rank_figures powersgd 4 $((dry == 1 ? 1 : 48)) | tee -a "$figures" && grep -q '"device": "cuda' "$figures"; }
 
+# NCCL reads our nccl.conf, which alone names our tuner, loads it, and takes a row of its table.
+tuner() {
+  local library=$PWD/build/gpu/lib/libnccl-tuner-weft.so conf=$work.tuner
+  if [ "$dry" = 1 ]; then
+    library=$PWD/build/recorded/lib/libnccl-tuner-weft.so
+    [ -e "$library" ] && echo "the fake of NCCL loads no tuner: tests/unit/tuner plays that part of NCCL"
+    return
+  fi
+  mkdir -p "$conf"
+  printf 'allreduce,0,-1,ring,simple,1,-1,2\n' > "$conf/table.csv"
+  printf 'NCCL_TUNER_PLUGIN=%s\nNCCL_TUNER_CONFIG_FILE=%s\n' "$library" "$conf/table.csv" > "$conf/nccl.conf"
+  NCCL_CONF_FILE=$conf/nccl.conf NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING,ENV run_ranks 2 $bin/conformance_processes nccl
+  all_ended_well 2 && grep -m 1 'TUNER/Plugin: Using weft' "$work/0.out" && grep -q 'TUNER/weft: .*1 of 1 rows are for 2 ranks' "$work/1.out" &&
+    grep -m 1 'TUNER/weft: .*line 1: allreduce of .*ring/simple, 1 channel' "$work/0.out"
+}
+
 run_suite() {
   case $1 in
     kernels) $bin/gpu_kernels_test ;;
@@ -215,6 +231,7 @@ run_suite() {
     scaling) scaling ;;
     powersgd-figures) powersgd_figures ;;
     killed-rank) killed_rank ;;
+    tuner) tuner ;;
     sanitizer) sanitized ;;
   esac
 }
