@@ -60,6 +60,8 @@ class JsonNode {
     return {this, key, 0, one->value()};
   }
 
+  const boost::json::value& value() const { return *value_; }
+
   template <class Visit>
   void each(Visit&& visit) const {
     const boost::json::array* array = value_->if_array();
@@ -88,6 +90,10 @@ class JsonNode {
     const boost::json::string* words = value_->if_string();
     if (words == nullptr) refuse(text("is ", boost::json::serialize(*value_), " and no string"));
     return {words->data(), words->size()};
+  }
+  bool boolean() const {
+    if (!value_->is_bool()) refuse(text("is ", boost::json::serialize(*value_)), "it is true or false");
+    return value_->get_bool();
   }
   /// The one of the first `count` enumerators that has this name.
   template <class T>

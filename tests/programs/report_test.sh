@@ -196,6 +196,27 @@ check "a topology that is well" 0 "^nothing wrong is seen in 3 lines, 3 of them 
 printf '\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\t0-31\t0\nGPU1\tNV4\t X \t0-31\tN/A\n' > "$work/node1.topo"
 check "a table of nvidia-smi" 1 "^warning: GPU1 of $work/node1.topo has no NUMA node, GPU0 has 0 \[numa-unknown" "$report" nccl "$work/node1.topo"
 
+cat > "$work/run.txt" <<'END'
+# Collective test starting: all_reduce_perf
+# Using devices
+#  Rank  0 Group  0 Pid    501 on      node1 device  0 [0000:18:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid    501 on      node1 device  1 [0000:19:00] NVIDIA H100 80GB HBM3
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+     1048576        262144     float     sum      -1    20.00   52.43   52.43       0    20.00   52.43   52.43       0
+     2097152        524288     float     sum      -1    60.00   34.95   34.95       0    60.00   34.95   34.95       0
+  1073741824     268435456     float     sum      -1   3300.0  325.38  325.38       0   3310.0  324.39  324.39       0
+# Avg bus bandwidth    : 137.6
+END
+check "a table of nccl-tests" 0 "^all_reduce +2 +1 +1 GiB +325.38 +370.8 +NVLink +88 % +2 MiB +0$" "$report" nccl "$work/run.txt"
+check "a table of nccl-tests, for machines" 0 '"bandwidth":\[\{"op":"all_reduce","ranks":2,"nodes":1,"device":"NVIDIA H100 80GB HBM3","file":"[^"]*run.txt","line":5,"bytes":1073741824,"busbw":3.2538E2,"bound":3.708E2,"limit":"NVLink",' \
+  "$report" nccl "$work/run.txt" --json -
+check "a table that shows wrong results" 2 "^critical: all_reduce of 2 ranks gave 7 wrong values \[wrong-results" sh -c "sed 's/325.38       0/325.38       7/' '$work/run.txt' | '$report' nccl -"
+cat > "$work/run.json" <<'END'
+{"version":3,"args":["./all_gather_perf"],"nccl_version":22809,"results":[{"size":1073741824,"count":4,"type":"float","redop":"none","root":"    -1","out_of_place":{"time":3300.0,"alg_bw":325.4,"bus_bw":162.7,"nwrong":0.0},"in_place":null}]}
+END
+check "JSON of nccl-tests" 0 "^all_gather +- +1 +1 GiB +162.70 +- +not known +- +- +0$" "$report" nccl "$work/run.json"
+sed 's/"size":/"size":-/' "$work/run.json" > "$work/bad.json"
+check "broken JSON of nccl-tests, and the rest" 0 "bad.json is a result of a benchmark that cannot be read: " sh -c "'$report' nccl '$work/bad.json' '$work/well.log' 2>&1"
 refused "no log" "no log is named; files, folders or - come first" "$report" nccl
 refused "a log that is not there" "there is no '/nowhere'; name files" "$report" nccl /nowhere
 refused "standard input twice" "- is named twice" "$report" nccl - -

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "bandwidth_output.hpp"
 #include "common/outputs.hpp"
 #include "nccl_options.hpp"
 #include "print.hpp"
@@ -111,9 +112,10 @@ std::string to_json(const std::vector<Finding>& findings, const nccl::Job& job,
                     const std::vector<std::string>& notes) {
   json::array skipped;
   for (const std::string& note : notes) skipped.push_back(as_json_text(note));
-  return json::serialize(json::object{
-             {"findings", as_json(findings)}, {"hosts", hosts_json(job)}, {"skipped", std::move(skipped)}}) +
-         "\n";
+  json::object all{
+      {"findings", as_json(findings)}, {"hosts", hosts_json(job)}, {"skipped", std::move(skipped)}};
+  add_bandwidth(job, all);
+  return json::serialize(all) + "\n";
 }
 
 /// @throws Error (usage) if nothing in the files is NCCL's, or of a tool that a rule knows
@@ -153,6 +155,7 @@ int nccl_command(const std::vector<std::string>& arguments) {
         "nothing wrong is seen in ", job.lines, " lines, ", job.nccl_lines, " of them NCCL's",
         job.documents.taken == 0 ? "" : text(", and ", job.documents.taken, " files that were read whole"),
         "\n\n");
+  print_bandwidth(job, out);
   print_hosts(job, out);
   outputs.write({{"--json", to_json(findings, job, notes)}});
   return exit_status(findings);

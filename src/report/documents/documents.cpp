@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "report/bandwidth/results_json.hpp"
 #include "report/documents/start.hpp"
 #include "weft/core/error.hpp"
 
@@ -12,6 +13,9 @@ namespace {
 /// A tree of XML takes some 20 times the memory of its text. NCCL's largest ones, of a rack of 72 GPUs, have 1 MB.
 constexpr std::size_t most_xml = std::size_t{16} << 20;
 
+/// With the time of each iteration nccl-tests writes some kilobytes a row.
+constexpr std::size_t most_results = std::size_t{16} << 20;
+
 constexpr Kind kind_table[] = {
     {"a topology of NCCL", most_xml, [](std::string_view start) { return xml_root(start) == "system"; },
      [](std::string_view content, const std::string& file, Facts& into) {
@@ -20,6 +24,11 @@ constexpr Kind kind_table[] = {
     {"a graph of NCCL", most_xml, [](std::string_view start) { return xml_root(start) == "graphs"; },
      [](std::string_view content, const std::string& file, Facts& into) {
        std::ranges::move(topology::read_graphs(content, file), std::back_inserter(into.graphs));
+     }},
+    {"a result of a benchmark", most_results,
+     [](std::string_view start) { return opens_json(start) && bandwidth::opens_results(start); },
+     [](std::string_view content, const std::string& file, Facts& into) {
+       std::ranges::move(bandwidth::read_results(content, file), std::back_inserter(into.tables));
      }},
 };
 

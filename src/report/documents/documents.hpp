@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/bandwidth/tables.hpp"
 #include "report/topology/graph.hpp"
 #include "report/topology/topology.hpp"
 
@@ -22,6 +23,7 @@ struct Facts {
   int taken = 0;  ///< documents that were read whole
   std::vector<topology::Host> hosts{};
   std::vector<topology::Graph> graphs{};
+  std::vector<bandwidth::Table> tables{};  ///< results of nccl-tests and weft-bench
 };
 
 struct Kind {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "report/bandwidth/table_reader.hpp"
 #include "report/documents/start.hpp"
 #include "report/nccl/log_line.hpp"
 #include "report/nccl/log_source.hpp"
@@ -54,7 +55,7 @@ struct JobLog::Gatherer {
 
   void take(const std::string& file, int number, std::string_view text) {
     ++job.lines;
-    const LogLine line = parse_log_line(text);
+    const LogLine line = parse_log_line(tables.behind_row(text));
     if (line.level != Level::none) ++job.nccl_lines;
     const Said said{file, number, text, line};
     if (line.level == Level::info && count_connection(said)) return;
@@ -62,6 +63,7 @@ struct JobLog::Gatherer {
     phrases.scan(line.level == Level::info ? line.message : text,
                  [&](std::uint16_t phrase) { take_phrase(phrase, said, found); });
     if (line.level == Level::none && !found.tool) found.tool = tools.follow({file, number, text});
+    if (line.level == Level::none && !found.tool && tables.take(file, number, text)) found.statement = true;
     if (found.rule || found.statement || found.tool) ++job.known_lines;
     if (line.level == Level::warn && !found.rule && job.unexplained.size() < most_unexplained &&
         !is_harmless(line.message))
@@ -72,6 +74,7 @@ struct JobLog::Gatherer {
   topology::ToolReader tools{job.tools};
 
  private:
+  bandwidth::TableReader tables{job.tables};
   struct Found {
     bool rule = false;
     bool statement = false;

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "report/bandwidth/links.hpp"
+#include "report/bandwidth/tables.hpp"
+#include "report/bandwidth/tuning_table.hpp"
 #include "report/documents/documents.hpp"
 #include "report/finding.hpp"
 #include "report/topology/tools.hpp"
@@ -93,6 +96,9 @@ struct Job {
   std::vector<Occurrences> matches{};  ///< for each row of line_rules()
   /// Lines that stand in logs of jobs that are well, too: they only add to other evidence. By their phrase, the first of each.
   std::map<std::string, Evidence> asides{};
+  std::vector<bandwidth::Table> tables{};  ///< of nccl-tests, as they stand in the logs
+  bandwidth::Links links{};
+  bandwidth::TuningTable tuning{};
   documents::Facts documents{};  ///< of files that are read whole: topologies, graphs
   topology::ToolFacts tools{};   ///< what nvidia-smi, ibv_devinfo, ulimit and lspci printed into the logs
   int later_ranks = 0;           ///< nccl-tests: lines of ranks above 0

@@ -94,6 +94,25 @@ void leave_out_other_versions(const Job& job, std::vector<Finding>& findings) {
   for (Finding& one : unexplained) merge(findings, std::move(one));
 }
 
+/// What only measured bandwidths show is a symptom: where something else was found, that may be its cause, and comes first.
+void put_symptoms_behind(std::vector<Finding>& findings) {
+  const auto is_symptom = [](const Finding& one) {
+    return one.cause != "wrong-results" &&
+           std::ranges::find(bandwidth_rules(), one.cause, &JobRule::cause) != bandwidth_rules().end();
+  };
+  const Finding* worst = nullptr;
+  for (const Finding& one : findings) {
+    if (is_symptom(one) || one.cause == "unexplained-warning") continue;
+    if (worst == nullptr || one.severity > worst->severity) worst = &one;
+  }
+  if (worst == nullptr) return;
+  for (Finding& one : findings) {
+    if (!is_symptom(one)) continue;
+    one.severity = std::min(one.severity, worst->severity);
+    one.confidence *= 0.4;
+  }
+}
+
 }  // namespace
 
 std::vector<Finding> examine(const Job& job) {
@@ -114,6 +133,7 @@ std::vector<Finding> examine(const Job& job) {
   }
   leave_out_other_versions(job, findings);
   for (Finding& finding : findings) add_context(job, finding);
+  put_symptoms_behind(findings);
   sort_by_importance(findings);
   return findings;
 }

@@ -259,9 +259,19 @@ bool take_old_plugin(const Said& said, Process&, Job& job) {
   return true;
 }
 
-/// A table of nccl-tests, by its heading.
-bool take_table(const Said&, Process&, Job&) {
-  return true;
+/// Links of the topology and of the network: the lines of the GRAPH subsystem, and others.
+bool take_link(const Said& said, Process&, Job& job) {
+  return said.line.level == Level::info &&
+         bandwidth::take_link(
+             said.line.message, said.line.host, [&said] { return said.evidence(); }, job.links);
+}
+/// Paths, of which a log has many, name CPUs, too.
+bool take_cpu(const Said& said, Process& process, Job& job) {
+  return said.line.message.starts_with("CPU/") && take_link(said, process, job);
+}
+bool take_tuning(const Said& said, Process&, Job& job) {
+  return said.line.level == Level::info &&
+         bandwidth::take_tuning(said.line.message, said.line.pid, said.evidence(), job.tuning);
 }
 
 constexpr Statement statement_table[] = {
@@ -295,8 +305,23 @@ constexpr Statement statement_table[] = {
     {"ncclNetPlugin symbols v4 and lower are not supported", take_old_plugin},
     {"NCCL_", take_variable},
     {"> mtu ", take_interface_mtu},
-    {"out-of-place", take_table},
-    {"# Avg bus bandwidth", take_table},
+    {"Pattern ", take_link},
+    {"=== System : ", take_link},
+    {" - NET/", take_link},
+    {"NET/IB: [", take_link},
+    {"Made virtual device [", take_link},
+    {" collnet channels, ", take_link},
+    {"CPU/0", take_cpu},
+    {"  Algorithm   |", take_tuning},
+    {"  Protocol    |", take_tuning},
+    {"Latency/AlgBw |", take_tuning},
+    {" Max NThreads |", take_tuning},
+    {" Broadcast |", take_tuning},
+    {" Reduce |", take_tuning},
+    {" AllGather |", take_tuning},
+    {"ReduceScatter |", take_tuning},
+    {" AllReduce |", take_tuning},
+    {" Bytes -> Algo ", take_tuning},
 };
 
 }  // namespace

@@ -47,11 +47,13 @@ std::span<const Cause> causes();
 std::span<const LineRule> line_rules();
 std::span<const JobRule> job_rules();
 std::span<const JobRule> network_rules();
+/// Symptoms that measured bandwidths show, and wrong results.
+std::span<const JobRule> bandwidth_rules();
 std::span<const JobRule> topology_rules();
 std::span<const JobRule> file_rules();
 std::span<const JobRule> host_rules();
 /// All tables of rules of whole jobs.
-std::array<std::span<const JobRule>, 5> all_job_rules();
+std::array<std::span<const JobRule>, 6> all_job_rules();
 
 /// All of them as a page of Markdown: docs/findings.md.
 std::string rules_page();

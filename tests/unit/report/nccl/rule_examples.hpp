@@ -19,5 +19,7 @@ const std::vector<RuleExample>& line_examples();
 const std::vector<RuleExample>& job_examples();
 /// For rows of topology_rules(), file_rules() and host_rules().
 const std::vector<RuleExample>& topology_examples();
+/// For rows of bandwidth_rules().
+const std::vector<RuleExample>& bandwidth_examples();
 
 }  // namespace weft::report::nccl::test

@@ -33,6 +33,7 @@ JobLog log_of(const std::string& content) {
 std::vector<test::RuleExample> examples_of_jobs() {
   std::vector<test::RuleExample> all = test::job_examples();
   all.insert(all.end(), test::topology_examples().begin(), test::topology_examples().end());
+  all.insert(all.end(), test::bandwidth_examples().begin(), test::bandwidth_examples().end());
   return all;
 }
 const Finding* finding(const std::vector<Finding>& findings, std::string_view cause) {
@@ -67,6 +68,18 @@ TEST(NcclRules, OfJobsFireOnTheirsAndNotOnOnesNearlyTheSame) {
     expect_fires(example);
     expect_silent(example);
   }
+}
+
+TEST(NcclRules, OfBandwidthsStepBehindTheirCauses) {
+  const test::RuleExample& slow = test::bandwidth_examples()[2];
+  ASSERT_EQ(slow.cause, "bandwidth-low");
+  EXPECT_EQ(examine(log_of(slow.fires).job())[0].severity, Severity::warning);
+  const std::vector<Finding> findings =
+      examine(log_of(slow.fires + "node1:7:7 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n").job());
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].cause, "setting-left-over");
+  EXPECT_EQ(findings[1].cause, "bandwidth-low");
+  EXPECT_EQ(findings[1].severity, Severity::notice);
 }
 
 TEST(NcclRules, OfLinesHaveAnExampleEach) {
