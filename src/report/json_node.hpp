@@ -69,6 +69,17 @@ class JsonNode {
     for (std::size_t i = 0; i < array->size(); ++i) visit(JsonNode(this, {}, i, (*array)[i]));
   }
 
+  /// Each member of an object, with its name.
+  template <class Visit>
+  void each_member(Visit&& visit) const {
+    const boost::json::object* object = value_->if_object();
+    if (object == nullptr) refuse("is no object");
+    for (const auto& one : *object) {
+      const std::string_view key{one.key().data(), one.key().size()};
+      visit(std::string(key), JsonNode(this, key, 0, one.value()));
+    }
+  }
+
   std::int64_t integer(std::int64_t least, std::int64_t most = no_limit) const {
     const std::int64_t* number = value_->if_int64();
     if (number == nullptr || *number < least || *number > most) {

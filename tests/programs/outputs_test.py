@@ -46,6 +46,7 @@ def programs(bin, work):
         ("weft-report flight", [tool["weft-report"], "flight", "--help"], [tool["weft-report"], "flight", str(flight)]),
         ("weft-report env", [tool["weft-report"], "env", "--help"], [tool["weft-report"], "env", str(settings)]),
         ("weft-report nccl", [tool["weft-report"], "nccl", "--help"], [tool["weft-report"], "nccl", str(nccl)]),
+        ("weft-report diff", [tool["weft-report"], "diff", "--help"], [tool["weft-report"], "diff", str(nccl), str(nccl)]),
         ("weft-report", [tool["weft-report"], "--help"], None),
         ("weft-launch", [tool["weft-launch"], "--help"], [tool["weft-launch"], "-n", "2", "--output", "ranks", "echo", "a line"]),
         ("weft-launch env", [tool["weft-launch"], "env", "--help"], [tool["weft-launch"], "env"]),
@@ -123,7 +124,8 @@ def main():
             if help_command and command:
                 known[name] = check_files(checks, name, help_command, command, work)
     # What reads --help must not read nothing.
-    for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 1, "weft-report nccl": 1}.items():
+    for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 4, "weft-report env": 4, "weft-report nccl": 4,
+                        "weft-report diff": 4}.items():
         if len(known[name]) < least:
             checks.failed += 1
             print(f"FAILED: --help of {name} names {known[name]} alone")

@@ -41,8 +41,8 @@ two=$(operation 2 8 begun)
 
 check help 0 "weft-report flight dumps" "$report" --help
 check "help of flight" 0 "weft-report flight dumps --json -" "$report" flight --help
-refused "nothing" "nothing to report on is named; allowed is flight, env or nccl" "$report"
-refused "an unknown word" "'lunch' is nothing to report on; allowed is flight, env or nccl" "$report" lunch "$work"
+refused "nothing" "nothing to report on is named; allowed is flight, env, nccl or diff" "$report"
+refused "an unknown word" "'lunch' is nothing to report on; allowed is flight, env, nccl or diff" "$report" lunch "$work"
 refused "no folder" "no folder of flight records is named; it comes first" "$report" flight
 refused "two folders" "'more' is a second folder; allowed is one" "$report" flight "$work" more
 refused "an unknown option" "unrecognised option '--bogus'; weft-report flight --help" "$report" flight "$work" --bogus
@@ -106,7 +106,7 @@ check "a typo" 1 "^warning: NCCL_IB_DISABEL is unknown: nothing reads it; NCCL_I
 lines "the verdict" 1 "^0 critical, 1 warning, 0 notices: 0 settings of NCCL, judged for NCCL 2.30.7$"
 lines "where it is" 1 "^    environment: NCCL_IB_DISABEL=1$"
 lines "what mends it" 1 "^    fix: write NCCL_IB_DISABLE$"
-check "a danger, for machines" 2 '^\{"findings":\[\{"cause":"chunk-size-too-large","severity":"critical","confidence":9E-1,"evidence":\[\{"file":"environment","line":0,"text":"NCCL_CHUNK_SIZE=1048576"\}\],"fix":"[^"]*"\}\],"nccl":"2.28.9","ranks":\[\{"file":"environment","settings":\[\{"name":"NCCL_CHUNK_SIZE","value":"1048576","file":"environment","line":0\}\]\}\]\}$' \
+check "a danger, for machines" 2 '^\{"findings":\[\{"cause":"chunk-size-too-large","severity":"critical","confidence":9E-1,"evidence":\[\{"file":"environment","line":0,"text":"NCCL_CHUNK_SIZE=1048576"\}\],"fix":"[^"]*","verdict":"NCCL_CHUNK_SIZE=1048576: [^"]*"\}\],"nccl":"2.28.9","ranks":\[\{"file":"environment","settings":\[\{"name":"NCCL_CHUNK_SIZE","value":"1048576","file":"environment","line":0\}\]\}\]\}$' \
   "${here[@]}" NCCL_CHUNK_SIZE=1048576 "$report" env --nccl 2.28.9 --json -
 [ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but JSON on standard output"
 
@@ -162,7 +162,7 @@ check "hosts compared" 2 "^critical: data between nodes goes over TCP although R
   "$report" nccl "$work/logs" --json "$work/json"
 lines "its line" 1 "^    $work/logs/below/rank7, line 2: node2:811:811 \[7\] NCCL INFO Using network Socket$"
 grep -q '^{"findings":\[{"cause":"net-fallback-socket","severity":"critical","confidence":9E-1,"evidence":\[{"file":"[^"]*rank7","line":2,' "$work/json" || fail "findings of nccl in the JSON: $(cat "$work/json")"
-grep -q ',"expected_effect":"the rate of the RDMA ports: [^"]*","not_when":"the hardware carries storage only"}\]' "$work/json" || fail "effect in the JSON: $(cat "$work/json")"
+grep -q ',"verdict":"data between nodes [^"]*","expected_effect":"the rate of the RDMA ports: [^"]*","not_when":"the hardware carries storage only"}\]' "$work/json" || fail "effect in the JSON: $(cat "$work/json")"
 lines "what the fix brings" 1 "^    expected effect: the rate of the RDMA ports"
 lines "when it does not apply" 1 "^    does not apply when the hardware carries storage only$"
 printf 'node1:7:7 [0] nvls.cc:1 NCCL WARN Failed to bind NVLink SHARP\n' > "$work/nvls.log"

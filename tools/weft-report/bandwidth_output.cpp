@@ -7,6 +7,7 @@
 
 #include "print.hpp"
 #include "report/bandwidth/judge.hpp"
+#include "report/output/json.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {

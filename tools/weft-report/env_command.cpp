@@ -7,12 +7,12 @@
 #include <iostream>
 #include <set>
 
-#include "common/outputs.hpp"
 #include "core/base/input_file.hpp"
 #include "env_options.hpp"
 #include "print.hpp"
 #include "report/env/lint.hpp"
 #include "report/env/variables.hpp"
+#include "report/output/json.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
@@ -70,24 +70,24 @@ std::vector<Settings> read_all(const std::vector<std::string>& files) {
   return ranks;
 }
 
-std::string counted(std::ptrdiff_t count, const std::string& what) {
-  return text(count, ' ', what, count == 1 ? "" : "s");
+/// "2 settings of NCCL in 2 files, judged for NCCL 2.30.7"
+std::string looked_at(const std::vector<Settings>& ranks, const NcclVersion& version) {
+  std::size_t settings = 0;
+  for (const Settings& one : ranks) settings += static_cast<std::size_t>(count_settings(one));
+  return text(counted(settings, "setting"), " of NCCL",
+              ranks.size() > 1 ? text(" in ", ranks.size(), " files") : std::string(), ", judged for NCCL ",
+              name(version));
 }
 
-void print_verdict(const std::vector<Finding>& findings, const std::vector<Settings>& ranks,
-                   const NcclVersion& version, std::ostream& out) {
+void print_verdict(const std::vector<Finding>& findings, const std::string& looked_at, std::ostream& out) {
   const auto of = [&](Severity severity) {
-    return std::ranges::count(findings, severity, &Finding::severity);
+    return static_cast<std::size_t>(std::ranges::count(findings, severity, &Finding::severity));
   };
-  int settings = 0;
-  for (const Settings& one : ranks) settings += count_settings(one);
   out << (findings.empty()
               ? std::string("nothing wrong")
               : text(of(Severity::critical), " critical, ", counted(of(Severity::warning), "warning"), ", ",
                      counted(of(Severity::notice), "notice")))
-      << ": " << counted(settings, "setting") << " of NCCL"
-      << (ranks.size() > 1 ? text(" in ", ranks.size(), " files") : std::string()) << ", judged for NCCL "
-      << name(version) << "\n\n";
+      << ": " << looked_at << "\n\n";
 }
 
 bool is_listed(const Setting& setting) {
@@ -95,15 +95,14 @@ bool is_listed(const Setting& setting) {
 }
 
 /// The settings of one rank, and where each comes from.
-void print_settings(const Settings& settings, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows{{"setting", "from"}};
+TextTable settings_table(const Settings& settings) {
+  TextTable table{.caption = "Settings", .heading = {"setting", "from"}, .words = 1};
   for (const auto& [name, setting] : settings.values) {
-    if (!is_listed(setting)) continue;
-    rows.push_back(
-        {one_line(shown(setting)),
-         one_line(setting.line == 0 ? setting.file : text(setting.file, ", line ", setting.line))});
+    if (is_listed(setting))
+      table.rows.push_back(
+          {shown(setting), setting.line == 0 ? setting.file : text(setting.file, ", line ", setting.line)});
   }
-  if (rows.size() > 1) print_table(rows, out);
+  return table;
 }
 
 json::object settings_json(const Settings& settings) {
@@ -137,15 +136,18 @@ int env_command(const std::vector<std::string>& arguments) {
     return 0;
   }
   tool::Outputs outputs("weft-report");
-  outputs.open("--json", options.json);
+  open(options.outputs, outputs);
   const std::vector<Settings> ranks = read_all(options.files);
-  const std::vector<Finding> findings = lint(ranks, options.version);
+  Report report{.subject = "settings of NCCL",
+                .looked_at = looked_at(ranks, options.version),
+                .findings = lint(ranks, options.version)};
+  if (ranks.size() == 1) report.tables = {settings_table(ranks.front())};
   std::ostream& out = outputs.people();
-  print_verdict(findings, ranks, options.version, out);
-  print(findings, out);
-  if (ranks.size() == 1) print_settings(ranks.front(), out);
-  outputs.write({{"--json", to_json(findings, ranks, options.version)}});
-  return exit_status(findings);
+  print_verdict(report.findings, report.looked_at, out);
+  print(report.findings, out);
+  for (const TextTable& table : report.tables) print(table, out);
+  write(outputs, report, [&] { return to_json(report.findings, ranks, options.version); });
+  return exit_status(report.findings);
 }
 
 }  // namespace weft::report

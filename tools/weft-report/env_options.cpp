@@ -17,9 +17,8 @@ po::options_description env_description() {
   po::options_description result("Options", 110);
   result.add_options()  //
       ("nccl", po::value<std::string>()->value_name("VERSION"),
-       "the NCCL that the job loads, as 2.28.9 or 2.28 (default 2.30.7)")  //
-      ("json", po::value<std::string>()->value_name("FILE"),
-       "write findings and settings to FILE, - for standard output");
+       "the NCCL that the job loads, as 2.28.9 or 2.28 (default 2.30.7)");
+  add_output_options(result, "findings and settings");
   tool::add_common(result);
   return result;
 }
@@ -45,14 +44,14 @@ EnvOptions parse_env_options(const std::vector<std::string>& arguments) {
       continue;
     }
     rest.push_back(one);
-    const bool takes_value = one == "--json" || one == "--nccl";
+    const bool takes_value = is_output_option(one) || one == "--nccl";
     if (takes_value && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
   }
   const po::variables_map values = tool::parse(rest, env_description(), "weft-report env --help");
   options.help = values.count("help") != 0;
   if (options.help) return options;
   if (values.count("nccl") != 0) options.version = version_from(values["nccl"].as<std::string>());
-  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  options.outputs = output_files(values);
   return options;
 }
 

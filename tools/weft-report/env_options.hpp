@@ -1,9 +1,9 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "output_files.hpp"
 #include "report/env/nccl_version.hpp"
 
 namespace weft::report {
@@ -11,7 +11,7 @@ namespace weft::report {
 struct EnvOptions {
   std::vector<std::string> files;  ///< none: the environment of this process
   NcclVersion version = newest_known;
-  std::optional<std::string> json;
+  OutputFiles outputs{};
   bool help = false;
 };
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iostream>
 
-#include "common/outputs.hpp"
 #include "options.hpp"
 #include "print.hpp"
 #include "report/flight/flight.hpp"
+#include "report/output/json.hpp"
 
 namespace weft::report {
 namespace {
@@ -46,16 +46,15 @@ std::string last_of(const FlightRecord& record) {
 std::vector<std::string> row_of(const FlightRecord& record) {
   const std::string error =
       record.error ? text(name(record.error->kind), ": ", record.error->message) : std::string("-");
-  std::vector<std::string> row{
-      std::to_string(record.rank), record.host, record.reason, steps_of(record), last_of(record), error};
-  std::ranges::transform(row, row.begin(), one_line);
-  return row;
+  return {std::to_string(record.rank), record.host, record.reason, steps_of(record), last_of(record), error};
 }
 
-void print_ranks(const std::vector<FlightRecord>& records, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows{{"rank", "host", "reason", "step", "last operations", "error"}};
-  for (const FlightRecord& record : records) rows.push_back(row_of(record));
-  print_table(rows, out);
+TextTable ranks_table(const std::vector<FlightRecord>& records) {
+  TextTable table{.caption = "Ranks",
+                  .heading = {"rank", "host", "reason", "step", "last operations", "error"},
+                  .words = 5};
+  for (const FlightRecord& record : records) table.rows.push_back(row_of(record));
+  return table;
 }
 
 json::value error_json(const FlightRecord& record) {
@@ -100,15 +99,18 @@ int flight_command(const std::vector<std::string>& arguments) {
     return 0;
   }
   tool::Outputs outputs("weft-report");
-  outputs.open("--json", options.json);
+  open(options.files, outputs);
   const std::vector<FlightRecord> records = read_flights(options.folder);
-  const std::vector<Finding> findings = examine(records);
+  const Report report{.subject = "flight records",
+                      .looked_at = counted(records.size(), "flight record"),
+                      .findings = examine(records),
+                      .tables = {ranks_table(records)}};
   std::ostream& out = outputs.people();
-  print(findings, out);
-  if (findings.empty()) out << "nothing wrong: " << one_line(progress_summary(records)) << "\n\n";
-  print_ranks(records, out);
-  outputs.write({{"--json", to_json(findings, records)}});
-  return exit_status(findings);
+  print(report.findings, out);
+  if (report.findings.empty()) out << "nothing wrong: " << one_line(progress_summary(records)) << "\n\n";
+  print(report.tables.front(), out);
+  write(outputs, report, [&] { return to_json(report.findings, records); });
+  return exit_status(report.findings);
 }
 
 }  // namespace weft::report

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "common/command_line.hpp"
+#include "diff_command.hpp"
 #include "env_command.hpp"
 #include "flight_command.hpp"
 #include "nccl_command.hpp"
@@ -15,6 +16,7 @@ int run(const std::vector<std::string>& arguments) {
   if (word == "flight") return flight_command({arguments.begin() + 1, arguments.end()});
   if (word == "env") return env_command({arguments.begin() + 1, arguments.end()});
   if (word == "nccl") return nccl_command({arguments.begin() + 1, arguments.end()});
+  if (word == "diff") return diff_command({arguments.begin() + 1, arguments.end()});
   if (word == "--help" || word == "-h") {
     std::cout << help();
     return 0;
@@ -22,7 +24,9 @@ int run(const std::vector<std::string>& arguments) {
   throw weft::Error(
       weft::ErrorKind::usage,
       word.empty() ? "nothing to report on is named" : weft::text("'", word, "' is nothing to report on"),
-      "allowed is flight, env or nccl: weft-report flight DIR, weft-report env, weft-report nccl PATH...");
+      "allowed is flight, env, nccl or diff: weft-report flight DIR, weft-report env, weft-report nccl "
+      "PATH..., "
+      "weft-report diff A B");
 }
 
 }  // namespace

@@ -14,9 +14,8 @@ namespace po = boost::program_options;
 
 po::options_description nccl_description() {
   po::options_description result("Options", 110);
+  add_output_options(result, "findings and hosts");
   result.add_options()  //
-      ("json", po::value<std::string>()->value_name("FILE"),
-       "write findings and hosts to FILE, - for standard output")  //
       ("rules", "print all causes and what shows each, as Markdown, and read nothing");
   tool::add_common(result);
   return result;
@@ -36,7 +35,7 @@ NcclOptions parse_nccl_options(const std::vector<std::string>& arguments) {
   if (options.help) return options;
   options.rules = values.count("rules") != 0;
   if (options.rules) {
-    tool::refuse_ignored(values, {"json"}, "--rules prints the rules");
+    tool::refuse_ignored(values, {"json", "sarif", "markdown", "html"}, "--rules prints the rules");
     if (!options.paths.empty())
       throw Error(ErrorKind::usage,
                   text("'", options.paths.front(), "' has no effect: --rules prints the rules"),
@@ -48,7 +47,7 @@ NcclOptions parse_nccl_options(const std::vector<std::string>& arguments) {
                 "files, folders or - come first: weft-report nccl PATH... [--json FILE]");
   if (std::ranges::count(options.paths, "-") > 1)
     throw Error(ErrorKind::usage, "- is named twice", "standard input can be read once");
-  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  options.files = output_files(values);
   return options;
 }
 
@@ -71,6 +70,7 @@ std::string nccl_help() {
       << "\nExamples:\n"
          "  weft-report nccl logs/\n"
          "  weft-report nccl slurm-4711.out --json findings.json\n"
+         "  weft-report nccl logs/ --html report.html --markdown issue.md\n"
          "  kubectl logs -l job-name=train --tail=-1 | weft-report nccl -\n\n"
       << exit_statuses;
   return std::move(out).str();

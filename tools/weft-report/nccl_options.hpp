@@ -1,15 +1,16 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "output_files.hpp"
 
 namespace weft::report {
 
 struct NcclOptions {
   std::vector<std::string> paths;
   bool rules = false;  ///< print them, and read nothing
-  std::optional<std::string> json;
+  OutputFiles files{};
   bool help = false;
 };
 

@@ -12,9 +12,7 @@ namespace po = boost::program_options;
 
 po::options_description flight_description() {
   po::options_description result("Options", 110);
-  result.add_options()  //
-      ("json", po::value<std::string>()->value_name("FILE"),
-       "write findings and ranks to FILE, - for standard output");
+  add_output_options(result, "findings and ranks");
   tool::add_common(result);
   return result;
 }
@@ -38,7 +36,7 @@ FlightOptions parse_flight_options(const std::vector<std::string>& arguments) {
   if (options.folder.empty())
     throw Error(ErrorKind::usage, "no folder of flight records is named",
                 "it comes first: weft-report flight DIR [--json FILE]");
-  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  options.files = output_files(values);
   return options;
 }
 
@@ -63,11 +61,14 @@ std::string help() {
   std::ostringstream out;
   out << "weft-report flight DIR [options]          weft-report flight --help says more\n"
          "weft-report env [FILE...] [options]       weft-report env --help says more\n"
-         "weft-report nccl PATH... [options]        weft-report nccl --help says more\n\n"
+         "weft-report nccl PATH... [options]        weft-report nccl --help says more\n"
+         "weft-report diff A B [options]            weft-report diff --help says more\n\n"
          "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
          "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n"
          "  env          finds settings of NCCL that are unknown, dangerous or different between ranks\n"
-         "  nccl PATH    finds what is wrong with a job that runs NCCL, from the logs of its ranks\n\n"
+         "  nccl PATH    finds what is wrong with a job that runs NCCL, from the logs of its ranks\n"
+         "  diff A B     compares two runs of such a job: findings, versions, settings, connections, "
+         "bandwidth\n\n"
       << common << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n  weft-report nccl logs/\n\n"
       << exit_statuses;
   return std::move(out).str();

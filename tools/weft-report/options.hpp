@@ -1,14 +1,15 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "output_files.hpp"
 
 namespace weft::report {
 
 struct FlightOptions {
   std::string folder;
-  std::optional<std::string> json;
+  OutputFiles files{};
   bool help = false;
 };
 

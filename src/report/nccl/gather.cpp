@@ -1,6 +1,7 @@
 // Lines to facts: one pass, each line looked at once.
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "report/bandwidth/table_reader.hpp"
@@ -46,6 +47,30 @@ bool stands_in(const LineRule& rule, std::string_view line) {
 /// Old versions warn of libraries that a machine without InfiniBand lacks.
 bool is_harmless(std::string_view message) {
   return message.find("Failed to open libibverbs") != std::string_view::npos;
+}
+
+using Carrier = int Channels::*;
+
+/// What stands behind "via". Null: something else.
+Carrier carried_by(std::string_view carrier) {
+  if (carrier.starts_with("P2P/")) return &Channels::p2p;
+  if (carrier.starts_with("SHM/") || carrier == "direct shared memory") return &Channels::shm;
+  if (carrier.starts_with("NET/Socket/")) return &Channels::socket;
+  if (!carrier.starts_with("NET/")) return nullptr;
+  return carrier.find("/GDRDMA") != std::string_view::npos ? &Channels::rdma_direct : &Channels::rdma;
+}
+
+/// The ranks in "Channel 00/0 : 1[1] -> 8[0] [receive]", as a key of Process::links.
+std::optional<std::uint64_t> ends_of(std::string_view message) {
+  constexpr std::int64_t most = 0xffffffff;
+  const auto colon = message.find(" : ");
+  const auto arrow = message.find(" -> ");
+  if (colon == std::string_view::npos || arrow == std::string_view::npos || arrow < colon)
+    return std::nullopt;
+  const std::int64_t from = number_in(message.substr(colon + 3), -1);
+  const std::int64_t to = number_in(message.substr(arrow + 4), -1);
+  if (from < 0 || to < 0 || from > most || to > most) return std::nullopt;
+  return static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to);
 }
 
 }  // namespace
@@ -112,21 +137,20 @@ struct JobLog::Gatherer {
     const std::string_view message = said.line.message;
     if (!message.starts_with("Channel ")) return false;
     const auto via = message.find(" via ");
-    if (via != std::string_view::npos) count(message.substr(via + 5), said, process_of(said).connections);
+    if (via == std::string_view::npos) return true;
+    const auto kind = carried_by(message.substr(via + 5));
+    if (kind == nullptr) return true;
+    Process& process = process_of(said);
+    Connections& all = process.connections;
+    if (all.*kind == 0 && kind == &Channels::shm) all.first_shm = said.evidence();
+    if (all.*kind == 0 && kind == &Channels::rdma) all.first_rdma = said.evidence();
+    ++(all.*kind);
+    const auto ends = ends_of(message.substr(0, via));
+    if (!ends || !process.on_widest || process.host.empty()) return true;
+    ++(process.links[*ends].*kind);
+    const bool receives = message.substr(0, via).ends_with("[receive]");
+    process.own_end = static_cast<std::int64_t>(receives ? *ends & 0xffffffff : *ends >> 32);
     return true;
-  }
-  static void count(std::string_view carrier, const Said& said, Connections& connections) {
-    if (carrier.starts_with("P2P/")) {
-      ++connections.p2p;
-    } else if (carrier.starts_with("SHM/") || carrier == "direct shared memory") {
-      if (connections.shm++ == 0) connections.first_shm = said.evidence();
-    } else if (carrier.starts_with("NET/Socket/")) {
-      ++connections.socket;
-    } else if (carrier.starts_with("NET/") && carrier.find("/GDRDMA") != std::string_view::npos) {
-      ++connections.rdma_direct;
-    } else if (carrier.starts_with("NET/")) {
-      if (connections.rdma++ == 0) connections.first_rdma = said.evidence();
-    }
   }
 
   Process& process_of(const Said& said) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "report/bandwidth/links.hpp"
@@ -19,13 +20,18 @@ namespace weft::report::nccl {
 
 using report::Fact;
 
-/// Connections by what carries them; each channel and direction is counted.
-struct Connections {
+/// Channels by what carries them; each channel and direction is counted.
+struct Channels {
   int p2p = 0;
   int shm = 0;
   int socket = 0;
   int rdma = 0;         ///< over a network other than sockets, through host memory
   int rdma_direct = 0;  ///< the same from GPU memory (GPUDirect RDMA)
+
+  int all() const { return p2p + shm + socket + rdma + rdma_direct; }
+};
+
+struct Connections : Channels {
   Evidence first_rdma{};
   Evidence first_shm{};
 };
@@ -63,6 +69,10 @@ struct Process {
   int far_pairs = 0;
   Evidence first_far_pair{};
   Connections connections{};
+  /// Channels of the widest communicator from one rank (upper half of the key) to another, as this end says. Empty if ranks are not told apart.
+  std::unordered_map<std::uint64_t, Channels> links{};
+  std::int64_t own_end = -1;  ///< the rank that its own lines of channels begin or end with
+  bool on_widest = true;  ///< while its log is read: the channels that follow are of the widest communicator
   std::map<std::string, Fact> settings{};  ///< NCCL_* that the environment or a file sets
   std::vector<CommUse> comms{};            ///< the newest
   std::set<std::string> ended_ids{};       ///< of communicators that this process has destroyed

@@ -136,6 +136,7 @@ bool take_shape(const Said& said, Process& process, Job&) {
 void take_identity(const Said& said, Process& process) {
   const std::string_view message = said.line.message;
   const std::int64_t ranks = number_in(word_after(message, "nranks "), 0);
+  process.on_widest = ranks >= process.ranks;
   if (ranks < process.ranks) return;
   process.ranks = ranks;
   process.rank = number_in(word_after(message, " rank "), -1);
@@ -143,7 +144,9 @@ void take_identity(const Said& said, Process& process) {
   keep(process.bus, word_after(message, "busId "), said);
 }
 bool take_init_start(const Said& said, Process& process, Job& job) {
+  const std::int64_t widest = process.ranks;
   take_identity(said, process);
+  if (process.ranks > widest) process.links.clear();
   ++process.inits_started;
   const std::string_view id = word_after(said.line.message, "commId ");
   if (id.empty()) return true;
@@ -156,6 +159,8 @@ bool take_init_start(const Said& said, Process& process, Job& job) {
 }
 bool take_init_done(const Said& said, Process& process, Job&) {
   take_identity(said, process);
+  // Versions that print no start: what follows may be of any communicator.
+  if (process.inits_started == 0) process.on_widest = false;
   ++process.inits_done;
   const std::string_view id = word_after(said.line.message, "commId ");
   const std::string_view address = word_after(said.line.message, "comm ");

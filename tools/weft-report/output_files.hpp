@@ -1,0 +1,29 @@
+#pragma once
+// The files that every command of weft-report can write: --json, --sarif, --markdown and --html.
+
+#include <boost/program_options.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/outputs.hpp"
+#include "report/output/report.hpp"
+
+namespace weft::report {
+
+/// The path of each option that was given, by its name: "--html".
+using OutputFiles = std::map<std::string, std::optional<std::string>>;
+
+/// @param json what stands in the file of --json: "findings and hosts"
+void add_output_options(boost::program_options::options_description& description, const std::string& json);
+OutputFiles output_files(const boost::program_options::variables_map& values);
+bool is_output_option(const std::string& word);
+
+/// @throws Error (usage) for a file that cannot be written
+void open(const OutputFiles& files, tool::Outputs& outputs);
+/// Writes those that were opened. @param json makes the file of --json @param sections adds the parts that only a page has
+void write(tool::Outputs& outputs, Report report, const std::function<std::string()>& json,
+           const std::function<std::vector<PageSection>()>& sections = {});
+
+}  // namespace weft::report
