@@ -1,13 +1,10 @@
 #include "bandwidth_output.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <ostream>
 
-#include "print.hpp"
 #include "report/bandwidth/judge.hpp"
 #include "report/output/json.hpp"
+#include "report/page/markup.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {
@@ -15,13 +12,7 @@ namespace {
 
 namespace json = boost::json;
 using bandwidth::Judged;
-using Rows = std::vector<std::vector<std::string>>;
 
-std::string fixed(double value, int digits) {
-  char words[64];
-  std::snprintf(words, sizeof words, "%.*f", digits, value);
-  return words;
-}
 std::string known(double value, int digits) {
   return value > 0 ? fixed(value, digits) : "-";
 }
@@ -38,41 +29,48 @@ std::string falls_at(const bandwidth::Speed& speed) {
   return sizes.empty() ? "-" : sizes;
 }
 
-void print_tables(const std::vector<Judged>& tables, std::ostream& out) {
-  Rows rows{
-      {"operation", "ranks", "nodes", "largest", "busbw", "bound", "by", "reached", "falls off at", "wrong"}};
+TextTable measured(const std::vector<Judged>& tables) {
+  TextTable table{.caption = "Bandwidth",
+                  .heading = {"operation", "bound by", "falls off at", "ranks", "nodes", "largest", "busbw",
+                              "bound", "reached", "wrong"},
+                  .words = 2,
+                  .note =
+                      "busbw and bound are GB/s, at the largest size. The bound is what links allow, of "
+                      "which the logs or the GPU's name tell."};
   for (const Judged& one : tables) {
     const bandwidth::Speed& speed = one.speed;
-    rows.push_back({one.op.empty() ? "(not stated)" : one_line(one.op), number(one.shape.ranks),
-                    number(one.shape.nodes), bandwidth::size_text(speed.bytes), fixed(speed.busbw, 2),
-                    known(speed.bound.busbw, 1), std::string(name(speed.bound.limit)),
-                    speed.fraction > 0 ? fixed(100 * speed.fraction, 0) + " %" : "-", falls_at(speed),
-                    std::to_string(speed.wrong)});
+    table.rows.push_back(
+        {one.op.empty() ? "(not stated)" : one.op, std::string(name(speed.bound.limit)), falls_at(speed),
+         number(one.shape.ranks), number(one.shape.nodes), bandwidth::size_text(speed.bytes),
+         fixed(speed.busbw, 2), known(speed.bound.busbw, 1),
+         speed.fraction > 0 ? fixed(100 * speed.fraction, 0) + " %" : "-", std::to_string(speed.wrong)});
   }
-  out << "Bandwidth\n";
-  print_table(rows, out);
-  out << "\nbusbw and bound are GB/s, at the largest size. The bound is what links allow, of which the logs "
-         "or the GPU's name tell.\n\n";
+  return table;
 }
 
-void print_costs(const std::vector<bandwidth::CostPair>& costs, std::ostream& out) {
-  Rows rows{{"collective", "algorithm", "protocol", "us", "GB/s", "model us", "model GB/s"}};
+TextTable stated_costs(const std::vector<bandwidth::CostPair>& costs) {
   const auto agree = std::ranges::count(costs, true, &bandwidth::CostPair::agree);
+  TextTable table{.caption = "NCCL's costs",
+                  .heading = {"collective", "algorithm", "protocol", "us", "GB/s", "model us", "model GB/s"},
+                  .words = 2,
+                  .note = text("As the log states them and as NCCL's cost model gives them: ", agree, " of ",
+                               costs.size(), " agree.")};
   for (const bandwidth::CostPair& one : costs) {
     if (one.collective == bandwidth::Collective::all_reduce || !one.agree)
-      rows.push_back({std::string(name(one.collective)), std::string(name(one.algorithm)),
-                      std::string(name(one.protocol)), fixed(one.log.latency, 1), fixed(one.log.bandwidth, 1),
-                      fixed(one.model.latency, 1), fixed(one.model.bandwidth, 1)});
+      table.rows.push_back({std::string(name(one.collective)), std::string(name(one.algorithm)),
+                            std::string(name(one.protocol)), fixed(one.log.latency, 1),
+                            fixed(one.log.bandwidth, 1), fixed(one.model.latency, 1),
+                            fixed(one.model.bandwidth, 1)});
   }
-  out << "NCCL's costs, as the log states them and as the model gives them: " << agree << " of "
-      << costs.size() << " agree\n";
-  print_table(rows, out);
-  out << '\n';
+  return table;
 }
 
 /// Sizes with one choice are one row.
-void print_choices(const std::vector<bandwidth::SizeChoice>& choices, std::ostream& out) {
-  Rows rows{{"sizes", "NCCL's choice", "us expected", "us measured", "remark"}};
+TextTable choices_made(const std::vector<bandwidth::SizeChoice>& choices) {
+  TextTable table{.caption = "NCCL's choices",
+                  .heading = {"sizes", "choice", "remark", "us expected", "us measured"},
+                  .words = 2,
+                  .note = "Times are of the last size of a row."};
   const auto used = [](const bandwidth::SizeChoice& one) { return one.chosen ? *one.chosen : one.predicted; };
   for (std::size_t i = 0; i < choices.size();) {
     std::size_t end = i + 1;
@@ -83,16 +81,15 @@ void print_choices(const std::vector<bandwidth::SizeChoice>& choices, std::ostre
     const bandwidth::SizeChoice& last = choices[end - 1];
     const std::string from = bandwidth::size_text(choices[i].bytes);
     const bandwidth::Choice& other = last.other;
-    rows.push_back({end - i > 1 ? from + " to " + bandwidth::size_text(last.bytes) : from,
-                    text(name(used(last).algorithm), '/', name(used(last).protocol)),
-                    fixed(used(last).microseconds, 1), fixed(last.measured, 1),
-                    last.contradicts ? text("slow: ", name(other.algorithm), '/', name(other.protocol),
-                                            " might take ", fixed(other.microseconds, 1))
-                                     : "-"});
+    table.rows.push_back({end - i > 1 ? from + " to " + bandwidth::size_text(last.bytes) : from,
+                          text(name(used(last).algorithm), '/', name(used(last).protocol)),
+                          last.contradicts ? text("slow: ", name(other.algorithm), '/', name(other.protocol),
+                                                  " might take ", fixed(other.microseconds, 1))
+                                           : "-",
+                          fixed(used(last).microseconds, 1), fixed(last.measured, 1)});
     i = end;
   }
-  print_table(rows, out);
-  out << "\nTimes are of the last size of a row.\n\n";
+  return table;
 }
 
 json::array falls_json(const bandwidth::Speed& speed) {
@@ -151,13 +148,12 @@ json::object choice_json(const bandwidth::SizeChoice& one) {
 
 }  // namespace
 
-void print_bandwidth(const nccl::Job& job, std::ostream& out) {
-  const std::vector<Judged> tables = bandwidth::judge(job);
-  if (!tables.empty()) print_tables(tables, out);
-  const std::vector<bandwidth::CostPair> costs = bandwidth::compare_costs(job);
-  if (!costs.empty()) print_costs(costs, out);
-  const std::vector<bandwidth::SizeChoice> choices = bandwidth::choices_by_size(job);
-  if (job.tuning && !choices.empty()) print_choices(choices, out);
+std::vector<TextTable> bandwidth_tables(const nccl::Job& job) {
+  std::vector tables{measured(bandwidth::judge(job))};
+  if (!job.tuning) return tables;
+  tables.push_back(stated_costs(bandwidth::compare_costs(job)));
+  tables.push_back(choices_made(bandwidth::choices_by_size(job)));
+  return tables;
 }
 
 void add_bandwidth(const nccl::Job& job, json::object& into) {

@@ -1,15 +1,16 @@
 #pragma once
-// Prints what tables of benchmarks say beside what links allow, and NCCL's costs beside the cost model's.
+// What tables of benchmarks say beside what links allow, and NCCL's costs beside the cost model's.
 
 #include <boost/json.hpp>
-#include <iosfwd>
+#include <vector>
 
 #include "report/nccl/job.hpp"
+#include "report/output/report.hpp"
 
 namespace weft::report {
 
-/// Nothing for a job without tables and costs.
-void print_bandwidth(const nccl::Job& job, std::ostream& out);
+/// Without rows for a job that has no tables of benchmarks and no costs.
+std::vector<TextTable> bandwidth_tables(const nccl::Job& job);
 /// "bandwidth": a row for each table; "costs" and "choices" where the logs hold costs.
 void add_bandwidth(const nccl::Job& job, boost::json::object& into);
 

@@ -28,10 +28,11 @@ int nccl_command(const std::vector<std::string>& arguments) {
   const ReadLogs logs = read_logs(options.paths);
   const nccl::Job& job = logs.log.job();
   const RunFacts run = run_of(job, nccl::examine(job), logs.skipped);
-  const Report report{.subject = "NCCL job",
-                      .looked_at = looked_at(run),
-                      .findings = run.findings,
-                      .tables = {hosts_table(run)}};
+  Report report{.subject = "NCCL job",
+                .looked_at = looked_at(run),
+                .findings = run.findings,
+                .tables = bandwidth_tables(job)};
+  report.tables.push_back(hosts_table(run));
   std::ostream& out = outputs.people();
   if (run.findings.empty()) {
     out << text(
@@ -42,8 +43,7 @@ int nccl_command(const std::vector<std::string>& arguments) {
     out << text(tally(run.findings), " in ", looked_at(run), "\n\n");
   }
   print(run.findings, out);
-  print_bandwidth(job, out);
-  print(report.tables.front(), out);
+  for (const TextTable& table : report.tables) print(table, out);
   const auto json = [&] {
     boost::json::object bandwidth;
     add_bandwidth(job, bandwidth);

@@ -109,8 +109,10 @@ void print(const TextTable& table, std::ostream& out) {
     rows.emplace_back();
     for (const std::string& cell : row) rows.back().push_back(clean(cell));
   }
+  out << table.caption << '\n';
   print_table(rows, out);
   if (!table.note.empty()) out << '\n' << table.note << '\n';
+  out << '\n';
 }
 
 }  // namespace weft::report

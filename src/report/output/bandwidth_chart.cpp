@@ -14,7 +14,6 @@ namespace {
 using bandwidth::Judged;
 
 constexpr std::size_t most_charts = 6;
-constexpr std::size_t most_tables = 64;
 constexpr std::size_t most_sizes = 64;
 constexpr double chart_height = 230;
 
@@ -29,29 +28,6 @@ std::string title_of(const Judged& one) {
   if (one.shape.ranks > 0) words += text(", ", one.shape.ranks, " ranks");
   if (one.shape.nodes > 1) words += text(" on ", one.shape.nodes, " nodes");
   return words;
-}
-
-std::string falls_of(const bandwidth::Speed& speed) {
-  std::string sizes;
-  for (std::size_t i = 0; i < std::min<std::size_t>(speed.falls.size(), 4); ++i)
-    sizes += text(i == 0 ? "" : ", ", bandwidth::size_text(speed.falls[i].bytes));
-  return sizes.empty() ? "-" : sizes;
-}
-
-std::string table_of_tables(const std::vector<Judged>& tables) {
-  std::vector<std::vector<std::string>> rows;
-  for (const Judged& one : tables) {
-    const bandwidth::Speed& speed = one.speed;
-    if (rows.size() == most_tables) break;
-    rows.push_back({title_of(one), std::string(name(speed.bound.limit)), falls_of(speed),
-                    bandwidth::size_text(speed.bytes), fixed(speed.busbw, 1),
-                    speed.bound.busbw > 0 ? fixed(speed.bound.busbw, 1) : "-",
-                    speed.fraction > 0 ? percent(speed.fraction) : "-", std::to_string(speed.wrong)});
-  }
-  return table(
-      "Bandwidth reached",
-      {"measured", "bound by", "falls off at", "largest", "GB/s", "bound", "reached", "wrong values"}, rows,
-      2);
 }
 
 /// Rows of one size once, the fastest of them, by size.
@@ -124,7 +100,7 @@ std::string chart_of(const Judged& one) {
 
 PageSection bandwidth_reached(const nccl::Job& job) {
   const std::vector<Judged> tables = bandwidth::judge(job);
-  PageSection section{.heading = "Bandwidth"};
+  PageSection section{.heading = "Bandwidth by size"};
   if (tables.empty()) {
     section.html = how_to;
     return section;
@@ -139,7 +115,6 @@ PageSection bandwidth_reached(const nccl::Job& job) {
     if (!chart.empty()) ++charts;
     section.html += chart;
   }
-  section.html += table_of_tables(tables);
   return section;
 }
 
