@@ -49,11 +49,12 @@ int nccl_command(const std::vector<std::string>& arguments) {
     add_bandwidth(job, bandwidth);
     return to_json(run, std::move(bandwidth));
   };
-  write(outputs, report, json, [&] {
-    std::vector sections{transports(run), hosts_compared(run), rank_matrix(run)};
+  write(outputs, report, json, [&](Report& page) {
+    page.sections = {transports(run), hosts_compared(run), rank_matrix(run)};
     // Without a table it says how to get one, which is what a reader needs last.
-    sections.insert(run.bandwidths.empty() ? sections.end() : sections.begin(), bandwidth_reached(job));
-    return sections;
+    page.sections.insert(run.bandwidths.empty() ? page.sections.end() : page.sections.begin(),
+                         bandwidth_reached(job));
+    page.tables.pop_back();  // hosts_compared() shows the hosts, and more
   });
   return exit_status(run.findings);
 }

@@ -43,16 +43,13 @@ void open(const OutputFiles& files, tool::Outputs& outputs) {
 }
 
 void write(tool::Outputs& outputs, Report report, const std::function<std::string()>& json,
-           const std::function<std::vector<PageSection>()>& sections) {
+           const std::function<void(Report&)>& as_page) {
   tool::Contents contents;
   if (outputs.has("--json")) contents["--json"] = json();
   if (outputs.has("--sarif")) contents["--sarif"] = to_sarif(report.findings, library_version());
   if (outputs.has("--markdown")) contents["--markdown"] = to_markdown(report);
   if (outputs.has("--html")) {
-    if (sections) {
-      report.sections = sections();
-      report.tables.clear();  // the sections show the same, and more
-    }
+    if (as_page) as_page(report);
     contents["--html"] = to_html(report);
   }
   outputs.write(contents);

@@ -22,8 +22,8 @@ bool is_output_option(const std::string& word);
 
 /// @throws Error (usage) for a file that cannot be written
 void open(const OutputFiles& files, tool::Outputs& outputs);
-/// Writes those that were opened. @param json makes the file of --json @param sections adds the parts that only a page has
+/// Writes those that were opened. @param json makes the file of --json @param as_page makes it what a page shows
 void write(tool::Outputs& outputs, Report report, const std::function<std::string()>& json,
-           const std::function<std::vector<PageSection>()>& sections = {});
+           const std::function<void(Report&)>& as_page = {});
 
 }  // namespace weft::report
