@@ -7,6 +7,7 @@
 #include "print.hpp"
 #include "report/flight/flight.hpp"
 #include "report/output/json.hpp"
+#include "report/torch_records/dump.hpp"
 
 namespace weft::report {
 namespace {
@@ -23,7 +24,7 @@ void each_last(const FlightRecord& record, Visit&& visit) {
 }
 
 std::string kind_of(Lane lane, const FlightOperation& operation) {
-  return std::string(lane == Lane::group ? "send/receive group" : name(operation.kind));
+  return std::string(lane == Lane::group && !operation.details ? "send/receive group" : operation.called());
 }
 
 std::string steps_of(const FlightRecord& record) {
@@ -46,7 +47,7 @@ std::string last_of(const FlightRecord& record) {
 std::vector<std::string> row_of(const FlightRecord& record) {
   const std::string error =
       record.error ? text(name(record.error->kind), ": ", record.error->message) : std::string("-");
-  return {std::to_string(record.rank), record.host, record.reason, steps_of(record), last_of(record), error};
+  return {std::to_string(record.rank), record.host.empty() ? "-" : record.host, record.reason, steps_of(record), last_of(record), error};
 }
 
 TextTable ranks_table(const std::vector<FlightRecord>& records) {
@@ -100,10 +101,12 @@ int flight_command(const std::vector<std::string>& arguments) {
   }
   tool::Outputs outputs("weft-report");
   open(options.files, outputs);
-  const std::vector<FlightRecord> records = read_flights(options.folder);
+  std::vector<FlightRecord> records = torch_records::read_dumps(options.folder);
+  const bool of_torch = !records.empty();
+  if (!of_torch) records = read_flights(options.folder);
   const Report report{.subject = "flight records",
                       .looked_at = counted(records.size(), "flight record"),
-                      .findings = examine(records),
+                      .findings = of_torch ? torch_records::examine_torch(records) : examine(records),
                       .tables = {ranks_table(records)}};
   std::ostream& out = outputs.people();
   print(report.findings, out);

@@ -46,7 +46,9 @@ std::string flight_help() {
          "Merges the flight records rank-R.json in DIR, which ranks write when an operation fails, a "
          "deadline\n"
          "passes or SIGUSR2 arrives, and names the culprit: the rank that issued something else, raised an\n"
-         "error first, left no record, or is behind.\n\n"
+         "error first, left no record, or is behind. Records of PyTorch's flight recorder "
+         "(nccl_trace_rank_R,\n"
+         "pickle or JSON) are read in their place; nothing in a pickle is executed.\n\n"
       << flight_description()
       << "\nExamples:\n"
          "  weft-report flight dumps\n"

@@ -5,6 +5,7 @@
 
 #include "report/bandwidth/results_json.hpp"
 #include "report/documents/start.hpp"
+#include "report/torch_records/dump.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report::documents {
@@ -15,6 +16,8 @@ constexpr std::size_t most_xml = std::size_t{16} << 20;
 
 /// With the time of each iteration nccl-tests writes some kilobytes a row.
 constexpr std::size_t most_results = std::size_t{16} << 20;
+/// A dump of 2,000 entries has 1 to 2 MB; its values take up to some 60 times the bytes of a file made to be costly.
+constexpr std::size_t most_torch_record = std::size_t{64} << 20;
 
 constexpr Kind kind_table[] = {
     {"a topology of NCCL", most_xml, [](std::string_view start) { return xml_root(start) == "system"; },
@@ -29,6 +32,11 @@ constexpr Kind kind_table[] = {
      [](std::string_view start) { return opens_json(start) && bandwidth::opens_results(start); },
      [](std::string_view content, const std::string& file, Facts& into) {
        std::ranges::move(bandwidth::read_results(content, file), std::back_inserter(into.tables));
+     }},
+    {"a flight record of PyTorch", most_torch_record, torch_records::is_dump,
+     [](std::string_view content, const std::string& file, Facts& into) {
+       torch_records::add_record(into.torch_records,
+                                 torch_records::flight_of(torch_records::parse_dump(content, file)));
      }},
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "report/bandwidth/tables.hpp"
+#include "report/flight/flight.hpp"
 #include "report/topology/graph.hpp"
 #include "report/topology/topology.hpp"
 
@@ -24,6 +25,7 @@ struct Facts {
   std::vector<topology::Host> hosts{};
   std::vector<topology::Graph> graphs{};
   std::vector<bandwidth::Table> tables{};  ///< results of nccl-tests and weft-bench
+  std::vector<FlightRecord> torch_records{};  ///< of PyTorch, as torch_records::add_record() keeps them
 };
 
 struct Kind {

@@ -28,7 +28,7 @@ struct Waiting {
   }
   std::optional<std::int64_t> waited_ns() const {
     const auto began = began_ns();
-    if (!began) return std::nullopt;
+    if (!began || member->record->steady_ns == 0) return std::nullopt;  // when it was written is not known
     const std::int64_t until = operation->ended_ns > 0 ? operation->ended_ns : member->record->steady_ns;
     return std::max<std::int64_t>(until - *began, 0);  // it may begin while the record is written
   }

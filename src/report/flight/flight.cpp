@@ -105,32 +105,12 @@ std::optional<Finding> disagreed(const std::vector<FlightRecord>& records) {
   return finding;
 }
 
-std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records) {
-  std::vector<int> missing;
-  auto record = records.begin();
-  for (int rank = 0; rank < records.front().size; ++rank) {
-    if (record != records.end() && record->rank == rank) {
-      ++record;
-    } else {
-      missing.push_back(rank);
-    }
-  }
-  if (missing.empty()) return std::nullopt;
-  const bool failed = std::ranges::any_of(records, &FlightRecord::failed);
-  const std::string who = ranks_text(missing);
-  Finding finding{.cause = "rank-left-no-record", .confidence = failed ? 0.9 : 0.5};
-  finding.verdict = text(who, " of ", records.front().size,
-                         " left no record: ended before writing one, or not copied here");
-  for (std::size_t i = 0; i < std::min(missing.size(), most_lines); ++i)
-    finding.evidence.push_back({text("rank-", missing[i], ".json"), 0, "is not in the folder"});
-  // A rank that lost a peer names it, and says how it ended where that is known.
-  const auto lost =
-      errors_in_order(records, [](const FlightError& error) { return error.kind == ErrorKind::peer_lost; });
-  if (!lost.empty()) finding.evidence.push_back(told(*lost.front()));
-  finding.fix = text("see what ended ", who,
-                     ": its exit status, the kernel's log (out of memory), the machine; or copy its record "
-                     "into the folder");
-  return finding;
+/// The name that the record of another rank would have: "rank-3.json".
+std::string file_like(const FlightRecord& record, int rank) {
+  const std::string own = std::to_string(record.rank);
+  const auto at = record.file.rfind(own);
+  return at == std::string::npos ? text("rank ", rank)
+                                 : std::string(record.file).replace(at, own.size(), std::to_string(rank));
 }
 
 std::optional<Finding> failed_otherwise(const std::vector<FlightRecord>& records) {
@@ -167,7 +147,7 @@ std::string last_of(const CommunicatorTimelines& timelines) {
     if (!last.ended() && last.issued_ns > 0)
       longest = std::max(longest, member.record->steady_ns - last.issued_ns);
   }
-  std::string result = text(timelines.text(), " at ", name(most.operations().back().kind), ' ',
+  std::string result = text(timelines.text(), " at ", most.operations().back().called(), ' ',
                             range(least.last(), most.last(), "#"));
   for (const auto& [state, ranks] : by_state) result += text(", ", name(state), " on ", ranks_text(ranks));
   if (longest > 0) result += text(", for up to ", seconds_text(longest));
@@ -175,6 +155,34 @@ std::string last_of(const CommunicatorTimelines& timelines) {
 }
 
 }  // namespace
+
+std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records) {
+  std::vector<int> missing;
+  auto record = records.begin();
+  for (int rank = 0; rank < records.front().size; ++rank) {
+    if (record != records.end() && record->rank == rank) {
+      ++record;
+    } else {
+      missing.push_back(rank);
+    }
+  }
+  if (missing.empty()) return std::nullopt;
+  const bool failed = std::ranges::any_of(records, &FlightRecord::failed);
+  const std::string who = ranks_text(missing);
+  Finding finding{.cause = "rank-left-no-record", .confidence = failed ? 0.9 : 0.5};
+  finding.verdict = text(who, " of ", records.front().size,
+                         " left no record: ended before writing one, or not copied here");
+  for (std::size_t i = 0; i < std::min(missing.size(), most_lines); ++i)
+    finding.evidence.push_back({file_like(records.front(), missing[i]), 0, "is not in the folder"});
+  // A rank that lost a peer names it, and says how it ended where that is known.
+  const auto lost =
+      errors_in_order(records, [](const FlightError& error) { return error.kind == ErrorKind::peer_lost; });
+  if (!lost.empty()) finding.evidence.push_back(told(*lost.front()));
+  finding.fix = text("see what ended ", who,
+                     ": its exit status, the kernel's log (out of memory), the machine; or copy its record "
+                     "into the folder");
+  return finding;
+}
 
 std::vector<Finding> examine(const std::vector<FlightRecord>& records) {
   const std::vector<CommunicatorTimelines> communicators = side_by_side(records);

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +45,15 @@ constexpr std::string_view name(State state) {
   return state_names[static_cast<std::size_t>(state)];
 }
 
-/// For a send/receive group only number, state and times are set.
+/// What a record that is not weft's says of an operation, in its writer's words.
+struct OperationDetails {
+  std::string called{};         ///< "all_reduce"
+  std::string operands{};       ///< what ranks have to agree on: "12 Float"
+  std::string where{};          ///< the line that issued it: "step at train.py:44"; empty: not known
+  std::int64_t timeout_ms = 0;  ///< 0: not known
+};
+
+/// For a send/receive group only number, state, times and details are set.
 struct FlightOperation {
   std::uint64_t number = 0;
   std::int64_t count = 0;
@@ -56,12 +65,18 @@ struct FlightOperation {
   DataType dtype = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   State state = State::issued;
+  /// Set: it stands in place of kind, count, dtype, op and root.
+  std::shared_ptr<const OperationDetails> details{};
 
+  std::string_view called() const { return details ? std::string_view(details->called) : name(kind); }
   bool ended() const { return state == State::done || state == State::failed; }
   /// Whether both are the same operation, apart from their numbers.
   bool agrees_with(const FlightOperation& other) const {
-    return kind == other.kind && count == other.count && dtype == other.dtype && op == other.op &&
-           root == other.root;
+    if (details && other.details)
+      return details == other.details ||
+             (details->called == other.details->called && details->operands == other.details->operands);
+    return !details && !other.details && kind == other.kind && count == other.count && dtype == other.dtype &&
+           op == other.op && root == other.root;
   }
 };
 
@@ -95,13 +110,16 @@ struct FlightProgress {
   std::int64_t waits_for_count = 0;    ///< how many parameters are not ready, in all
 };
 
+/// PyTorch writes a record when an operation takes too long. When it was written is not known: both clocks are 0.
+inline constexpr std::string_view torch_reason = "PyTorch";
+
 struct FlightRecord {
   std::string file;
   int rank = 0;
   int size = 1;
   std::string host;
   std::int64_t pid = 0;
-  std::string reason = "signal";  ///< "error", "signal" or a word of the program
+  std::string reason = "signal";  ///< "error", "signal", torch_reason or a word of the program
   std::int64_t steady_ns = 0;     ///< both clocks at the time of writing
   std::int64_t wall_ns = 0;
   std::optional<FlightError> error;  ///< the first error on this rank
@@ -109,7 +127,7 @@ struct FlightRecord {
   std::vector<FlightCommunicator> communicators;
 
   std::int64_t wall(std::int64_t steady) const { return wall_ns + (steady - steady_ns); }
-  bool failed() const { return reason == "error" || error.has_value(); }
+  bool failed() const { return reason == "error" || reason == torch_reason || error.has_value(); }
 };
 
 /// @param file named in messages. @throws Error (usage) naming it, the place in it and what is wrong there

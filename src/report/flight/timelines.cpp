@@ -23,6 +23,14 @@ std::string CommunicatorTimelines::text() const {
 }
 
 std::string CommunicatorTimelines::text(const FlightOperation& operation) const {
+  if (operation.details) {
+    constexpr std::size_t most_shown = 120;
+    const OperationDetails& details = *operation.details;
+    std::string shown = details.operands.substr(0, most_shown);
+    if (shown.size() < details.operands.size()) shown += " ...";
+    return weft::text(brief(lane, operation), shown.empty() ? "" : " of ", shown,
+                      details.where.empty() ? "" : ", from ", details.where);
+  }
   return weft::text(brief(lane, operation), " of ", operation.count, ' ', operation.dtype, " (", operation.op,
                     ", root ", ranks[static_cast<std::size_t>(operation.root)], ')');
 }
@@ -59,8 +67,8 @@ std::vector<CommunicatorTimelines> side_by_side(const std::vector<FlightRecord>&
 }
 
 std::string brief(Lane lane, const FlightOperation& operation) {
-  return weft::text(lane == Lane::group ? "send/receive group" : name(operation.kind), " #",
-                    operation.number);
+  return weft::text(lane == Lane::group && !operation.details ? "send/receive group" : operation.called(),
+                    " #", operation.number);
 }
 
 std::string progress_text(const FlightRecord& record) {

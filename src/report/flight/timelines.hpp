@@ -34,7 +34,7 @@ struct CommunicatorTimelines {
 
   /// "'world' (host)"
   std::string text() const;
-  /// "all_reduce #3 of 10 f32 (sum, root 0)"; the root is a world rank
+  /// "all_reduce #3 of 10 f32 (sum, root 0)"; the root is a world rank. Of other writers: "all_reduce #3 of 12 Float, from step at train.py:44"
   std::string text(const FlightOperation& operation) const;
 };
 
@@ -47,6 +47,9 @@ struct Divergence {
   std::optional<std::int64_t> issued;  ///< wall-clock time of the first rank; empty where no rank knows
 };
 std::optional<Divergence> divergence_on(const CommunicatorTimelines& timelines);
+
+/// Ranks of which no record is there. @param records sorted by rank
+std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records);
 
 /// Ranks for which others wait, one finding for each lane. Ranks that do not themselves wait for others come
 /// first, and among those the lane on which most operations wait.

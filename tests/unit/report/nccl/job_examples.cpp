@@ -1,4 +1,5 @@
 #include "unit/report/nccl/rule_examples.hpp"
+#include "unit/report/torch_records/torch_dumps.hpp"
 
 namespace weft::report::nccl::test {
 namespace {
@@ -42,6 +43,20 @@ const std::string old_plugin = says("node1",
 const std::string one_gpu = " nvmlDev 3 busId 1b000";
 const std::string other_gpu = " nvmlDev 4 busId 1c000";
 const std::string shm = "NCCL INFO Channel 00 : 0[3] -> 1[4] via SHM/direct/direct\n";
+
+/// Dumps of two ranks. Each has an all_reduce of that number and tensor; one above 1 has not ended.
+std::string torch_job(const std::vector<std::pair<std::int64_t, std::string>>& ranks) {
+  std::string all;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& [number, tensor] = ranks[rank];
+    const auto state = number > 1 ? torch_records::TorchState::started : torch_records::TorchState::completed;
+    all +=
+        "=== record\n" +
+        weft::test::torch_json(static_cast<int>(rank), 2, {weft::test::torch_entry(number, tensor, state)}) +
+        "\n";
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -142,6 +157,15 @@ const std::vector<RuleExample>& job_examples() {
        "you can set NCCL_P2P_DISABLE=1 to go on\n"},
       {"setting-left-over", says("node1", "NCCL_P2P_DISABLE set by environment to 1."),
        says("node1", "NCCL_P2P_DISABLE set by environment to 0.")},
+      {"mismatched-collective", torch_job({{1, "4 Float"}, {1, "5 Float"}}),
+       torch_job({{1, "4 Float"}, {1, "4 Float"}}), true},
+      {"rank-behind", torch_job({{2, "4 Float"}, {1, "4 Float"}}),
+       torch_job({{2, "4 Float"}, {2, "4 Float"}}), true},
+      {"rank-left-no-record", torch_job({{1, "4 Float"}}), torch_job({{1, "4 Float"}, {1, "4 Float"}}), true},
+      {"collective-stuck", torch_job({{2, "4 Float"}, {2, "4 Float"}}),
+       torch_job({{1, "4 Float"}, {1, "4 Float"}}), true},
+      {"records-overwritten", torch_job({{9, "4 Float"}, {1, "4 Float"}}),
+       torch_job({{2, "4 Float"}, {1, "4 Float"}}), true},
       {"unexplained-warning", "node1:700:701 [0] any.cc:1 NCCL WARN The moon is full\n",
        "node1:700:701 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"},
   };

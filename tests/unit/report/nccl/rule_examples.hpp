@@ -11,6 +11,7 @@ struct RuleExample {
   std::string cause;
   std::string fires;
   std::string near_miss;
+  bool of_records = false;  ///< of PyTorch: evidence in them has no line
 };
 
 /// For rows of line_rules().

@@ -46,6 +46,7 @@ void expect_fires(const test::RuleExample& example) {
   const Finding* one = finding(findings, example.cause);
   ASSERT_NE(one, nullptr) << example.cause << " is not found in:\n" << example.fires;
   ASSERT_FALSE(one->evidence.empty()) << example.cause;
+  if (example.of_records) return;  // what they show has no line
   EXPECT_TRUE(one->evidence[0].file == "log" || example.fires.starts_with("=== ")) << one->evidence[0].file;
   EXPECT_GT(one->evidence[0].line, 0);
   EXPECT_NE(example.fires.find(one->evidence[0].text), std::string::npos);
