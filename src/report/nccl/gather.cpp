@@ -6,6 +6,7 @@
 
 #include "report/bandwidth/table_reader.hpp"
 #include "report/documents/start.hpp"
+#include "report/nccl/calls.hpp"
 #include "report/nccl/log_line.hpp"
 #include "report/nccl/log_source.hpp"
 #include "report/nccl/nccl.hpp"
@@ -83,7 +84,7 @@ struct JobLog::Gatherer {
     const LogLine line = parse_log_line(tables.behind_row(text));
     if (line.level != Level::none) ++job.nccl_lines;
     const Said said{file, number, text, line};
-    if (line.level == Level::info && count_connection(said)) return;
+    if (line.level == Level::info && (count_connection(said) || compare_call(said))) return;
     Found found;
     phrases.scan(line.level == Level::info ? line.message : text,
                  [&](std::uint16_t phrase) { take_phrase(phrase, said, found); });
@@ -152,6 +153,15 @@ struct JobLog::Gatherer {
     process.own_end = static_cast<std::int64_t>(receives ? *ends & 0xffffffff : *ends >> 32);
     return true;
   }
+  /// A line of a collective, of which a log with the subsystem COLL is full.
+  bool compare_call(const Said& said) {
+    CallLine call;
+    if (!begins_call(said.line.message) || !parse_call(said.line.message, call)) return false;
+    ++job.known_lines;
+    (void)process_of(said);
+    calls.take(call, said, newest, job);
+    return true;
+  }
 
   Process& process_of(const Said& said) {
     const LogLine& line = said.line;
@@ -175,6 +185,7 @@ struct JobLog::Gatherer {
   std::unordered_map<std::string, std::size_t> index;
   std::string key;
   std::size_t newest = 0;
+  CallComparison calls;
 };
 
 JobLog::JobLog() : gatherer_(std::make_unique<Gatherer>()) {}

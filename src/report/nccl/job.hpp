@@ -2,6 +2,7 @@
 // What the logs of a job say, as facts: for each process its version, networks, connections and settings, and beside that what other
 // tools printed into the same files. Rules conclude from it (rules.hpp). Plain values; a fact that no log line stated is empty.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -44,6 +45,43 @@ struct CommUse {
   Evidence start{};
 };
 
+/// A collective as a line of the subsystem COLL says it.
+struct Call {
+  std::array<char, 16> name{};  ///< "AllReduce", filled up with zeros
+  std::uint64_t count = 0;
+  std::int32_t datatype = 0;  ///< ncclDataType_t, ncclRedOp_t
+  std::int32_t op = 0;
+  std::int64_t root = 0;
+  bool operator==(const Call&) const = default;
+};
+
+/// How far a process is in a communicator.
+struct RankCalls {
+  std::size_t process = 0;  ///< in Job::processes
+  std::string address{};    ///< of the communicator in that process
+  std::string comm{};  ///< commId, or that of the communicator that was split with the part; empty: not known
+  std::int64_t ranks = 0;
+  std::size_t order = 0;   ///< among the process's communicators of as many ranks
+  std::uint64_t last = 0;  ///< the highest opCount
+  Call call{};             ///< the last one
+  Evidence evidence{};
+};
+
+/// Ranks of a communicator that called different collectives under one opCount: the lowest one.
+struct CallDifference {
+  struct Side {
+    Call call{};
+    int ranks = 0;
+    std::size_t process = 0;  ///< one of them
+    Evidence evidence{};
+  };
+  std::string comm{};
+  std::int64_t ranks = 0;
+  std::size_t order = 0;
+  std::uint64_t op_count = 0;
+  std::vector<Side> sides{};
+};
+
 /// One process of one host. Lines without host and process number belong to a process whose host is empty.
 struct Process {
   std::string host{};
@@ -75,6 +113,7 @@ struct Process {
   bool on_widest = true;  ///< while its log is read: the channels that follow are of the widest communicator
   std::map<std::string, Fact> settings{};  ///< NCCL_* that the environment or a file sets
   std::vector<CommUse> comms{};            ///< the newest
+  int comm_changes = 0;                    ///< how often one began or ended
   std::set<std::string> ended_ids{};       ///< of communicators that this process has destroyed
 };
 
@@ -109,9 +148,11 @@ struct Job {
   std::vector<bandwidth::Table> tables{};  ///< of nccl-tests, as they stand in the logs
   bandwidth::Links links{};
   bandwidth::TuningTable tuning{};
-  documents::Facts documents{};  ///< of files that are read whole: topologies, graphs
-  topology::ToolFacts tools{};   ///< what nvidia-smi, ibv_devinfo, ulimit and lspci printed into the logs
-  int later_ranks = 0;           ///< nccl-tests: lines of ranks above 0
+  documents::Facts documents{};    ///< of files that are read whole: topologies, graphs
+  topology::ToolFacts tools{};     ///< what nvidia-smi, ibv_devinfo, ulimit and lspci printed into the logs
+  std::vector<RankCalls> calls{};  ///< of each process and communicator
+  std::vector<CallDifference> call_differences{};  ///< the first of each communicator
+  int later_ranks = 0;                             ///< nccl-tests: lines of ranks above 0
   std::int64_t lines = 0;
   std::int64_t nccl_lines = 0;   ///< with INFO, WARN, CALL or TRACE
   std::int64_t known_lines = 0;  ///< that stated a fact or matched a rule

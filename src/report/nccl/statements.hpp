@@ -19,6 +19,8 @@ struct Said {
 
   /// Long lines are cut: evidence is read by people.
   Evidence evidence() const;
+  /// The same into one that is there, whose memory is used again.
+  void copy_to(Evidence& evidence) const;
 };
 
 struct Statement {

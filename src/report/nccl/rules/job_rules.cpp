@@ -5,7 +5,6 @@
 
 #include "report/nccl/log_line.hpp"
 #include "report/nccl/rules/rules.hpp"
-#include "report/torch_records/dump.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report::nccl {
@@ -158,15 +157,6 @@ void find_unexplained(const Job& job, Findings& findings) {
   if (!evidence.empty()) findings.push_back(finding_of("unexplained-warning", 0.2, std::move(evidence)));
 }
 
-/// The causes have the names that a log gives them, too.
-void find_in_torch_records(const Job& job, Findings& findings) {
-  if (job.documents.torch_records.empty()) return;
-  for (Finding& one : torch_records::examine_torch(job.documents.torch_records)) {
-    if (one.cause == "rank-diverged") one.cause = "mismatched-collective";
-    findings.push_back(std::move(one));
-  }
-}
-
 constexpr JobRule job_table[] = {
     {"env-mismatch", "a setting with two values", find_env_mismatch},
     {"version-mismatch", "two versions of NCCL in the logs, or of its package in pip's lists", find_versions},
@@ -180,8 +170,6 @@ constexpr JobRule job_table[] = {
      find_tests_without_mpi},
     {"setting-left-over", "NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_ALGO, NCCL_PROTO and others",
      find_left_over},
-    {"mismatched-collective, rank-behind, rank-left-no-record, collective-stuck, records-overwritten",
-     "flight records of PyTorch (nccl_trace_rank_R), compared", find_in_torch_records},
     {"unexplained-warning", "a line with NCCL WARN that no rule knows", find_unexplained},
 };
 

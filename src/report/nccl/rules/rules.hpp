@@ -49,11 +49,12 @@ std::span<const JobRule> job_rules();
 std::span<const JobRule> network_rules();
 /// Symptoms that measured bandwidths show, and wrong results.
 std::span<const JobRule> bandwidth_rules();
+std::span<const JobRule> call_rules();
 std::span<const JobRule> topology_rules();
 std::span<const JobRule> file_rules();
 std::span<const JobRule> host_rules();
 /// All tables of rules of whole jobs.
-std::array<std::span<const JobRule>, 6> all_job_rules();
+std::array<std::span<const JobRule>, 7> all_job_rules();
 
 /// All of them as a page of Markdown: docs/findings.md.
 std::string rules_page();

@@ -44,6 +44,19 @@ const std::string one_gpu = " nvmlDev 3 busId 1b000";
 const std::string other_gpu = " nvmlDev 4 busId 1c000";
 const std::string shm = "NCCL INFO Channel 00 : 0[3] -> 1[4] via SHM/direct/direct\n";
 
+std::string call(int pid, const std::string& comm, const std::string& count_and_more,
+                 const std::string& number = "1a") {
+  return "node1:" + std::to_string(pid) + ":1 [0] NCCL INFO AllReduce: opCount " + number +
+         " sendbuff 0x7f00 recvbuff 0x7f00 count " + count_and_more + " comm " + comm +
+         " [nranks=2] stream 0x5580\n";
+}
+/// Two processes in one communicator, as each calls it.
+std::string calls_of_two(const std::string& one, const std::string& other) {
+  return start(7, "0xa", "0x11", "0") + start(8, "0xb", "0x11", "1") + one + other;
+}
+const std::string watchdog =
+    "[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=27, OpType=ALLREDUCE)\n";
+
 /// Dumps of two ranks. Each has an all_reduce of that number and tensor; one above 1 has not ended.
 std::string torch_job(const std::vector<std::pair<std::int64_t, std::string>>& ranks) {
   std::string all;
@@ -157,6 +170,17 @@ const std::vector<RuleExample>& job_examples() {
        "you can set NCCL_P2P_DISABLE=1 to go on\n"},
       {"setting-left-over", says("node1", "NCCL_P2P_DISABLE set by environment to 1."),
        says("node1", "NCCL_P2P_DISABLE set by environment to 0.")},
+      {"mismatched-collective",
+       calls_of_two(call(7, "0xa", "8 datatype 7 op 0 root 0"), call(8, "0xb", "16 datatype 7 op 0 root 0")),
+       calls_of_two(call(7, "0xa", "8 datatype 7 op 0 root 0"), call(8, "0xb", "8 datatype 7 op 0 root 0"))},
+      {"rank-behind",
+       calls_of_two(
+           call(7, "0xa", "8 datatype 7 op 0 root 0") + call(7, "0xa", "8 datatype 7 op 0 root 0", "1b"),
+           call(8, "0xb", "8 datatype 7 op 0 root 0")) +
+           watchdog,
+       calls_of_two(
+           call(7, "0xa", "8 datatype 7 op 0 root 0") + call(7, "0xa", "8 datatype 7 op 0 root 0", "1b"),
+           call(8, "0xb", "8 datatype 7 op 0 root 0"))},
       {"mismatched-collective", torch_job({{1, "4 Float"}, {1, "5 Float"}}),
        torch_job({{1, "4 Float"}, {1, "4 Float"}}), true},
       {"rank-behind", torch_job({{2, "4 Float"}, {1, "4 Float"}}),
