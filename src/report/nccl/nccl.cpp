@@ -133,6 +133,7 @@ std::vector<Finding> examine(const Job& job) {
   }
   leave_out_other_versions(job, findings);
   for (Finding& finding : findings) add_context(job, finding);
+  add_settings(job, findings);
   put_symptoms_behind(findings);
   sort_by_importance(findings);
   return findings;

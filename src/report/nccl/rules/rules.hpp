@@ -56,6 +56,10 @@ std::span<const JobRule> host_rules();
 /// All tables of rules of whole jobs.
 std::array<std::span<const JobRule>, 7> all_job_rules();
 
+/// Adds what the rules of weft-report env find in the settings that the logs state, where no finding shows the same lines. Their causes are
+/// not in causes().
+void add_settings(const Job& job, std::vector<Finding>& findings);
+
 /// All of them as a page of Markdown: docs/findings.md.
 std::string rules_page();
 /// @throws Error (internal) for a name that is not in causes()

@@ -14,7 +14,8 @@ constexpr std::string_view head =
     R"(# Findings of weft-report nccl
 
 This page is generated: `weft-report nccl --rules` prints it. A cause is the name that a finding carries in `--json`. Every rule has a log that fires
-it and one nearly the same that does not, in `tests/unit/report/nccl`. [nccl-report.md](nccl-report.md) says how to use the report.
+it and one nearly the same that does not, in `tests/unit/report/nccl`. [nccl-report.md](nccl-report.md) says how to use the report. Settings that
+logs state are judged by the rules of `weft-report env`, too ([nccl-env.md](nccl-env.md)).
 
 In the last column, `...` stands for any text within one line. A cause that is limited to versions of NCCL is not reported where the logs name others
 only. An effect has a figure where one was measured or follows from the hardware's rates.

@@ -27,9 +27,9 @@ struct Issued {
 
 std::string line_of(int rank, const Issued& one, int ranks, const std::string& comm) {
   return text("node", rank / 8, ":", 700 + rank, ":1 [", rank % 8, "] NCCL INFO ", one.name, ": opCount ",
-              hex(one.op_count), " sendbuff 0x7f", one.buffer, " recvbuff 0x7f", one.buffer,
-              " count ", one.count, " datatype ", one.datatype, " op ", one.op, " root ", one.root, " comm ",
-              comm, " [nranks=", ranks, "] stream 0x5580\n");
+              hex(one.op_count), " sendbuff 0x7f", one.buffer, " recvbuff 0x7f", one.buffer, " count ",
+              one.count, " datatype ", one.datatype, " op ", one.op, " root ", one.root, " comm ", comm,
+              " [nranks=", ranks, "] stream 0x5580\n");
 }
 std::string comm_of(int rank) {
   return text("0xabc", rank);
