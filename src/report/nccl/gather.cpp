@@ -7,6 +7,7 @@
 #include "report/bandwidth/table_reader.hpp"
 #include "report/documents/start.hpp"
 #include "report/nccl/calls.hpp"
+#include "report/nccl/formats.hpp"
 #include "report/nccl/log_line.hpp"
 #include "report/nccl/log_source.hpp"
 #include "report/nccl/nccl.hpp"
@@ -19,15 +20,17 @@ namespace {
 
 constexpr std::size_t most_of_a_rule = 3;
 constexpr std::size_t most_unexplained = 5;
+constexpr std::size_t longest_value = 1024;
 constexpr std::size_t most_hosts = 64;
 
-/// Rows of line_rules(), then those of statements(), then what begins the output of other tools.
+/// Rows of line_rules(), then those of statements(), then what begins the output of other tools, then line_formats().
 const PhraseSet& phrases_of_all() {
   static const PhraseSet phrases = [] {
     std::vector<std::string_view> all;
     for (const LineRule& rule : line_rules()) all.push_back(rule.phrases[0]);
     for (const Statement& one : statements()) all.push_back(one.phrase);
     for (const std::string_view phrase : topology::tool_phrases()) all.push_back(phrase);
+    for (const LineFormat& one : line_formats()) all.push_back(longest_literal(one.pattern));
     return PhraseSet(all);
   }();
   return phrases;
@@ -114,6 +117,11 @@ struct JobLog::Gatherer {
   void take_phrase(std::uint16_t phrase, const Said& said, Found& found) {
     const auto rules = line_rules();
     const std::size_t of_tools = rules.size() + statements().size();
+    const std::size_t of_formats = of_tools + topology::tool_phrases().size();
+    if (phrase >= of_formats) {
+      if (take_format(line_formats()[phrase - of_formats], said)) found.statement = true;
+      return;
+    }
     if (phrase >= of_tools) {
       if (said.line.level == Level::none &&
           tools.open(phrase - of_tools, {said.file, said.number, said.text}))
@@ -131,6 +139,21 @@ struct JobLog::Gatherer {
     ++matches.count;
     if (matches.evidence.size() < most_of_a_rule) matches.evidence.push_back(said.evidence());
     if (!said.line.host.empty() && matches.hosts.size() < most_hosts) matches.hosts.emplace(said.line.host);
+  }
+
+  /// The first line of each format counts, and of two formats that it matches the longer one.
+  bool take_format(const LineFormat& format, const Said& said) {
+    if (said.line.level != Level::info && said.line.level != Level::warn) return false;
+    const auto values = values_in(said.line.message, format.pattern);
+    if (!values) return false;
+    const auto [at, fresh] = process_of(said).stated.try_emplace(format.id);
+    Stated& stated = at->second;
+    const bool same_line = stated.evidence.line == said.number && stated.evidence.file == said.file;
+    if (!fresh && (!same_line || stated.values.size() >= values->size())) return true;
+    stated.values.clear();
+    for (const std::string_view value : *values) stated.values.emplace_back(value.substr(0, longest_value));
+    if (fresh) stated.evidence = said.evidence();
+    return true;
   }
 
   /// A line of a channel, which most lines of a log are. They state no other fact.

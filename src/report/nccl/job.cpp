@@ -31,6 +31,14 @@ bool Job::on_one_node() const {
   return inside > 0 && outside == 0;
 }
 
+const Stated* Job::stated(std::string_view format) const {
+  for (const Process& one : processes) {
+    const auto found = one.stated.find(format);
+    if (found != one.stated.end()) return &found->second;
+  }
+  return nullptr;
+}
+
 const Fact* Job::setting(const std::string& name) const {
   for (const Process& one : processes) {
     const auto found = one.settings.find(name);

@@ -21,6 +21,12 @@ namespace weft::report::nccl {
 
 using report::Fact;
 
+/// What a line of a known format said first (formats.hpp).
+struct Stated {
+  std::vector<std::string> values{};
+  Evidence evidence{};
+};
+
 /// Channels by what carries them; each channel and direction is counted.
 struct Channels {
   int p2p = 0;
@@ -111,10 +117,11 @@ struct Process {
   std::unordered_map<std::uint64_t, Channels> links{};
   std::int64_t own_end = -1;  ///< the rank that its own lines of channels begin or end with
   bool on_widest = true;  ///< while its log is read: the channels that follow are of the widest communicator
-  std::map<std::string, Fact> settings{};  ///< NCCL_* that the environment or a file sets
-  std::vector<CommUse> comms{};            ///< the newest
-  int comm_changes = 0;                    ///< how often one began or ended
-  std::set<std::string> ended_ids{};       ///< of communicators that this process has destroyed
+  std::map<std::string, Fact> settings{};       ///< NCCL_* that the environment or a file sets
+  std::vector<CommUse> comms{};                 ///< the newest
+  std::map<std::string_view, Stated> stated{};  ///< by the id of the format
+  int comm_changes = 0;                         ///< how often one began or ended
+  std::set<std::string> ended_ids{};            ///< of communicators that this process has destroyed
 };
 
 /// Two ends of a connection over RDMA that failed.
@@ -163,6 +170,8 @@ struct Job {
   bool several_nodes() const;
   /// Whether the job runs on one node, as far as its logs say.
   bool on_one_node() const;
+  /// The first process that printed a line of this format; none: null.
+  const Stated* stated(std::string_view format) const;
   /// The first process that sets `name`, with its value; none: null.
   const Fact* setting(const std::string& name) const;
   bool matched(std::string_view cause) const;

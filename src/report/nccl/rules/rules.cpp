@@ -20,8 +20,9 @@ std::span<const Cause> causes() {
   return cause_table;
 }
 
-std::array<std::span<const JobRule>, 7> all_job_rules() {
-  return {network_rules(), topology_rules(), file_rules(), host_rules(), call_rules(), job_rules(), bandwidth_rules()};
+std::array<std::span<const JobRule>, 8> all_job_rules() {
+  return {network_rules(), topology_rules(), file_rules(), host_rules(),
+          stated_rules(),  call_rules(),     job_rules(),  bandwidth_rules()};
 }
 
 const Cause& cause_named(std::string_view name) {

@@ -50,11 +50,12 @@ std::span<const JobRule> network_rules();
 /// Symptoms that measured bandwidths show, and wrong results.
 std::span<const JobRule> bandwidth_rules();
 std::span<const JobRule> call_rules();
+std::span<const JobRule> stated_rules();
 std::span<const JobRule> topology_rules();
 std::span<const JobRule> file_rules();
 std::span<const JobRule> host_rules();
 /// All tables of rules of whole jobs.
-std::array<std::span<const JobRule>, 7> all_job_rules();
+std::array<std::span<const JobRule>, 8> all_job_rules();
 
 /// Adds what the rules of weft-report env find in the settings that the logs state, where no finding shows the same lines. Their causes are
 /// not in causes().

@@ -54,6 +54,12 @@ std::string call(int pid, const std::string& comm, const std::string& count_and_
 std::string calls_of_two(const std::string& one, const std::string& other) {
   return start(7, "0xa", "0x11", "0") + start(8, "0xb", "0x11", "1") + one + other;
 }
+const std::string port_line = "NET/IB: [0] mlx5_0:mlx5_0:1/IB provider=Mlx5 speed=";
+const std::string port_rest = " context=0x55aa pciPath=/sys/devices/pci0000:15 ar=1";
+const std::string timings = "Init timings - ncclCommInitRank: rank 0 nranks 16 total ";
+const std::string timings_rest =
+    " (kernels 0.10, alloc 0.20, bootstrap 4.00, allgathers 0.10, topo 0.20, graphs 0.10, connections 0.20, "
+    "rest 0.30)";
 const std::string watchdog =
     "[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=27, OpType=ALLREDUCE)\n";
 
@@ -190,6 +196,19 @@ const std::vector<RuleExample>& job_examples() {
        torch_job({{1, "4 Float"}, {1, "4 Float"}}), true},
       {"records-overwritten", torch_job({{9, "4 Float"}, {1, "4 Float"}}),
        torch_job({{2, "4 Float"}, {1, "4 Float"}}), true},
+      {"gdr-disabled",
+       two_nodes("Using network IB") + says("node1", "Connected all rings, use ring PXN 0 GDR 0"),
+       two_nodes("Using network IB") + says("node1", "Connected all rings, use ring PXN 0 GDR 1")},
+      {"gdr-disabled",
+       two_nodes("Using network IB") + says("node1", "Connected all rings, use ring PXN 0 GDR 0"),
+       two_nodes("Using network Socket") + says("node1", "Connected all rings, use ring PXN 0 GDR 0")},
+      {"nics-differ", says("node1", "Local Net device counts across ranks: min 7 max 8"),
+       says("node1", "Local Net device counts across ranks: min 8 max 8")},
+      {"nics-differ",
+       says("node1", port_line + "400000" + port_rest) + says("node2", port_line + "200000" + port_rest),
+       says("node1", port_line + "400000" + port_rest) + says("node2", port_line + "400000" + port_rest)},
+      {"slow-start", says("node1", timings + "75.20" + timings_rest),
+       says("node1", timings + "5.20" + timings_rest)},
       {"unexplained-warning", "node1:700:701 [0] any.cc:1 NCCL WARN The moon is full\n",
        "node1:700:701 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"},
   };
