@@ -27,6 +27,8 @@
 #   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
 #   tests/soak.sh tuner [CALLS [BIN]]        random calls (10000000 of each interface) of libnccl-tuner-weft.so, as NCCL 2.21 to 2.30 calls it: each answer
 #                                        is that of a plain reading of its table, and nothing else is touched
+#   tests/soak.sh nccl_lines [COUNT [BIN]]   random and mutated lines (10000000) of NCCL's logs for weft-report nccl: nothing crashes, and findings
+#                                        show lines that are there; BIN: build/asan/bin
 #   tests/soak.sh layouts [COUNT [BIN]]      weft-bench's collectives, types and operations on 1 to 8 ranks in every layout of 1 to 4
 #                                        nodes (162): no element is wrong
 #   tests/soak.sh hosts                      the conformance tests under weft-launch on 1, 2 and 4 simulated hosts, 1 to 8 ranks, over
@@ -242,6 +244,10 @@ tuner() {
   exec "$bin/soak_tuner" $seed "${1:-10000000}"
 }
 
+nccl_lines() {
+  exec "$bin/soak_nccl_lines" $seed "${1:-10000000}"
+}
+
 alike() {
   exec "$bin/soak_synthesis" $seed "${1:-3000}" alike
 }
@@ -338,6 +344,6 @@ case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
-  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
+  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -16,8 +16,8 @@ constexpr std::size_t most_xml = std::size_t{16} << 20;
 
 /// With the time of each iteration nccl-tests writes some kilobytes a row.
 constexpr std::size_t most_results = std::size_t{16} << 20;
-/// A dump of 2,000 entries has 1 to 2 MB; its values take up to some 60 times the bytes of a file made to be costly.
-constexpr std::size_t most_torch_record = std::size_t{64} << 20;
+/// A dump of 20,000 entries has some 10 MB. The values of a file that is made to be costly take 70 times its bytes.
+constexpr std::size_t most_torch_record = std::size_t{32} << 20;
 
 constexpr Kind kind_table[] = {
     {"a topology of NCCL", most_xml, [](std::string_view start) { return xml_root(start) == "system"; },

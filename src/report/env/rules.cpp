@@ -69,7 +69,8 @@ bool includes(std::string_view value, std::string_view wanted) {
 
 bool is_prefix(std::string_view value) {
   if (value.empty() || value.find('=') != std::string_view::npos) return false;
-  const std::string_view name = parts_of(parts_of(value, ',').front(), ':').front();
+  const std::string_view first = value.substr(0, value.find(','));
+  const std::string_view name = first.substr(0, first.find(':'));
   return !name.empty() && name.back() >= '0' && name.back() <= '9';
 }
 

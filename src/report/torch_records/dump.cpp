@@ -106,7 +106,7 @@ TorchState state_of(Walk& walk, const Value& value, std::string_view called) {
   return static_cast<TorchState>(found - state_words.begin());
 }
 
-std::string group_of(Walk& walk, const Value& value, std::string_view called) {
+std::string group_name(Walk& walk, const Value& value, std::string_view called) {
   std::string group;
   walk.items(value, called, [&](std::size_t i, const Value& part) {
     if (i == 0) group = walk.string(part, called);
@@ -121,7 +121,7 @@ TorchEntry entry_of(Walk& walk, const Value& value) {
   bool named = false;
   walk.members(value, "value", [&](std::string_view key, const Value& one) {
     if (key == "record_id") entry.record = number_of(walk, one, key);
-    if (key == "process_group") entry.group = group_of(walk, one, key);
+    if (key == "process_group") entry.group = group_name(walk, one, key);
     if (key == "collective_seq_id") entry.collective = number_of(walk, one, key);
     if (key == "p2p_seq_id") entry.message = number_of(walk, one, key);
     if (key == "profiling_name") {

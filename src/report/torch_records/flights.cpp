@@ -70,6 +70,7 @@ class LaneOfRank {
       : operations_(operations), shared_(shared) {}
 
   void add(const TorchEntry& entry) {
+    if (number_of(entry) == 0) return;  // PyTorch counts from 1
     if (!parts_.empty() && number_of(entry) != number_of(*parts_.back())) flush();
     parts_.push_back(&entry);
   }

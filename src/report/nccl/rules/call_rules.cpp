@@ -94,6 +94,9 @@ void find_in_torch_records(const Job& job, Findings& findings) {
   if (job.documents.torch_records.empty()) return;
   for (Finding& one : torch_records::examine_torch(job.documents.torch_records)) {
     if (one.cause == "rank-diverged") one.cause = "mismatched-collective";
+    const Cause& cause = cause_named(one.cause);
+    one.effect = cause.effect;
+    one.not_when = cause.not_when;
     findings.push_back(std::move(one));
   }
 }

@@ -50,9 +50,8 @@ NcclVersion version_of(const Job& job, const Process& process) {
 /// The line of the log in place of the setting.
 void show_lines(const Process& process, Finding& finding) {
   for (Evidence& one : finding.evidence) {
-    for (const auto& [name, fact] : process.settings) {
-      if (fact.evidence.file == one.file && fact.evidence.line == one.line && one.text.starts_with(name))
-        one = fact.evidence;
+    for (const auto& [name, fact] : process.settings) {  // several may stand in one line
+      if (fact.evidence.file == one.file && fact.evidence.line == one.line) one = fact.evidence;
     }
   }
 }

@@ -91,8 +91,8 @@ constexpr JobRule stated_table[] = {
      "Connected all rings, use ring PXN ... GDR 0 on every rank of several nodes, and no line of a "
      "connection",
      find_rings_without_direct},
-    {"nics-differ", "Local Net device counts across ranks: min and max differ", find_unequal_nics},
-    {"nics-differ", "NET/IB: [0] ... speed= of one port differs between hosts", find_unequal_speeds},
+    {"nics-differ", "Local Net device counts: min below max", find_unequal_nics},
+    {"nics-differ", "NET/IB: a port with two speeds", find_unequal_speeds},
     {"slow-start", "Init timings: a total of 60 s or more", find_slow_start},
 };
 

@@ -8,6 +8,7 @@
 
 #include "report/env/variables.hpp"
 #include "unit/report/env/environments.hpp"
+#include "weft/core/text.hpp"
 
 namespace weft::report {
 namespace {
@@ -233,6 +234,14 @@ TEST(SettingRules, ShowWhatTheyFound) {
   ASSERT_EQ(at->evidence.size(), 3U);
   EXPECT_EQ(at->evidence[2].text, "NCCL_IB_SL=1");
   EXPECT_EQ(at->evidence[2].file, "environment");
+}
+
+TEST(SettingRules, TakeValuesOfNothingButSeparators) {
+  for (const char* value : {",", ":", "^", "=", ";", ",,", ":,", "^,", "^=", "=,", " ", "-", "%", "/"}) {
+    Words all;
+    for (const Variable& variable : nccl_variables()) all.push_back(text(variable.name, '=', value));
+    EXPECT_NO_THROW(apply_rules(test::settings_of(all), newest_known)) << value;
+  }
 }
 
 }  // namespace

@@ -131,6 +131,13 @@ TEST(TorchDump, OfAGroupMadeAnewHoldsTheNewerOneOnly) {
   EXPECT_EQ(all[0].details->operands, "9 Int");
 }
 
+TEST(TorchDump, HasNoOperationOfNumberZero) {
+  const FlightRecord record = flight_of(torch_dump(0, 2, {torch_entry(0)}));
+  ASSERT_EQ(record.communicators.size(), 1U);
+  EXPECT_TRUE(record.communicators[0].on(Lane::device).empty());
+  EXPECT_NO_THROW(progress_summary({record}));
+}
+
 TEST(TorchDump, IsOneOfEachRank) {
   std::vector<FlightRecord> job = test::torch_job({{torch_entry(1)}, {torch_entry(1)}});
   EXPECT_THROW(add_record(job, flight_of(torch_dump(1, 2, {}))), Error);
