@@ -179,8 +179,7 @@ TorchGroup group_config(Walk& walk, std::string_view name, const Value& value) {
     if (key == "ranks") group.ranks = ranks_of(walk, one, text(called, ".ranks"));
   });
   std::ranges::sort(group.ranks);
-  const auto twice = std::ranges::unique(group.ranks);
-  group.ranks.erase(twice.begin(), twice.end());
+  group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()), group.ranks.end());
   return group;
 }
 
