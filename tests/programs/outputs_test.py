@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,8 @@ def programs(bin, work):
     small = ["--model", "gpt-tiny", "--text", str(text), "--steps", "7"]
     subprocess.run([bin / "weft-launch", "-n", "2", bin / "weft-scaling", *small, "--strategies", "ddp", "--trace", trace], check=True, stdout=subprocess.DEVNULL,
                    env=dict(os.environ, WEFT_PROGRESS="thread"))
+    perf = work / "all_reduce_perf"
+    shutil.copy(pathlib.Path(__file__).parent / "fake_perf.sh", perf)
     tool = {name: str(bin / name) for name in ("weft-plan", "weft-bench", "weft-scaling", "weft-report", "weft-launch", "gpt")}
     return [
         ("weft-plan buckets", [tool["weft-plan"], "--help"], [tool["weft-plan"], "buckets", str(trace)]),
@@ -47,6 +50,7 @@ def programs(bin, work):
         ("weft-report env", [tool["weft-report"], "env", "--help"], [tool["weft-report"], "env", str(settings)]),
         ("weft-report nccl", [tool["weft-report"], "nccl", "--help"], [tool["weft-report"], "nccl", str(nccl)]),
         ("weft-report diff", [tool["weft-report"], "diff", "--help"], [tool["weft-report"], "diff", str(nccl), str(nccl)]),
+        ("weft-report tune", [tool["weft-report"], "tune", "--help"], [tool["weft-report"], "tune", "-q", "--minutes", "0.02", "--", str(perf)]),
         ("weft-report", [tool["weft-report"], "--help"], None),
         ("weft-launch", [tool["weft-launch"], "--help"], [tool["weft-launch"], "-n", "2", "--output", "ranks", "echo", "a line"]),
         ("weft-launch env", [tool["weft-launch"], "env", "--help"], [tool["weft-launch"], "env"]),
@@ -71,6 +75,12 @@ def run(command, **streams):
                           env=dict(os.environ, WEFT_FLIGHT_DIR="off"), **streams)
 
 
+def with_options(name, command, options):
+    """Behind -- stands another command."""
+    at = command.index("--") if name == "weft-report tune" else len(command)
+    return [*command[:at], *options, *command[at:]]
+
+
 def check_standard_output(checks, name, command):
     with open("/dev/full", "w") as full:
         done = run(command, stdout=full)
@@ -92,7 +102,7 @@ def check_files(checks, name, help_command, command, work):
     for option in options:
         # Two arguments: mpirun has a --tune of its own, and the help says to write --tune=FILE.
         needs = ["--hosts", NOWHERE] if option == "hosts" else [f"--{option}={NOWHERE}"]
-        line = [*command[:3], *needs, *command[3:]] if name == "weft-launch" else [*command, *needs]
+        line = [*command[:3], *needs, *command[3:]] if name == "weft-launch" else with_options(name, command, needs)
         if name == "weft-launch" and option == "hosts":
             line = [command[0], *needs, "echo", "a line"]
         if name == "weft-plan schedule" and option == "schedule":
@@ -120,12 +130,12 @@ def main():
             if command:
                 check_standard_output(checks, name, command)
             if command and help_command and "--json FILE" in run(help_command, stdout=subprocess.PIPE).stdout:
-                check_standard_output(checks, name + " --json -", [*command, "--json", "-"])
+                check_standard_output(checks, name + " --json -", with_options(name, command, ["--json", "-"]))
             if help_command and command:
                 known[name] = check_files(checks, name, help_command, command, work)
     # What reads --help must not read nothing.
     for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 4, "weft-report env": 4, "weft-report nccl": 4,
-                        "weft-report diff": 4}.items():
+                        "weft-report diff": 4, "weft-report tune": 2}.items():
         if len(known[name]) < least:
             checks.failed += 1
             print(f"FAILED: --help of {name} names {known[name]} alone")

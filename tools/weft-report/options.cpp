@@ -64,14 +64,18 @@ std::string help() {
   out << "weft-report flight DIR [options]          weft-report flight --help says more\n"
          "weft-report env [FILE...] [options]       weft-report env --help says more\n"
          "weft-report nccl PATH... [options]        weft-report nccl --help says more\n"
-         "weft-report diff A B [options]            weft-report diff --help says more\n\n"
+         "weft-report diff A B [options]            weft-report diff --help says more\n"
+         "weft-report tune [options] -- COMMAND     weft-report tune --help says more\n\n"
          "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
          "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n"
          "  env          finds settings of NCCL that are unknown, dangerous or different between ranks\n"
          "  nccl PATH    finds what is wrong with a job that runs NCCL, from the logs of its ranks\n"
          "  diff A B     compares two runs of such a job: findings, versions, settings, connections, "
-         "bandwidth\n\n"
-      << common << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n  weft-report nccl logs/\n\n"
+         "bandwidth\n"
+         "  tune         finds settings with which a collective is faster, by running a benchmark\n\n"
+      << common
+      << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n  weft-report nccl logs/\n"
+         "  weft-report tune -- mpirun -n 2 weft-bench all_reduce\n\n"
       << exit_statuses;
   return std::move(out).str();
 }

@@ -70,6 +70,11 @@ def commands_in(words):
     if not words:
         return
     name = words[0].split("/")[-1]
+    if name == "weft-report" and "--" in words:  # which runs another command
+        at = words.index("--")
+        yield words[0], words[1:at]
+        yield from commands_in(words[at + 1:])
+        return
     if name in LAUNCHERS:
         for at in range(1, len(words)):
             if is_program(words[at]) and words[at - 1] != "-x":
