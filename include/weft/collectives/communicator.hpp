@@ -39,6 +39,7 @@
 
 #include "weft/collectives/algorithm.hpp"
 #include "weft/collectives/flight_recorder.hpp"
+#include "weft/collectives/meter.hpp"
 #include "weft/collectives/nccl_options.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/topology.hpp"
@@ -54,6 +55,9 @@ namespace weft {
 class Communicator;
 namespace detail {
 class CommunicatorState;
+/// Not for users. What meter() reads.
+Counters& counters(const Communicator& comm);
+std::shared_ptr<Counters> shared_counters(const Communicator& comm);
 /// Not for users. Leaves a number for the other ranks to look at, such as its place in a plan; costs a
 /// store.
 void show(Communicator& comm, std::uint64_t number);
@@ -152,11 +156,15 @@ class Communicator {
   /// The wire ledger: payload bytes this rank has handed to the network between nodes so far. Of operations
   /// on host memory; NCCL and MPI's own collectives keep no such account.
   std::uint64_t network_bytes() const;
+  /// What this rank has counted so far, over this communicator and all that it was split from or into.
+  Meter meter() const;
 
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 
  private:
   friend class Group;
+  friend detail::Counters& detail::counters(const Communicator& comm);
+  friend std::shared_ptr<detail::Counters> detail::shared_counters(const Communicator& comm);
   friend void detail::show(Communicator& comm, std::uint64_t number);
   friend std::optional<std::uint64_t> detail::shown(const Communicator& comm, int rank);
   std::shared_ptr<detail::CommunicatorState> state_;

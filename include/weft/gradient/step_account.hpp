@@ -22,6 +22,9 @@ struct StepAccount {
   double overlap_seconds = 0;    ///< of `link_seconds`, the compute stream did not wait
   double slowest_seconds = 0;    ///< of `exposed_seconds`, it waited for gradients of another rank
   std::optional<int> slowest{};  ///< the rank that most of `slowest_seconds` was for
+  double skew_seconds =
+      0;  ///< between the first and the last rank to have a bucket ready: of all, the longest
+  double late_seconds = 0;  ///< how much later than all others this rank had a bucket ready: the longest
 };
 
 /// The times of a bucket, and of a step, on one rank; seconds on a clock that all ranks share.

@@ -75,6 +75,41 @@ std::optional<Operation> OperationLog::find(std::uint64_t number) const {
   return std::nullopt;
 }
 
+OperationLog::Totals& OperationLog::Totals::operator+=(const Totals& more) {
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    operations[kind] += more.operations[kind];
+    bytes[kind] += more.bytes[kind];
+  }
+  return *this;
+}
+
+OperationLog::Totals OperationLog::totals() const {
+  Totals result;
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    result.operations[kind] = operations_[kind].load(std::memory_order_relaxed);
+    result.bytes[kind] = bytes_[kind].load(std::memory_order_relaxed);
+  }
+  return result;
+}
+
+// An operation without a time of issue ended within its call, or is being entered right now.
+std::array<OperationLog::Progress, 3> OperationLog::progress() const {
+  settle_flights();
+  std::array<Progress, 3> result{};
+  const std::uint64_t last = last_.load(std::memory_order_acquire);
+  for (std::uint64_t back = 0; back < std::min<std::uint64_t>(last, slots_.size()); ++back) {
+    const auto entry = read(last - back);
+    if (!entry) continue;
+    Progress& one = result[static_cast<std::size_t>(entry->sequence)];
+    one.issued = std::max(one.issued, entry->operation.number);
+    const bool is_under_way = entry->state == State::issued || entry->state == State::begun;
+    if (!is_under_way || entry->issued == 0) continue;
+    ++one.under_way;
+    if (one.oldest_since == 0 || entry->issued < one.oldest_since) one.oldest_since = entry->issued;
+  }
+  return result;
+}
+
 std::string OperationLog::json() const {
   settle_flights();
   std::ostringstream out;

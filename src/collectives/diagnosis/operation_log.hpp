@@ -23,11 +23,26 @@ class OperationLog final : public FlightNote {
   enum class Sequence : std::uint8_t { host, device, group };
   enum class State : std::uint8_t { issued, begun, done, failed };
 
+  /// By kind of operation; the last place is that of send/receive groups.
+  static constexpr std::size_t kinds = static_cast<std::size_t>(Collective::barrier) + 2;
+  struct Totals {
+    std::array<std::uint64_t, kinds> operations{};
+    std::array<std::uint64_t, kinds> bytes{};  ///< sent to other ranks, by the operations' own count
+    Totals& operator+=(const Totals& more);
+  };
+  /// How far the operations of one sequence are.
+  struct Progress {
+    std::uint64_t issued = 0;  ///< the number of the newest one
+    std::uint64_t under_way = 0;
+    std::int64_t oldest_since = 0;  ///< steady clock, nanoseconds; 0: none is under way
+  };
+
   /// @param ranks of the world, by rank of the communicator
   OperationLog(std::string name, std::vector<int> ranks, int rank);
 
-  /// @returns its place, for what follows
-  std::uint64_t issued(Sequence sequence, const Operation& operation) {
+  /// @param bytes that it sends to other ranks @returns its place, for what follows
+  std::uint64_t issued(Sequence sequence, const Operation& operation, std::uint64_t bytes = 0) {
+    count(sequence, operation, bytes);
     const std::uint64_t place = ++last_;
     Slot& slot = slots_[place % slots_.size()];
     slot.place.store(0, std::memory_order_release);
@@ -55,6 +70,12 @@ class OperationLog final : public FlightNote {
   std::optional<Operation> find(std::uint64_t number) const;
 
   std::string json() const override;
+  /// The name of its communicator: "world", "world/1:0"
+  const std::string& communicator() const { return name_; }
+  /// All operations so far.
+  Totals totals() const;
+  /// By sequence, from the newest operations: those beyond the log's length are not seen.
+  std::array<Progress, 3> progress() const;
 
  private:
   struct alignas(64) Slot {
@@ -85,6 +106,14 @@ class OperationLog final : public FlightNote {
            static_cast<std::uint64_t>(operation.op) << 16 | static_cast<std::uint64_t>(sequence) << 24 |
            static_cast<std::uint64_t>(operation.root) << 32;
   }
+  // One thread issues: no two add at once.
+  void count(Sequence sequence, const Operation& operation, std::uint64_t bytes) {
+    const std::size_t kind =
+        sequence == Sequence::group ? kinds - 1 : static_cast<std::size_t>(operation.kind);
+    constexpr auto relaxed = std::memory_order_relaxed;
+    operations_[kind].store(operations_[kind].load(relaxed) + 1, relaxed);
+    bytes_[kind].store(bytes_[kind].load(relaxed) + bytes, relaxed);
+  }
   void mark(std::uint64_t place, std::atomic<std::int64_t> Slot::*when, State state);
   std::optional<Entry> read(std::uint64_t place) const;
   void settle_flights() const;
@@ -94,6 +123,8 @@ class OperationLog final : public FlightNote {
   const std::vector<int> ranks_;
   const int rank_;
   std::atomic<std::uint64_t> last_{0};
+  std::array<std::atomic<std::uint64_t>, kinds> operations_{};
+  std::array<std::atomic<std::uint64_t>, kinds> bytes_{};
   mutable std::array<Slot, 1024> slots_{};
   mutable std::mutex flights_mutex_;
   mutable RecycledDeque<Flight> flights_;

@@ -82,6 +82,15 @@ std::uint64_t Communicator::wire_bytes() const {
 std::uint64_t Communicator::network_bytes() const {
   return state_->backend().network_bytes();
 }
+Meter Communicator::meter() const {
+  return Meter(state_->counters());
+}
+detail::Counters& detail::counters(const Communicator& comm) {
+  return *comm.state_->counters();
+}
+std::shared_ptr<detail::Counters> detail::shared_counters(const Communicator& comm) {
+  return comm.state_->counters();
+}
 std::string Communicator::explain(Collective kind, DataType dtype, std::int64_t count, ReduceOp op) const {
   if (kind > Collective::barrier) refuse(kind, "a step of other operations, which is never issued");
   return state_->backend().explain({.kind = kind, .count = count, .dtype = dtype, .op = op});

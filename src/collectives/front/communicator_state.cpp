@@ -37,6 +37,8 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
     std::iota(identity_.ranks.begin(), identity_.ranks.end(), 0);
   }
   log_ = std::make_shared<OperationLog>(identity_.name, identity_.ranks, rank_);
+  if (!counters()) identity_.counters = std::make_shared<Counters>(rank_, size_, backend_->name());
+  counters()->add(log_);
   if (recorder()) recorder()->add_communicator(log_);
   if (recorder()) {
     backend_->on_error([recorder = recorder()](const Error& error) {
@@ -48,6 +50,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
 }
 
 CommunicatorState::~CommunicatorState() {
+  counters()->end(*log_);
   // A rank alone holds up no other.
   if (std::uncaught_exceptions() == 0 || is_broken_ || size_ == 1) return;
   const auto why = Error::in_flight();
@@ -62,10 +65,9 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   const Device memory = operation.kind == Collective::barrier ? stream.device() : operation.in.device();
   check_stream(label, memory, stream);
   operation.number = memory.is_host() ? ++collectives_ : ++device_collectives_;
-  sent_ += payload.whole;
-  shared_ += payload.shared;
+  const std::uint64_t sent = sends(payload);
   const auto sequence = memory.is_host() ? OperationLog::Sequence::host : OperationLog::Sequence::device;
-  Issued issued{label, operation.number, log_->issued(sequence, operation), true};
+  Issued issued{label, operation.number, log_->issued(sequence, operation, sent), true};
   issued.on_device = !memory.is_host();
   const bool begins_now =
       memory.is_host() && backend_->overlaps() && StreamAccess::state(stream)->takes_work_at_once();
@@ -81,6 +83,15 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   if (backend_->overlaps() || !memory.is_host())
     return {submit(std::move(task), issued, stream), label, operation.number};
   return in_turn(std::move(task), issued, stream);
+}
+
+std::uint64_t CommunicatorState::sends(Payload payload) {
+  const auto ranks = static_cast<std::uint64_t>(size_);
+  const std::uint64_t parts = payload.shared * (ranks - 1) + sent_rest_;
+  sent_rest_ = parts % ranks;
+  const std::uint64_t more = payload.whole + parts / ranks;
+  sent_ += more;
+  return more;
 }
 
 std::unique_ptr<Task> CommunicatorState::begin(const Operation& operation, const Stream& stream) {
@@ -117,13 +128,16 @@ void CommunicatorState::record_span(const Issued& issued) const {
 
 Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& stream) {
   expect_intact();
+  Payload payload;
   for (const Transfer& transfer : transfers) {
-    if (transfer.sends && transfer.peer != rank()) sent_ += transfer.out.size_bytes();
+    if (transfer.sends && transfer.peer != rank()) payload.whole += transfer.out.size_bytes();
   }
   constexpr std::string_view label = "send/receive group";
   const Device memory = transfers.empty() ? stream.device() : transfers.front().device();
   for (const Transfer& transfer : transfers) check_stream(label, transfer.device(), stream);
-  Issued issued{label, ++groups_, log_->issued(OperationLog::Sequence::group, {.number = groups_})};
+  const std::uint64_t number = ++groups_;
+  Issued issued{label, number,
+                log_->issued(OperationLog::Sequence::group, {.number = number}, sends(payload))};
   issued.on_device = !memory.is_host();
   const bool by_channel = memory.is_host() && backend_->overlaps();
   const auto channels = by_channel ? channels_of(transfers) : RecycledVector<std::size_t>();
@@ -284,7 +298,7 @@ std::optional<Communicator> CommunicatorState::split(std::optional<int> color, i
   auto rendezvous = rendezvous_->split(members);
   auto backend = backend_->split(members, rendezvous);
   if (alone) return std::nullopt;
-  Identity identity{text(identity_.name, '/', splits_, ':', *color), {}, recorder()};
+  Identity identity{text(identity_.name, '/', splits_, ':', *color), {}, recorder(), counters()};
   for (const int member : members)
     identity.ranks.push_back(identity_.ranks[static_cast<std::size_t>(member)]);
   return make_communicator(std::move(backend), std::move(rendezvous), topology_.of(members), timeout_, trace_,

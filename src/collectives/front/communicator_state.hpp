@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "collectives/diagnosis/counters.hpp"
 #include "collectives/diagnosis/operation_log.hpp"
 #include "collectives/diagnosis/watchdog.hpp"
 #include "weft/collectives/communicator.hpp"
@@ -42,6 +43,7 @@ struct Identity {
   std::string name = "world";
   std::vector<int> ranks{};  ///< of the world, by rank; empty: the same
   std::shared_ptr<FlightRecorder> recorder{};
+  std::shared_ptr<Counters> counters{};  ///< of who was split; null: its own
 };
 
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
@@ -56,10 +58,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const Topology& topology() const { return topology_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   Backend& backend() { return *backend_; }
-  std::uint64_t wire_bytes() const {
-    const auto ranks = static_cast<std::uint64_t>(size_);
-    return sent_ + shared_ / ranks * (ranks - 1) + shared_ % ranks * (ranks - 1) / ranks;
-  }
+  std::uint64_t wire_bytes() const { return sent_; }
 
   /// Checks, numbers and submits a collective.
   Work issue(Operation&& operation, const Stream& stream, Payload payload);
@@ -73,6 +72,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Error in_context(const Error& error, std::string_view operation, std::uint64_t number) const;
   const std::shared_ptr<FlightRecorder>& recorder() const { return identity_.recorder; }
   OperationLog& log() { return *log_; }
+  const std::shared_ptr<Counters>& counters() const { return identity_.counters; }
   /// A rank that makes others wait longer is logged.
   std::chrono::nanoseconds slow_after() const { return std::chrono::nanoseconds(slow_after_.load()); }
   void slow_after(std::chrono::nanoseconds duration) { slow_after_ = duration.count(); }
@@ -90,6 +90,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
  private:
   /// Carries out at once what can be; null when that is all.
   std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream);
+  /// Adds to the bytes that were sent. @returns what this operation adds, in whole bytes
+  std::uint64_t sends(Payload payload);
   Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Work in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
@@ -117,7 +119,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t device_collectives_ = 0;
   std::uint64_t groups_ = 0;
   std::uint64_t sent_ = 0;
-  std::uint64_t shared_ = 0;
+  std::uint64_t sent_rest_ = 0;  // of a byte, in parts of which size() are a whole one
   // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
   // this state, and the two would keep each other alive.
   Event last_;

@@ -50,7 +50,8 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
       hook_(options_.hook ? options_.hook : all_reduce_hook()),
       ready_(std::make_shared<detail::ReadyTracker>(layout_)),
       note_(std::make_shared<detail::ReadyNote>(ready_, layout_)),
-      used_(options_.unused, layout.parameters()) {
+      used_(options_.unused, layout.parameters()),
+      counters_(detail::shared_counters(comm_)) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
   detail::agree_on(comm_, layout, described(options_, *hook_));
@@ -82,6 +83,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
 }
 
 GradientReducer::State::~State() {
+  counters_->leave(this);
   wire_->close();
 }
 
@@ -143,7 +145,9 @@ StepHistory GradientReducer::State::account() {
   expect_finished("account");
   wire_->synchronize();
   if (device_clock_) device_clock_->finish(Deadline::in(comm_.timeout()));
-  return detail::account(clock_, comm_, wire_->in_order());
+  StepHistory history = detail::account(clock_, comm_, wire_->in_order());
+  count_account(history);
+  return history;
 }
 
 GradientReducer::GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options)

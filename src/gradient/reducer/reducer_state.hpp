@@ -1,13 +1,14 @@
 #pragma once
-// The state behind a GradientReducer. Its functions are in four files: construction and what is read between
-// steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), and gradients in
-// a bucket ring (../bucket_ring/ring_gradients.cpp).
+// The state behind a GradientReducer. Its functions are in five files: construction and what is read between
+// steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), what it counts
+// (reducer_counts.cpp), and gradients in a bucket ring (../bucket_ring/ring_gradients.cpp).
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "collectives/diagnosis/counters.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
 #include "gradient/reducer/ready_tracker.hpp"
 #include "gradient/reducer/uneven_inputs.hpp"
@@ -109,6 +110,11 @@ class GradientReducer::State {
   }
   void join_side_operations(Stream& stream);
   void handle_unmarked(const Stream& stream);
+  void count_account(const StepHistory& history);
+  void account_now_and_then();
+  void count_step();
+  /// @param sent bytes
+  void count_bucket(const Bucket& bucket, std::uint64_t sent);
   [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
   void expect_finished(const char* call);
 
@@ -142,8 +148,11 @@ class GradientReducer::State {
 
   std::vector<Event> reduced_;                      // by bucket
   std::shared_ptr<detail::StepClock::Step> times_;  // of this micro-step
-  int micro_steps_ = 0;                             // whose gradients are in the arena
-  std::size_t next_bucket_ = 0;                     // the first that has not been launched
+  std::shared_ptr<detail::Counters> counters_;
+  detail::Growth exposed_;                            // seconds
+  detail::Counters::Clock::time_point step_began_{};  // with its first micro-step
+  int micro_steps_ = 0;                               // whose gradients are in the arena
+  std::size_t next_bucket_ = 0;                       // the first that has not been launched
   bool open_ = false;
   Exchange exchange_ = Exchange::now;
 };

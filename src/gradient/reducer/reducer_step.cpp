@@ -45,7 +45,9 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   }
   const bool counts_from_here = bad_values_ && (ring_ ? fresh : exchange == Exchange::now);
   if (counts_from_here) bad_values_->found();
+  if (fresh) step_began_ = Wire::Clock::now();
   if (exchange == Exchange::now) {
+    account_now_and_then();
     if (observed_ && observed_->enough()) plan_from_observed_steps();
     if (uneven_) uneven_->begin_step(comm_, has_batch);
     if (!has_batch && uneven_->ranks_left() == 0) return false;
@@ -202,11 +204,13 @@ void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, co
   View mine = gradient.slice(begin - range.begin, end - begin);
   if (ring_) ring_->clear_gaps(bucket, gradient, lane);
   if (bad_values_) bad_values_->count(range, space_, lane);
+  const std::uint64_t sent = comm_.wire_bytes();
   if (options_.means == Means::sharded) {
     hook_->reduce_scatter(range, gradient, mine, comm_, stream, lane);
   } else {
     hook_->reduce(range, gradient, comm_, stream, lane);
   }
+  count_bucket(range, comm_.wire_bytes() - sent);
   if (ring_) {
     ring_->store().store(bucket, mine, micro_steps_ > 1, lane);
     mine = ring_->store().part(bucket);
@@ -242,6 +246,7 @@ void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& co
     if (consume) consume(plan_->buckets()[bucket]);
   }
   join_side_operations(stream);
+  count_step();
   if (warm_up_ && warm_up_->end_step()) warm_up_.reset();
 }
 

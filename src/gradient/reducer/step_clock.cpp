@@ -12,6 +12,7 @@
 #include "gradient/reducer/step_clock.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "weft/collectives/clock.hpp"
 
@@ -61,6 +62,24 @@ std::size_t last_to_bring(std::span<const StepSeen> ranks, std::size_t bucket) {
   return static_cast<std::size_t>(std::ranges::max_element(ranks, {}, ready) - ranks.begin());
 }
 
+struct Arrival {
+  double skew = 0;  // of the last rank behind the first
+  double late = 0;  // of `rank` behind all others
+};
+Arrival arrival_of(std::size_t rank, std::span<const StepSeen> ranks, std::size_t bucket) {
+  const double own = ranks[rank].buckets[bucket].ready;
+  double first = own;
+  double last_of_others = -std::numeric_limits<double>::infinity();
+  for (std::size_t other = 0; other < ranks.size(); ++other) {
+    if (other == rank) continue;
+    const double ready = ranks[other].buckets[bucket].ready;
+    first = std::min(first, ready);
+    last_of_others = std::max(last_of_others, ready);
+  }
+  if (ranks.size() == 1) return {};
+  return {.skew = std::max(own, last_of_others) - first, .late = std::max(0.0, own - last_of_others)};
+}
+
 }  // namespace
 
 StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order) {
@@ -84,6 +103,11 @@ StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order)
   busy = united(std::move(busy));
   waits = united(std::move(waits));
   StepAccount account{.step = own.step, .seconds = end - own.begin};
+  for (std::size_t i = 0; i < own.buckets.size(); ++i) {
+    const Arrival arrival = arrival_of(static_cast<std::size_t>(rank), ranks, i);
+    account.skew_seconds = std::max(account.skew_seconds, arrival.skew);
+    account.late_seconds = std::max(account.late_seconds, arrival.late);
+  }
   account.exposed_seconds = total(waits) + own.carried;
   account.link_seconds = total(busy);
   account.overlap_seconds = account.link_seconds - common(busy, waits);

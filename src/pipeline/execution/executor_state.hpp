@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/diagnosis/counters.hpp"
+#include "core/streams/stream_stopwatch.hpp"
 #include "pipeline/execution/message_queues.hpp"
 #include "pipeline/execution/progress_table.hpp"
 #include "pipeline/execution/value_slots.hpp"
@@ -51,6 +53,7 @@ class StageExecutor::State {
   };
 
   void place();
+  void count_step(Clock::time_point begin);
   void run_row();
   void trace_prediction(Clock::time_point begin);
   void execute(const Action& action);
@@ -93,6 +96,9 @@ class StageExecutor::State {
   StreamTrace trace_;
   std::optional<Prediction> prediction_;  // for the trace
   Stream compute_;                        // of the current step
+  std::shared_ptr<weft::detail::Counters> counters_;
+  weft::detail::StreamStopwatch step_time_, wait_time_;  // on the compute stream
+  weft::detail::Growth stepped_, waited_;                // seconds
   std::size_t entry_ = 0;
   std::uint64_t steps_ = 0;
   std::optional<Error> broken_;

@@ -26,6 +26,8 @@ void StageExecutor::State::step(const Stream& on) {
   if (broken_) throw Error(*broken_);
   compute_ = on;
   progress_->begin(++steps_);
+  const auto begin = Clock::now();
+  step_time_.start(compute_);
   try {
     // Messages need a thread of their own if the computing thread polls no queue, or if this one may leave
     // the step before they are needed or block on a rank that needs one.
@@ -43,6 +45,16 @@ void StageExecutor::State::step(const Stream& on) {
     throw;
   }
   if (broken_) throw Error(*broken_);
+  step_time_.stop(compute_);
+  count_step(begin);
+}
+
+// A stream that is not inline may have passed only a part of the step; the rest is added after the next one.
+void StageExecutor::State::count_step(Clock::time_point begin) {
+  counters_->pipeline_steps.add();
+  counters_->pipeline.add(stepped_.of(step_time_.seconds()));
+  counters_->pipeline_waits.add(waited_.of(wait_time_.seconds()));
+  counters_->step_finished(this, begin);
 }
 
 void StageExecutor::State::run_row() {

@@ -22,12 +22,14 @@ constexpr std::string_view stopped = "the pipeline stopped: ";
 void StageExecutor::State::await(const detail::Message& message) {
   // An inline stream works at the call, so the message must be done by then. Any other stream only needs the
   // message's event, which exists once its size is known.
+  wait_time_.start(compute_);
   const bool must_be_through = compute_.is_inline();
   if (must_be_through || message.event() == nullptr) {
     wait_on_host([&] { return must_be_through ? message.done() : message.event() != nullptr; },
                  [&] { return message.event(); });
   }
   if (!must_be_through) compute_.wait(*message.event());
+  wait_time_.stop(compute_);
 }
 
 // A stage may have left something to its stream that needs other devices, and they may need messages that are

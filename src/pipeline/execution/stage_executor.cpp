@@ -124,7 +124,11 @@ std::vector<Boundary> agree_on_boundaries(Communicator comm, const Schedule& sch
 
 StageExecutor::State::State(Communicator communicator, Schedule given, std::vector<Stage*> mine,
                             const ExecutorOptions& chosen)
-    : comm(std::move(communicator)), schedule(std::move(given)), options(chosen), stages_(std::move(mine)) {
+    : comm(std::move(communicator)),
+      schedule(std::move(given)),
+      options(chosen),
+      stages_(std::move(mine)),
+      counters_(weft::detail::shared_counters(comm)) {
   agree_on_schedule(comm, schedule, options, objection(comm, schedule, stages_));
   const Problem problem = without_costs(schedule);
   verify(schedule, problem);
@@ -145,6 +149,7 @@ StageExecutor::State::State(Communicator communicator, Schedule given, std::vect
 // After an error other devices may still be reading what was sent. The arena is kept for good, so that its
 // memory is never used for anything else.
 StageExecutor::State::~State() {
+  counters_->leave(this);
   if (!broken_) return;
   static std::mutex mutex;
   static auto* const kept = new std::vector<Buffer>;  // NOLINT: must outlive main

@@ -57,8 +57,10 @@ GradientGuard::GradientGuard(GradientReducer& reducer, Place place,
     : reducer_(reducer),
       place_(std::move(place)),
       clip_norm_(options.clip_norm),
-      non_finite_(non_finite_of(options)) {
+      non_finite_(non_finite_of(options)),
+      counters_(shared_counters(place_.comm)) {
   if (options.loss_scale) scaler_.emplace(*options.loss_scale);
+  if (scaler_) counters_->loss_scale = loss_scale();
   if (!non_finite_) return;
   reducer_.count_bad_values();
   norm_.emplace(place_.comm, place_.everywhere, place_.whole_model);
@@ -67,10 +69,15 @@ GradientGuard::GradientGuard(GradientReducer& reducer, Place place,
 GradientGuard::Verdict GradientGuard::finish(const Stream& compute) {
   ++steps_;
   const auto [bad, squares] = norm_->finish(compute);
-  if (bad) return {.bad = true};
+  if (bad) {
+    counters_->skipped_steps.add();
+    return {.bad = true};
+  }
   const double scale = loss_scale();
   if (scaler_) scaler_->update(false);
+  if (scaler_) counters_->loss_scale = loss_scale();
   const double norm = std::sqrt(squares) / scale;
+  counters_->gradient_norm = norm;
   // The formula of torch.nn.utils.clip_grad_norm_.
   const double clip = clip_norm_ ? std::max(1.0, (norm + 1e-6) / *clip_norm_) : 1;
   return {.norm = norm, .factor = 1 / (clip * scale)};
@@ -105,6 +112,7 @@ void GradientGuard::say_why_skipped() {
   if (!scaler_) return;
   try {
     scaler_->update(true);
+    counters_->loss_scale = loss_scale();
   } catch (const Error& error) {
     throw Error(error.kind(), text(error.problem(), ": ", reason), error.advice(), here);
   }

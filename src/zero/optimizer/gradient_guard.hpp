@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "collectives/diagnosis/counters.hpp"
 #include "weft/zero/gradient_scaler.hpp"
 #include "zero/optimizer/gradient_norm.hpp"
 
@@ -55,6 +56,7 @@ class GradientGuard {
   std::optional<zero::NonFinite> non_finite_;
   std::optional<zero::LossScaler> scaler_;
   std::optional<GradientNorm> norm_;
+  std::shared_ptr<Counters> counters_;
   std::uint64_t steps_ = 0;  // with those that were skipped
 };
 

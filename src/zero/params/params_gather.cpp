@@ -6,6 +6,8 @@
 // unit is still in its gather buffer. Stages 0 to 2: updated() enqueues the all-gather of each bucket after
 // the optimizer's step, and a gather only waits for it.
 
+#include <algorithm>
+
 #include "weft/core/copy.hpp"
 #include "zero/params/params_state.hpp"
 
@@ -17,12 +19,19 @@ namespace {
 /// A compute stream with a thread of its own leaves that to the trainer's thread.
 class GatherWait final : public Task {
  public:
-  GatherWait(RecycledVector<Event> arrived, std::shared_ptr<detail::Wire> wire, GradientReducer* reducer)
-      : arrived_(std::move(arrived)), wire_(std::move(wire)), reducer_(reducer) {}
+  GatherWait(RecycledVector<Event> arrived, RecycledVector<Event> offloaded,
+             std::shared_ptr<detail::Wire> wire, GradientReducer* reducer,
+             std::shared_ptr<detail::Counters> counters)
+      : arrived_(std::move(arrived)),
+        offloaded_(std::move(offloaded)),
+        wire_(std::move(wire)),
+        reducer_(reducer),
+        counters_(std::move(counters)) {}
   bool advance() override {
     if (!begin_) begin_ = detail::Wire::Clock::now();
     wire_->poll();
     if (reducer_ != nullptr) reducer_->poll();
+    look_at_offloaded();
     for (const Event& event : arrived_) {
       if (!event.done()) return false;
       if (const auto error = event.error()) std::rethrow_exception(error);
@@ -37,9 +46,19 @@ class GatherWait final : public Task {
   }
 
  private:
+  // Once the updates are done, what is waited for is communication.
+  void look_at_offloaded() {
+    if (offloaded_.empty()) return;
+    if (!std::ranges::all_of(offloaded_, [](const Event& event) { return event.done(); })) return;
+    counters_->offload_stalls.add(detail::Wire::Clock::now() - *begin_);
+    offloaded_.clear();
+  }
+
   RecycledVector<Event> arrived_;
+  RecycledVector<Event> offloaded_;
   std::shared_ptr<detail::Wire> wire_;
   GradientReducer* reducer_;
+  std::shared_ptr<detail::Counters> counters_;
   std::optional<detail::Wire::Clock::time_point> begin_;
 };
 
@@ -61,11 +80,11 @@ void ShardedParams::State::gather(int unit, const Stream& compute) {
     GatherBuffer& buffer = buffer_[static_cast<std::size_t>(held->buffer)];
     if (!held->is_gathered) fetch(unit, buffer);
     one.held = true;
-    wait(buffer.arrived, compute);
+    wait(buffer.arrived, one.offloaded, compute);
     prefetch();
   } else {
     one.held = true;
-    wait(one.arrived, compute);
+    wait(one.arrived, one.offloaded, compute);
   }
 }
 
@@ -90,14 +109,14 @@ void ShardedParams::State::gather_all(const Stream& compute) {
       throw Error(ErrorKind::usage, "gather_all in stage 3, which never has all parameters",
                   "gather a unit before it is used", {comm_.rank(), "gather_all", 0});
     }
-    wait(one.arrived, compute);
+    wait(one.arrived, one.offloaded, compute);
   }
 }
 
 View ShardedParams::State::gradient(ParamId id, const Stream& compute) {
   auto& offloaded = units_[static_cast<std::size_t>(unit_of(id))].offloaded;
   std::erase_if(offloaded, [](const Event& event) { return event.done() && !event.error(); });
-  wait(offloaded, compute);
+  wait(offloaded, offloaded, compute);
   return reducer_->gradient(id, compute);
 }
 
@@ -151,15 +170,21 @@ void ShardedParams::State::prefetch() {
     fetch(place->unit, buffer_[static_cast<std::size_t>(place->buffer)]);
 }
 
-void ShardedParams::State::wait(const RecycledVector<Event>& arrived, Stream compute) {
+void ShardedParams::State::wait(const RecycledVector<Event>& arrived, const RecycledVector<Event>& offloaded,
+                                Stream compute) {
   if (arrived.empty()) return;
   if (compute.device().is_host()) {
-    compute.submit(
-        std::make_unique<GatherWait>(arrived, wire_, compute.is_inline() ? reducer_.get() : nullptr));
+    compute.submit(std::make_unique<GatherWait>(arrived, offloaded, wire_,
+                                                compute.is_inline() ? reducer_.get() : nullptr, counters_));
     if (compute.is_inline()) compute.synchronize();
     return;
   }
   wire_->on_device().start(compute);
+  if (!offloaded.empty()) {
+    stalls_.start(compute);
+    for (const Event& event : offloaded) compute.wait(event);
+    stalls_.stop(compute);
+  }
   for (const Event& event : arrived) compute.wait(event);
   wire_->on_device().stop(compute);
 }
@@ -171,10 +196,17 @@ void ShardedParams::State::settle(const Stream& compute) {
                 "let go of what gather() returned when its layer is done", {comm_.rank(), "step", 0});
   }
   for (Unit& unit : units_) {
-    wait(std::exchange(unit.arrived, {}), compute);
-    wait(std::exchange(unit.offloaded, {}), compute);
+    const auto offloaded = std::exchange(unit.offloaded, {});
+    wait(std::exchange(unit.arrived, {}), offloaded, compute);
+    wait(offloaded, offloaded, compute);
   }
-  for (GatherBuffer& buffer : buffer_) wait(std::exchange(buffer.arrived, {}), compute);
+  for (GatherBuffer& buffer : buffer_) wait(std::exchange(buffer.arrived, {}), {}, compute);
+  count_waits();
+}
+
+void ShardedParams::State::count_waits() {
+  counters_->parameters_exposed.add(exposed_.of(wire_->exposed_seconds()));
+  counters_->offload_stalls.add(stalled_.of(stalls_.seconds()));
 }
 
 void ShardedParams::State::updated(const Bucket& bucket, const Stream& compute, const Event& offloaded) {

@@ -93,6 +93,7 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
       options_(std::move(options)),
       stage_(zero::stage(options_.stage)),
       wire_(std::make_shared<detail::Wire>(gathers_, options_.wire)),
+      counters_(detail::shared_counters(all_)),
       own_(comm_.device()) {
   detail::expect_offload_fits(options_.stage, options_.offload_parameters, options_.offload_gradients);
   const detail::ParamsPlan plan(layout, sharing_of(options_, comm_));

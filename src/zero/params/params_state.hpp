@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/diagnosis/counters.hpp"
+#include "core/streams/stream_stopwatch.hpp"
 #include "gradient/reducer/wire.hpp"
 #include "weft/zero/sharded_params.hpp"
 #include "zero/params/gather_buffers.hpp"
@@ -102,7 +104,10 @@ class ShardedParams::State {
   View own_part(std::size_t bucket);
   void fetch(int unit, GatherBuffer& buffer);
   void prefetch();
-  void wait(const RecycledVector<Event>& arrived, Stream compute);
+  /// @param offloaded updates on the host that hold up `arrived`: the time for them is a stall
+  void wait(const RecycledVector<Event>& arrived, const RecycledVector<Event>& offloaded, Stream compute);
+  /// Adds what has been waited for to the communicator's meter.
+  void count_waits();
   std::string name_of(int unit) const;
   [[noreturn]] void refuse_more(int unit) const;
 
@@ -115,7 +120,11 @@ class ShardedParams::State {
   std::optional<detail::ShardPlan> shards_;  // nullopt in stage 0
   std::unique_ptr<GradientReducer> reducer_;
   std::shared_ptr<detail::Wire> wire_;
-  Stream own_;  // for loading
+  std::shared_ptr<detail::Counters> counters_;
+  detail::Growth exposed_;          // seconds
+  detail::StreamStopwatch stalls_;  // of compute streams of a device
+  detail::Growth stalled_;          // seconds
+  Stream own_;                      // for loading
   /// By parameter, a line about the values that were loaded, until ranks have compared them.
   std::vector<std::string> loaded_;
   bool alike_ = false;  // whether they have

@@ -43,6 +43,15 @@ StepAccount by_looking_at_every_moment(int rank, const std::vector<StepSeen>& ra
         (!account.slowest || for_rank[other] > for_rank[static_cast<std::size_t>(*account.slowest)]))
       account.slowest = static_cast<int>(other);
   }
+  for (std::size_t i = 0; i < own.buckets.size(); ++i) {
+    double behind = ranks.size() == 1 ? 0 : 1e9;  // this rank, behind the one that it is least behind
+    for (const StepSeen& one : ranks) {
+      for (const StepSeen& other : ranks)
+        account.skew_seconds = std::max(account.skew_seconds, one.buckets[i].ready - other.buckets[i].ready);
+      if (&one != &own) behind = std::min(behind, own.buckets[i].ready - one.buckets[i].ready);
+    }
+    account.late_seconds = std::max(account.late_seconds, behind);
+  }
   return account;
 }
 
@@ -85,6 +94,8 @@ TEST(StepAccount, IsWhatLookingAtEveryMomentGives) {
       ASSERT_EQ(account.overlap_seconds, expected.overlap_seconds) << trial;
       ASSERT_EQ(account.slowest_seconds, expected.slowest_seconds) << trial;
       ASSERT_EQ(account.slowest, expected.slowest) << trial;
+      ASSERT_EQ(account.skew_seconds, expected.skew_seconds) << trial;
+      ASSERT_EQ(account.late_seconds, expected.late_seconds) << trial;
     }
   }
 }
@@ -103,6 +114,10 @@ TEST(StepAccount, AnIdleLinkIsNoOverlap) {
   EXPECT_EQ(late.overlap_seconds, 0);
   EXPECT_EQ(late.exposed_seconds, 4);
   EXPECT_FALSE(late.slowest);
+  EXPECT_EQ(early.skew_seconds, 5);
+  EXPECT_EQ(late.skew_seconds, 5);
+  EXPECT_EQ(early.late_seconds, 0);
+  EXPECT_EQ(late.late_seconds, 5);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -114,6 +115,40 @@ TEST(GradientScaler, TakesTheLossScaleAwayAndFindsIt) {
     EXPECT_EQ(job.scaler().loss_scale(), 512);
     EXPECT_NEAR(*job.step().norm, norm_of_means(2), 1e-3);
     job.expect_means(2, 1);
+  });
+  log::set_sink(nullptr);
+}
+
+TEST(GradientScaler, AndItsReducerAreCountedByTheMeter) {
+  log::set_sink([](log::Level, std::string_view) {});
+  run_as_threads(2, [](Communicator comm) {
+    comm.meter().account_every(2);
+    const auto figure = [&](std::string_view name) {
+      const auto all = comm.meter().read();
+      const auto found = std::ranges::find(all, name, &MetricFamily::name);
+      return found == all.end() || found->samples.empty() ? -1 : found->samples.front().value;
+    };
+    EXPECT_EQ(figure("weft_loss_scale"), -1);
+    {
+      Job job(comm, Means::everywhere, {.loss_scale = LossScalerOptions{.initial = 1024, .hysteresis = 1}});
+      EXPECT_EQ(figure("weft_loss_scale"), 1024);
+      EXPECT_EQ(figure("weft_gradient_norm"), -1);
+      job.step();
+      job.step(std::numeric_limits<double>::infinity());
+      EXPECT_EQ(figure("weft_accounted_steps_total"), 0);
+      job.step();
+      job.step();
+    }
+    EXPECT_EQ(figure("weft_steps_total"), 4);
+    EXPECT_EQ(figure("weft_skipped_steps_total"), 1);
+    EXPECT_EQ(figure("weft_loss_scale"), 512);
+    EXPECT_NEAR(figure("weft_gradient_norm"), norm_of_means(2), 1e-3);
+    EXPECT_EQ(figure("weft_accounted_steps_total"), 2);  // at the beginning of the third step
+    EXPECT_GT(figure("weft_accounted_seconds_total"), 0);
+    EXPECT_GT(figure("weft_exposed_seconds_total"), 0);
+    const auto bytes = static_cast<double>(4 * 4 * tensors.size());
+    EXPECT_GE(figure("weft_gradient_raw_bytes_total"), bytes);
+    EXPECT_EQ(figure("weft_gradient_raw_bytes_total"), figure("weft_gradient_wire_bytes_total"));
   });
   log::set_sink(nullptr);
 }
