@@ -85,6 +85,13 @@ if(WEFT_URING_LIBRARY AND WEFT_URING_INCLUDE)
 endif()
 weft_option(WEFT_URING "optimizer state in files" "${uring_found}" "liburing (liburing-dev)")
 
+find_package(prometheus-cpp QUIET)
+set(metrics_found FALSE)
+if(WEFT_BOOST_ON AND prometheus-cpp_FOUND)
+  set(metrics_found TRUE)
+endif()
+weft_option(WEFT_METRICS "figures for Prometheus" "${metrics_found}" "prometheus-cpp (prometheus-cpp-dev) and what WEFT_BOOST needs")
+
 include(WeftCuda)
 weft_option(WEFT_CUDA "${WEFT_CUDA_MEANING}" "${WEFT_CUDA_FOUND}" "nvcc")
 

@@ -35,7 +35,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libweft${series} (= ${PROJECT_VERSION}-1)")
 # The archives, and programs with MPI calls of their own.
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libopenmpi-dev, libssl-dev, libhwy-dev, liburing-dev, weft-tools")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libopenmpi-dev, libssl-dev, libhwy-dev, liburing-dev, prometheus-cpp-dev, weft-tools")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "communication of distributed training, for development\n${about}")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME weft-tools)

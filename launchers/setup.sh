@@ -14,10 +14,10 @@ packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenbla
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libpugixml-dev)
 case ${1:-run} in
   run) ;;
-  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
+  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
   peers) packages+=(python3-torch iproute2) ;;
   docs) packages+=(doxygen) ;;
-  packages) packages+=(dpkg-dev file help2man python3 lintian) ;;
+  packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
   *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, packages, arm64" >&2; exit 42 ;;
 esac
@@ -47,6 +47,13 @@ fi
 echo "setup: installing ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# Of prometheus the tests need the programs: nothing is to listen on this machine because weft is tested here.
+policy=/usr/sbin/policy-rc.d
+if [[ " ${missing[*]} " == *" prometheus "* ]] && [ ! -e $policy ]; then
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+  "${as_root[@]}" chmod +x $policy
+  trap '"${as_root[@]}" rm -f $policy; rm -f "$log"' EXIT
+fi
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" >>"$log" 2>&1 || {
     tail -n 20 "$log" >&2
@@ -56,4 +63,7 @@ install() {
 }
 install update
 install install -y --no-install-recommends "${missing[@]}"
+if [[ " ${missing[*]} " == *" prometheus "* ]] && command -v systemctl >/dev/null; then
+  "${as_root[@]}" systemctl disable --quiet prometheus >>"$log" 2>&1 || true  # where systemd runs, not at the next start either
+fi
 echo "setup: done"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # weft installed, moved elsewhere, and used from outside: find_package with components, libweft.so and libweft.a, pkg-config, and what
 # reaches the compile line of who uses it.
-# usage: consumer_test.sh BUILD_FOLDER SOURCE_FOLDER CXX_COMPILER CXX_FLAGS WEFT_LAUNCH shared|static mpi|no-mpi
+# usage: consumer_test.sh BUILD_FOLDER SOURCE_FOLDER CXX_COMPILER CXX_FLAGS WEFT_LAUNCH shared|static mpi|no-mpi metrics|no-metrics
 set -u
-build=$1 source=$2 compiler=$3 flags=$4 launch=$5 kind=$6 mpi=$7
+build=$1 source=$2 compiler=$3 flags=$4 launch=$5 kind=$6 mpi=$7 metrics=$8
 . "$(dirname "$0")/../support/checks.sh"
 
 cmake --install "$build" --prefix "$work/first" > "$work/out" 2> "$work/err" || { fail "cmake --install"; finish; exit; }
@@ -73,6 +73,19 @@ fi
 runs "libweft.a" "$work/archive/build/archive"
 if ldd "$work/archive/build/archive" | grep libweft; then fail "component static, but libweft.so is used"; fi
 
+# The figures for Prometheus: with libweft.so where it is, and headers of weft alone.
+if [ "$metrics" = metrics ]; then
+  mkdir -p "$work/served" "$work/textfile"
+  sed 's|#include <weft/weft.hpp>|#include <weft/metrics/metrics.hpp>\n#include <weft/weft.hpp>|
+       s|^\( *\)weft::Stream stream;|\1const weft::Metrics metrics{comm, {.textfile = "'"$work/textfile"'"}};\n&|
+       s|^\( *\)if (comm.rank() == 0)|\1if (metrics.text().find("weft_info{rank=") == std::string::npos) return 1;\n&|' \
+    "$source/examples/consumer/main.cpp" > "$work/served/main.cpp"
+  grep -q 'weft::Metrics metrics' "$work/served/main.cpp" || fail "the consumer is another one now: it serves no metrics"
+  project served "COMPONENTS metrics" "weft::weft weft::metrics"
+  runs "metrics" "$work/served/build/served"
+  grep -oE '"command": .*' "$work/served/build/compile_commands.json" | grep -q prometheus && fail "headers of prometheus-cpp reach who serves metrics"
+fi
+
 # finds STATUS PATTERN ARGUMENTS...: a project with one find_package for each of the arguments
 mkdir -p "$work/found"
 finds() {
@@ -83,6 +96,7 @@ finds() {
 finds 1 "has no component lunch: there are core," "REQUIRED COMPONENTS lunch"
 finds 0 "Build files" "REQUIRED COMPONENTS pipeline OPTIONAL_COMPONENTS lunch"
 finds 1 "requested version \"9.0\"" "9.0 REQUIRED"
+[ "$metrics" = metrics ] || finds 1 "-DWEFT_METRICS=ON" "REQUIRED COMPONENTS metrics"
 [ "$mpi" = mpi ] || finds 1 "-DWEFT_MPI=ON" "REQUIRED COMPONENTS mpi"
 if [ "$kind" = shared ]; then
   finds 1 "already used static in this project" "REQUIRED COMPONENTS static" REQUIRED
@@ -106,6 +120,12 @@ if command -v pkg-config > /dev/null; then
   runs "pkg-config" "$work/by_pkg_config"
   build "$work/main.o" "${archive[@]}" -o "$work/by_pkg_config_static"
   runs "pkg-config --static" "$work/by_pkg_config_static"
+  if [ "$metrics" = metrics ]; then
+    read -ra link <<< "$(pkg-config --libs weft-metrics)"
+    build -std=c++20 "${includes[@]}" -c "$work/served/main.cpp" -o "$work/served.o"
+    build "$work/served.o" "${link[@]}" -Wl,-rpath,"$libraries" -o "$work/served_by_pkg_config"
+    runs "pkg-config weft-metrics" "$work/served_by_pkg_config"
+  fi
 else
   echo "skipped: there is no pkg-config here"
 fi

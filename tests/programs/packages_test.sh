@@ -20,7 +20,7 @@ has() { dpkg-deb -c "${file[$1]}" | grep -qE "$2" || fail "$1 has no $2"; }
 field() { dpkg-deb -f "${file[$1]}" "$2" | grep -qE "$3" || fail "$1: $2 is $(dpkg-deb -f "${file[$1]}" "$2"), without $3"; }
 has "libweft$series" "/libweft.so.$series -> libweft.so.$version$"
 field "libweft$series" Depends 'libc6 \(>= '
-for pattern in '/include/weft/weft.hpp$' '/libweft.a$' "/libweft.so -> libweft.so.$series$" '/weftConfig.cmake$' '/weft.pc$' '/docs/start.md$'; do
+for pattern in '/include/weft/weft.hpp$' '/libweft.a$' '/libweft_metrics.a$' '/include/weft/metrics/metrics.hpp$' '/prometheus/weft-alerts.yml$' "/libweft.so -> libweft.so.$series$" '/weftConfig.cmake$' '/weft.pc$' '/docs/start.md$'; do
   has libweft-dev "$pattern"
 done
 field libweft-dev Depends "^libweft$series \(= $version-1\)$"

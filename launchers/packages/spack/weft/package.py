@@ -13,6 +13,7 @@ class Weft(CMakePackage):
     variant("ucx", default=True, description="Ranks on several nodes, without MPI")
     variant("tcp", default=True, description="Ranks that meet over TCP")
     variant("simd", default=True, description="Sums with the widest instructions found at run time")
+    variant("metrics", default=False, description="Figures for Prometheus")
     variant("uring", default=True, description="Optimizer state in files")
     variant("cuda", default=False, description="CUDA kernels")
     variant("tools", default=True, description="weft-launch, weft-scaling, weft-bench, weft-plan and weft-report", when="+tcp")
@@ -28,6 +29,7 @@ class Weft(CMakePackage):
     depends_on("pugixml", when="+tools")
     depends_on("highway", when="+simd")
     depends_on("liburing", when="+uring")
+    depends_on("prometheus-cpp", when="+metrics")
     depends_on("cuda@12:", when="+cuda")
     conflicts("platform=darwin", msg="weft needs Linux")
     conflicts("platform=windows", msg="weft needs Linux")
@@ -40,6 +42,7 @@ class Weft(CMakePackage):
             self.define_from_variant("WEFT_BOOST", "tcp"),
             self.define_from_variant("WEFT_SIMD", "simd"),
             self.define_from_variant("WEFT_URING", "uring"),
+            self.define_from_variant("WEFT_METRICS", "metrics"),
             self.define_from_variant("WEFT_CUDA", "cuda"),
             self.define("WEFT_TOOLS", "+tools" in self.spec),
             self.define("WEFT_MANUALS", False),

@@ -5,6 +5,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS features FEATURES
   tcp WEFT_BOOST
   simd WEFT_SIMD
   uring WEFT_URING
+  metrics WEFT_METRICS
   cuda WEFT_CUDA
   tools WEFT_TOOLS)
 string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" dynamic shared)

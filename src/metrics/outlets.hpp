@@ -1,0 +1,76 @@
+#pragma once
+// The two ways out of a meter's figures: HTTP, and a file. Each has threads of its own.
+//
+// MeterExposer answers GET /metrics, all scrapers in one thread.
+//
+// Textfile writes into a folder that node_exporter's textfile collector reads, now and then. Each file is
+// whole: it is written under a name that the collector does not read, and renamed.
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "metrics/families.hpp"
+
+namespace weft::detail {
+
+class MeterExposer {
+ public:
+  /// @throws Error (usage) naming address, port and rank
+  MeterExposer(const Meter& meter, const std::string& bind, int port, int local_rank);
+  ~MeterExposer();
+  MeterExposer(const MeterExposer&) = delete;
+  MeterExposer& operator=(const MeterExposer&) = delete;
+
+  /// "http://127.0.0.1:9401/metrics"
+  const std::string& address() const { return address_; }
+
+ private:
+  class Server;
+
+  std::string address_;
+  std::unique_ptr<Server> server_;
+};
+
+class Textfile {
+ public:
+  /// @throws Error (usage) where the folder cannot be written
+  Textfile(const Meter& meter, const std::string& folder, std::chrono::milliseconds every);
+  /// Removes the file: what it says would look like a rank that stands still.
+  ~Textfile();
+  Textfile(const Textfile&) = delete;
+  Textfile& operator=(const Textfile&) = delete;
+
+ private:
+  /// @returns what went wrong; empty if nothing
+  std::string write() const;
+  void run();
+
+  Meter meter_;
+  std::string path_;
+  std::string draft_;
+  std::chrono::milliseconds every_;
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+/// While it lives, threads that are started block all signals: those of the process are its own threads' to
+/// handle.
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  struct Before;
+  std::unique_ptr<Before> before_;
+};
+
+}  // namespace weft::detail
