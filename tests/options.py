@@ -14,6 +14,7 @@ import pty
 import random
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,13 @@ def words_of(chosen, files):
         value = files[option] if value is FILE else value
         words += [option] if value is FLAG else [option, str(value)]
     return words
+
+
+def free_ports():
+    """The first of a few that nobody has now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return min(one.getsockname()[1], 65000)
 
 
 class PlanSchedule(Program):
@@ -159,7 +167,7 @@ class Scaling(Program):
                              "pipeline:interleaved+zero1", "zero2+offload", "nocomm,pipeline:1f1b"],
             "--start-step": [2], "--steps": [6, 5, 24], "--seed": [7], "--learning-rate": [1e-3], "--final-fraction": [0.9], "--warmup": [2], "--beta1": [0.5],
             "--bucket-bytes": [4096], "--pipeline-devices": [1], "--chunks": [2, 1], "--microbatch": [2], "--ranks": [3], "--sweep": ["1,2", "1"],
-            "--require": ["ib"], "--json": [FILE], "--trace": [FILE], "--wire-rate": [5], "--report": [FILE], "--compare": [earlier], "--quiet": [FLAG]}
+            "--require": ["ib"], "--json": [FILE], "--trace": [FILE], "--wire-rate": [5], "--report": [FILE], "--compare": [earlier], "--quiet": [FLAG], "--metrics": [free_ports()], "--metrics-bind": ["127.0.0.2"]}
         self.observers = {"--json": FILE, "--trace": FILE}
 
     def base(self):
@@ -176,7 +184,7 @@ class Scaling(Program):
         return option == "--chunks" and chosen[option] == 1
 
     def seen(self, out, files):
-        result = [masked(out)]
+        result = [masked(out), re.findall(r"serves metrics on http://([0-9.]+):", out)]
         if "--json" in files:
             figures = json.loads(files["--json"])
             for run in figures.get("runs", figures.get("sweep")):

@@ -65,6 +65,7 @@ void Contestant::train(std::int64_t steps, tool::Progress& progress) {
     const auto begin = Clock::now();
     training_->step();
     seconds_.push_back(seconds_since(begin));
+    comm_.meter().step(seconds_.back());
     exposed_.push_back(training_->exposed_seconds() - exposed);
     wire_bytes_ = training_->wire_bytes() - sent;
     progress.advance();

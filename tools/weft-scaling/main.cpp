@@ -12,6 +12,7 @@
 #include "measure.hpp"
 #include "page.hpp"
 #include "report.hpp"
+#include "serving.hpp"
 #include "strategy.hpp"
 
 namespace {
@@ -149,7 +150,9 @@ int run(const std::vector<std::string>& arguments) {
   tool::on_rank_0(world, [&] {
     if (earlier) scaling::check_comparable(*earlier, options, comm);
   });
+  const std::unique_ptr<scaling::Served> served = scaling::serve_metrics(comm, options);
   Session session(options, arguments, comm, outputs, progress);
+  if (served) session.say(text("rank 0 serves metrics on ", served->address(), "\n"));
 
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
   if (session.speaks() && !advice.empty())

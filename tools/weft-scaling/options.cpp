@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/command_line.hpp"
+#include "serving.hpp"
 #include "strategy.hpp"
 #include "weft/core/error.hpp"
 
@@ -65,6 +66,12 @@ po::options_description description(Options& options, std::string& strategies) {
        "draw the figures as one HTML page without scripts, to FILE")  //
       ("compare", po::value<std::string>()->value_name("FILE"),
        "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE")  //
+      (
+          "metrics", po::value<int>()->value_name("PORT"),
+          "serve figures for Prometheus while it trains: the first rank of a node on PORT, the next on PORT "
+          "+ 1")  //
+      ("metrics-bind", po::value<std::string>()->value_name("ADDRESS"),
+       "address of this machine to serve them on (127.0.0.1); 0.0.0.0 for all")  //
       ("quiet,q", "no progress and no losses while it trains: the figures alone");
   tool::add_common(result);
   return result;
@@ -120,6 +127,9 @@ void check(const Options& options) {
     }
   }
   check_steps(options);
+  if (options.metrics && (*options.metrics < 1 || *options.metrics > 65535))
+    throw Error(ErrorKind::usage, text("--metrics ", *options.metrics, " is not a number from 1 to 65535"));
+  if (options.metrics) expect_serving();
   if (options.report == "-")
     throw Error(ErrorKind::usage, "--report - is no file", "name one, such as --report scaling.html");
   (void)spec_of(options);
@@ -134,6 +144,7 @@ void check_effects(const po::variables_map& values, const Options& options) {
   if (options.steps <= spec_of(options).optimizer.warmup_steps + 1)
     tool::refuse_ignored(values, {"final-fraction"},
                          text("the rate does not fall within --steps ", options.steps));
+  if (!options.metrics) tool::refuse_ignored(values, {"metrics-bind"}, "--metrics is not given");
   if (!options.sweep.empty()) {
     tool::refuse_ignored(
         values,
@@ -183,6 +194,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("trace") != 0) options.trace = values["trace"].as<std::string>();
   if (values.count("report") != 0) options.report = values["report"].as<std::string>();
   if (values.count("compare") != 0) options.compare = values["compare"].as<std::string>();
+  if (values.count("metrics") != 0) options.metrics = values["metrics"].as<int>();
+  if (values.count("metrics-bind") != 0) options.metrics_bind = values["metrics-bind"].as<std::string>();
   options.quiet = values.count("quiet") != 0;
   check(options);
   check_effects(values, options);
@@ -214,7 +227,8 @@ std::string help() {
          "  mpirun -n 4 weft-scaling --strategies ddp,pipeline:1f1b,pipeline:auto --pipeline-devices 2\n"
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
-         "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n\n"
+         "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n"
+         "  mpirun -n 2 weft-scaling --strategies ddp --steps 1000 --metrics 9400\n\n"
          "Exit status: 0 done, 1 another transport than required, 42 wrong usage or input, 75 a rank was "
          "lost\n"
          "or did not start, 70 a fault of the system, 130 and 143 ended by Ctrl-C and SIGTERM: the figures\n"

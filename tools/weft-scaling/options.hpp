@@ -32,6 +32,8 @@ struct Options {
   std::optional<double> wire_rate;          ///< GB/s of gradients, for the bound of a step
   std::optional<std::string> report;        ///< file for the page
   std::optional<std::string> compare;       ///< file that --json wrote in an earlier run
+  std::optional<int> metrics;               ///< port of the first rank of a node
+  std::optional<std::string> metrics_bind;  ///< address; default: loopback
   bool quiet = false;
   bool help = false;
 };
