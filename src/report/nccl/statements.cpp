@@ -1,45 +1,13 @@
 #include "report/nccl/statements.hpp"
 
-#include <algorithm>
-
-#include "weft/core/text.hpp"
+#include "report/nccl/communicators.hpp"
+#include "report/nccl/kept.hpp"
 
 namespace weft::report::nccl {
 namespace {
 
 constexpr std::size_t longest_evidence = 400;
-constexpr std::size_t most_kept = 64;  // of a kind, where a log could hold any number of them
 
-std::string_view after(std::string_view words, std::string_view label) {
-  const auto at = words.find(label);
-  return at == std::string_view::npos ? std::string_view() : words.substr(at + label.size());
-}
-std::string_view trimmed(std::string_view words) {
-  const auto begin = words.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return words.substr(begin, words.find_last_not_of(" \t\r") - begin + 1);
-}
-
-/// Whether a value is another one whose line was cut.
-bool is_cut(std::string_view value, std::string_view whole) {
-  return value.size() < whole.size() && whole.starts_with(value);
-}
-/// The first value counts: later communicators of the process repeat it. One that was cut gives way to the whole.
-bool keep(Fact& fact, std::string_view value, const Said& said) {
-  if (value.empty()) return false;
-  if (!fact || is_cut(fact.value, value)) fact = {std::string(value), said.evidence()};
-  return true;
-}
-/// Adds a value that is not there yet.
-bool keep(std::vector<Fact>& facts, std::string_view value, const Said& said) {
-  if (value.empty()) return false;
-  for (Fact& known : facts) {
-    if (known.value == value || is_cut(value, known.value)) return true;
-    if (is_cut(known.value, value)) return keep(known, value, said);
-  }
-  if (facts.size() < most_kept) facts.push_back({std::string(value), said.evidence()});
-  return true;
-}
 bool is_number(std::string_view value) {
   return !value.empty() && value.find_first_not_of("-0123456789") == std::string_view::npos;
 }
@@ -126,75 +94,6 @@ bool take_variable(const Said& said, Process& process, Job&) {
     found = true;
   }
   return found;
-}
-
-/// "comm 0x1 rank 8 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"
-bool take_shape(const Said& said, Process& process, Job&) {
-  process.nodes = std::max(process.nodes, number_in(word_after(said.line.message, "nNodes "), 0));
-  return true;
-}
-
-/// The widest communicator says who a process is; smaller ones are parts of it.
-void take_identity(const Said& said, Process& process) {
-  const std::string_view message = said.line.message;
-  const std::int64_t ranks = number_in(word_after(message, "nranks "), 0);
-  process.on_widest = ranks >= process.ranks;
-  if (ranks < process.ranks) return;
-  process.ranks = ranks;
-  process.rank = number_in(word_after(message, " rank "), -1);
-  process.cuda_device = number_in(word_after(message, "cudaDev "), -1);
-  keep(process.bus, word_after(message, "busId "), said);
-}
-/// The commId; of a part of another communicator that one's with the number of the split and the part's colour. Empty: the line does not say.
-std::string comm_id(std::string_view message, const Process& process) {
-  const std::string_view id = word_after(message, "commId ");
-  const std::string_view parent = word_after(message, " parent ");
-  if (!id.empty() || parent.empty()) return std::string(id);
-  const auto whole = std::ranges::find(process.comms, parent, &CommUse::address);
-  if (whole == process.comms.end()) return {};
-  std::string_view split = word_after(message, "splitCount ");
-  if (split.empty()) split = word_after(message, "childCount ");
-  return text(whole->id, '/', split, '/', word_after(message, " color "));
-}
-bool take_init_start(const Said& said, Process& process, Job& job) {
-  const std::int64_t widest = process.ranks;
-  take_identity(said, process);
-  if (process.ranks > widest) process.links.clear();
-  ++process.inits_started;
-  ++process.comm_changes;
-  const std::string id = comm_id(said.line.message, process);
-  if (id.empty()) return true;
-  if (process.ended_ids.contains(id) && job.reused_ids.size() < most_kept)
-    job.reused_ids.push_back({id, said.evidence()});
-  if (process.comms.size() < most_kept)
-    process.comms.push_back(
-        {id, std::string(word_after(said.line.message, "comm ")), false, said.evidence()});
-  return true;
-}
-bool take_init_done(const Said& said, Process& process, Job&) {
-  take_identity(said, process);
-  // Versions that print no start: what follows may be of any communicator.
-  if (process.inits_started == 0) process.on_widest = false;
-  ++process.inits_done;
-  ++process.comm_changes;
-  const std::string id = comm_id(said.line.message, process);
-  const std::string_view address = word_after(said.line.message, "comm ");
-  const bool known =
-      std::ranges::any_of(process.comms, [&](const CommUse& one) { return one.id == id && !one.ended; });
-  if (!id.empty() && !known && process.comms.size() < most_kept)
-    process.comms.push_back({id, std::string(address), false, said.evidence()});
-  return true;
-}
-bool take_destroyed(const Said& said, Process& process, Job&) {
-  ++process.comm_changes;
-  const std::string_view address = word_after(said.line.message, "comm ");
-  for (CommUse& one : process.comms) {
-    if (one.address != address || one.ended) continue;
-    one.ended = true;
-    process.ended_ids.insert(one.id);
-  }
-  std::erase_if(process.comms, [](const CommUse& one) { return one.ended; });
-  return true;
 }
 
 bool take_gids(const Said& said, Process&, Job& job) {

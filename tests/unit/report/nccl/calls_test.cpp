@@ -84,7 +84,7 @@ const Finding* of_cause(const std::vector<Finding>& findings, std::string_view c
 }
 
 TEST(NcclCalls, OfALineAreThoseThatWerePrinted) {
-  test::Draw draw(7);
+  weft::test::Draw draw(7);
   for (int i = 0; i < 2000; ++i) {
     const Issued one{
         .op_count = draw.below(2) == 0 ? static_cast<std::uint64_t>(draw.below(1 << 20)) : ~std::uint64_t{0},
@@ -165,7 +165,7 @@ TEST(NcclCalls, OfAGroupAreComparedInTheirOrder) {
 }
 
 TEST(NcclCalls, WhoseLinesStandTwiceOrAreCutAreNoDifference) {
-  test::Draw draw(3);
+  weft::test::Draw draw(3);
   Ranks job(3, calls_until(40));
   std::string whole = log_of_ranks(job, true);
   for (int trial = 0; trial < 50; ++trial) {
@@ -251,7 +251,7 @@ TEST(NcclCalls, FarApartAreNotCompared) {
 
 /// The twin: all calls in a map.
 TEST(NcclCalls, FirstDifferenceIsThatOfASlowComparison) {
-  test::Draw draw(11);
+  weft::test::Draw draw(11);
   for (int trial = 0; trial < 200; ++trial) {
     Ranks job(static_cast<std::size_t>(2 + draw.below(4)),
               calls_until(static_cast<std::uint64_t>(1 + draw.below(60))));

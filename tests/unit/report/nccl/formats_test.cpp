@@ -17,7 +17,7 @@
 namespace weft::report::nccl {
 namespace {
 
-using test::Draw;
+using weft::test::Draw;
 
 struct Format {
   const char* level;

@@ -1,0 +1,44 @@
+#pragma once
+// How a line's values become facts: the first counts, and one whose line was cut gives way to the whole.
+
+#include <string_view>
+#include <vector>
+
+#include "report/nccl/statements.hpp"
+
+namespace weft::report::nccl {
+
+inline constexpr std::size_t most_kept = 64;  // of a kind, where a log could hold any number of them
+
+inline std::string_view after(std::string_view words, std::string_view label) {
+  const auto at = words.find(label);
+  return at == std::string_view::npos ? std::string_view() : words.substr(at + label.size());
+}
+inline std::string_view trimmed(std::string_view words) {
+  const auto begin = words.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return words.substr(begin, words.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// Whether a value is another one whose line was cut.
+inline bool is_cut(std::string_view value, std::string_view whole) {
+  return value.size() < whole.size() && whole.starts_with(value);
+}
+/// The first value counts: later communicators of the process repeat it. One that was cut gives way to the whole.
+inline bool keep(Fact& fact, std::string_view value, const Said& said) {
+  if (value.empty()) return false;
+  if (!fact || is_cut(fact.value, value)) fact = {std::string(value), said.evidence()};
+  return true;
+}
+/// Adds a value that is not there yet.
+inline bool keep(std::vector<Fact>& facts, std::string_view value, const Said& said) {
+  if (value.empty()) return false;
+  for (Fact& known : facts) {
+    if (known.value == value || is_cut(value, known.value)) return true;
+    if (is_cut(known.value, value)) return keep(known, value, said);
+  }
+  if (facts.size() < most_kept) facts.push_back({std::string(value), said.evidence()});
+  return true;
+}
+
+}  // namespace weft::report::nccl
