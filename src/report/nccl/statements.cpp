@@ -57,6 +57,7 @@ bool take_direct(const Said& said, Process& process, Job&) {
 bool take_setting(const Said& said, Process& process, Job&) {
   const std::string_view message = said.line.message;
   const auto at = message.find(" set ");
+  if (at == std::string_view::npos) return false;  // it stands before the level
   const std::string_view name = message.substr(0, at);
   if (!name.starts_with("NCCL_") || name.find(' ') != std::string_view::npos) return false;
   std::string_view value = trimmed(after(message.substr(at), "to "));

@@ -366,6 +366,13 @@ TEST(NcclFormats, OfFactsGiveThem) {
   }
 }
 
+TEST(NcclFormats, ThatStandBeforeTheLevelStateNothing) {
+  JobLog log;
+  log.add("NCCL_IB_HCA set to NCCL WARN NCCL_ALGO\n", "log");
+  EXPECT_EQ(log.job().setting("NCCL_ALGO"), nullptr);
+  EXPECT_EQ(log.job().setting("NCCL_IB_HCA"), nullptr);
+}
+
 TEST(NcclFormats, OfPatternsTakeTheirKindOfValue) {
   using Values = std::vector<std::string_view>;
   EXPECT_EQ(values_in("a -12 b", "a %d b"), Values{"-12"});
