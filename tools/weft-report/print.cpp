@@ -104,14 +104,18 @@ void print_table(const std::vector<std::vector<std::string>>& rows, std::ostream
 
 void print(const TextTable& table, std::ostream& out) {
   if (table.rows.empty()) return;
-  std::vector<std::vector<std::string>> rows{table.heading};
-  for (const auto& row : table.rows) {
-    rows.emplace_back();
-    for (const std::string& cell : row) rows.back().push_back(clean(cell));
+  const auto is_known = [&](std::size_t column) {
+    return std::ranges::any_of(table.rows, [&](const auto& row) { return row[column] != "-"; });
+  };
+  std::vector<std::vector<std::string>> rows(1 + table.rows.size());
+  for (std::size_t column = 0; column < table.heading.size(); ++column) {
+    if (!is_known(column)) continue;
+    rows.front().push_back(table.heading[column]);
+    for (std::size_t i = 0; i < table.rows.size(); ++i) rows[i + 1].push_back(clean(table.rows[i][column]));
   }
   out << table.caption << '\n';
   print_table(rows, out);
-  if (!table.note.empty()) out << '\n' << table.note << '\n';
+  if (!table.note.empty()) out << '\n' << wrapped(table.note, screen_of(out), 0);
   out << '\n';
 }
 

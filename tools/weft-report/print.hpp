@@ -15,7 +15,7 @@ namespace weft::report {
 void print(const std::vector<Finding>& findings, std::ostream& out);
 /// A table whose columns are as wide as their widest cell; all rows have the same number of cells.
 void print_table(const std::vector<std::vector<std::string>>& rows, std::ostream& out);
-/// Between its caption and its note, its cells cleaned. Without rows it prints nothing.
+/// Between its caption and its note, its cells cleaned; a column of "-" alone is left out. Without rows it prints nothing.
 void print(const TextTable& table, std::ostream& out);
 /// Text from a file, made safe for a terminal: one line, no control characters.
 std::string one_line(const std::string& words);
