@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "report/bandwidth/words.hpp"
+#include "report/topology/graph.hpp"
 
 namespace weft::report::bandwidth {
 namespace {
@@ -34,31 +35,24 @@ HostNics* nics_of(std::string_view host, Links& links) {
   return links.nics.size() < most_nic_hosts ? &links.nics[std::string(host)] : nullptr;
 }
 
-/// "Pattern 4, crossNic 0, nChannels 16, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1"; speed for bw up to 2.17.
+/// "Pattern 4, crossNic 0, nChannels 16, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1"; what ends before sameChannels was cut.
 bool take_graph(std::string_view message, const MakeEvidence& evidence, Links& links) {
-  const auto pattern = leading_number<int>(message.substr(8));
-  const auto channels = leading_number<int>(after(message, "nChannels "));
-  std::string_view pair = after(message, ", bw ");
-  if (pair.empty()) pair = after(message, ", speed ");
-  const auto intra = leading_number<double>(pair);
-  const auto inter = leading_number<double>(after(pair, "/"));
-  std::string_view types = after(message, ", type ");
+  const auto graph = topology::graph_of_line(message);
   const auto same = leading_number<int>(after(message, "sameChannels "));
-  if (!pattern || !channels || !intra || !inter || !same) return false;  // the line may have been cut
-  if (*pattern < 0 || *pattern > 16 || *channels < 0 || *channels > 1024) return false;
-  if (!(*intra >= 0 && *intra < most_of_a_link && *inter >= 0 && *inter < most_of_a_link)) return false;
-  types = types.substr(0, types.find(','));
-  const auto slash = std::min(types.find('/'), types.size());
-  const std::string_view type_inter = types.substr(std::min(slash + 1, types.size()));
-  if (links.graphs.contains(*pattern)) return true;
-  links.graphs.try_emplace(*pattern, Graph{.pattern = *pattern,
-                                           .channels = *channels,
-                                           .intra = *intra,
-                                           .inter = *inter,
-                                           .type_intra = std::string(types.substr(0, slash)),
-                                           .type_inter = std::string(type_inter),
-                                           .same_channels = *same != 0,
-                                           .evidence = evidence()});
+  if (!graph || !same) return false;
+  const auto is_speed = [](double speed) { return speed >= 0 && speed < most_of_a_link; };
+  if (graph->pattern < 0 || graph->pattern > 16 || graph->channels < 0 || graph->channels > 1024 ||
+      !is_speed(graph->intra_gigabytes) || !is_speed(graph->inter_gigabytes))
+    return false;
+  if (links.graphs.contains(graph->pattern)) return true;
+  links.graphs.try_emplace(graph->pattern, Graph{.pattern = graph->pattern,
+                                                 .channels = graph->channels,
+                                                 .intra = graph->intra_gigabytes,
+                                                 .inter = graph->inter_gigabytes,
+                                                 .type_intra = graph->intra_type,
+                                                 .type_inter = graph->inter_type,
+                                                 .same_channels = *same != 0,
+                                                 .evidence = evidence()});
   return true;
 }
 

@@ -52,10 +52,6 @@ Number number_at(std::string_view digits, Number otherwise) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   return error == std::errc() ? number : otherwise;
 }
-double speed_of(std::string_view digits) {
-  const double speed = number_at(digits, 0.0);
-  return std::isfinite(speed) && speed >= 0 ? speed : 0;
-}
 
 bool same_speed(double a, double b) {
   return std::abs(a - b) <= 0.01 * std::max(a, b);
@@ -77,12 +73,14 @@ std::optional<Graph> graph_of_line(std::string_view message) {
     return std::nullopt;
   auto speeds = pair_behind(message, " bw ");
   if (speeds.first.empty()) speeds = pair_behind(message, " speed ");
-  if (speeds.first.empty()) return std::nullopt;
+  const double intra = number_at(speeds.first, -1.0);
+  const double inter = number_at(speeds.second, -1.0);
+  if (!std::isfinite(intra) || !std::isfinite(inter) || intra < 0 || inter < 0) return std::nullopt;
   return Graph{.pattern = number_at(message.substr(8), -1),
                .cross_nic = message.find("crossNic 0,") == std::string_view::npos,
                .channels = number_at(message.substr(channels + label.size()), 0),
-               .intra_gigabytes = speed_of(speeds.first),
-               .inter_gigabytes = speed_of(speeds.second),
+               .intra_gigabytes = intra,
+               .inter_gigabytes = inter,
                .intra_type = std::string(intra_type),
                .inter_type = std::string(inter_type)};
 }
