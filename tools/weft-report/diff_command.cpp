@@ -45,12 +45,7 @@ int diff_command(const std::vector<std::string>& arguments) {
   std::ostream& out = outputs.people();
   out << verdict(diff) << "\n\n";
   print(diff.fresh, out);
-  for (const TextTable& table : report.tables) {
-    if (table.rows.empty()) continue;
-    out << table.caption << ":\n";
-    print(table, out);
-    out << '\n';
-  }
+  for (const TextTable& table : report.tables) print(table, out);
   write(outputs, report, [&] { return to_json(diff); });
   return exit_status(diff.fresh);
 }
