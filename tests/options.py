@@ -121,6 +121,47 @@ class PlanBuckets(Program):
         return [self.bin / "weft-plan", "buckets", self.trace]
 
 
+class ReportNccl(Program):
+    name = "weft-report nccl"
+    options = {"--json": [FILE], "--sarif": [FILE], "--markdown": [FILE], "--html": [FILE], "--rules": [FLAG]}
+    log = "node1:7:7 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\nnode1:7:7 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-x to 9637892 bytes\n"
+
+    def __init__(self, bin, work):
+        super().__init__(bin, work)
+        self.logs = work / "rank0.log"
+        self.logs.write_text(self.log)
+
+    def command(self, chosen, whole):
+        return [self.bin / "weft-report", "nccl", *([] if "--rules" in chosen else [self.logs])]
+
+
+class ReportEnv(Program):
+    name = "weft-report env"
+    options = {"--nccl": ["2.4.8", "2.28"], "--json": [FILE], "--sarif": [FILE], "--markdown": [FILE], "--html": [FILE]}
+
+    def __init__(self, bin, work):
+        super().__init__(bin, work)
+        self.settings = work / "settings.env"
+        self.settings.write_text("NCCL_NVLS_ENABLE=1\nNCCL_RAS_ENABLE=0\nNCCL_CTA_POLICY=1\nNCCL_IB_DISABEL=1\n")
+
+    def command(self, chosen, whole):
+        return [self.bin / "weft-report", "env", self.settings]
+
+
+class ReportDiff(Program):
+    name = "weft-report diff"
+    options = {"--json": [FILE], "--sarif": [FILE], "--markdown": [FILE], "--html": [FILE]}
+
+    def __init__(self, bin, work):
+        super().__init__(bin, work)
+        self.before, self.after = work / "before.log", work / "after.log"
+        self.before.write_text(ReportNccl.log.splitlines()[0] + "\n")
+        self.after.write_text(ReportNccl.log)
+
+    def command(self, chosen, whole):
+        return [self.bin / "weft-report", "diff", self.before, self.after]
+
+
 class Bench(Program):
     name = "weft-bench"
     options = {
@@ -347,7 +388,7 @@ def faults(program, chosen, runs):
 
 
 LONG_NAMES = {"b": "minbytes", "e": "maxbytes", "f": "stepfactor", "i": "stepbytes", "n": "iters", "w": "warmup-iters", "d": "datatype", "o": "op", "r": "root"}
-PROGRAMS = [PlanSchedule, PlanMemory, PlanBuckets, Bench, Scaling, Gpt, Launch]
+PROGRAMS = [PlanSchedule, PlanMemory, PlanBuckets, ReportNccl, ReportEnv, ReportDiff, Bench, Scaling, Gpt, Launch]
 
 
 def main():
