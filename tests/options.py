@@ -105,6 +105,10 @@ class PlanMemory(Program):
     def command(self, chosen, whole):
         return [self.bin / "weft-plan", "memory"]
 
+    def is_default(self, option, chosen):
+        # Buckets show in the figures where the bucket ring is as small as one; by default it is an eighth of all gradients (docs/memory.md).
+        return option == "--bucket-bytes" and "--bucket-ring-bytes" not in chosen
+
 
 class PlanBuckets(Program):
     name = "weft-plan buckets"
