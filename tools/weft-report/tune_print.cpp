@@ -2,23 +2,17 @@
 
 #include <boost/json.hpp>
 #include <cmath>
-#include <cstdio>
 #include <ostream>
 
 #include "print.hpp"
 #include "report/output/json.hpp"
+#include "report/page/markup.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {
 namespace {
 
 namespace json = boost::json;
-
-std::string fixed(double value, int digits) {
-  char words[40];
-  std::snprintf(words, sizeof(words), "%.*f", digits, value);
-  return words;
-}
 
 /// JSON has no infinities.
 json::value ratio_of(double log) {

@@ -6,19 +6,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "report/words.hpp"
+
 namespace weft::report::bandwidth {
-
-inline std::string_view trimmed(std::string_view words) {
-  const auto begin = words.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return words.substr(begin, words.find_last_not_of(" \t\r") - begin + 1);
-}
-
-/// What stands behind the first `label`; empty where there is none.
-inline std::string_view after(std::string_view words, std::string_view label) {
-  const auto at = words.find(label);
-  return at == std::string_view::npos ? std::string_view() : words.substr(at + label.size());
-}
 
 inline std::string_view first_word(std::string_view words) {
   words = trimmed(words);

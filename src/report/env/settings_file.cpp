@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "report/env/settings.hpp"
+#include "report/words.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
@@ -21,12 +22,6 @@ bool is_name(std::string_view words) {
   };
   return !words.empty() && words.size() <= longest_name && !(words[0] >= '0' && words[0] <= '9') &&
          std::ranges::all_of(words, good);
-}
-
-std::string_view trimmed(std::string_view words) {
-  const std::size_t first = words.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return words.substr(first, words.find_last_not_of(" \t\r") - first + 1);
 }
 
 bool is_quoted(std::string_view value) {

@@ -5,20 +5,11 @@
 #include <vector>
 
 #include "report/nccl/statements.hpp"
+#include "report/words.hpp"
 
 namespace weft::report::nccl {
 
 inline constexpr std::size_t most_kept = 64;  // of a kind, where a log could hold any number of them
-
-inline std::string_view after(std::string_view words, std::string_view label) {
-  const auto at = words.find(label);
-  return at == std::string_view::npos ? std::string_view() : words.substr(at + label.size());
-}
-inline std::string_view trimmed(std::string_view words) {
-  const auto begin = words.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return words.substr(begin, words.find_last_not_of(" \t\r") - begin + 1);
-}
 
 /// Whether a value is another one whose line was cut.
 inline bool is_cut(std::string_view value, std::string_view whole) {

@@ -10,12 +10,6 @@ constexpr std::size_t longest_quote = 300;
 
 }  // namespace
 
-std::string_view trimmed(std::string_view words) {
-  const auto begin = words.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return words.substr(begin, words.find_last_not_of(blanks) - begin + 1);
-}
-
 std::string_view take_word(std::string_view& words) {
   words.remove_prefix(std::min(words.size(), words.find_first_not_of(blanks)));
   const std::string_view word = words.substr(0, words.find_first_of(blanks));

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "report/words.hpp"
+
 namespace weft::report::topology {
 
-/// Without spaces, tabs and carriage returns on both sides.
-std::string_view trimmed(std::string_view words);
 /// Takes the first word off `words`. Empty: there is none.
 std::string_view take_word(std::string_view& words);
 /// The line without codes of terminals (ESC [ ... letter).
