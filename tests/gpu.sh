@@ -99,7 +99,7 @@ run_ranks() {
   rm -rf "${work:?}"/*
   for ((rank = 0; rank < ranks; rank++)); do
     (WEFT_RANK=$rank WEFT_SIZE=$ranks WEFT_LOCAL_RANK=$rank WEFT_RENDEZVOUS=file://$work/meet WEFT_DEVICE=${device:-cuda} WEFT_SHARE_DEVICE=1 \
-      WEFT_TIMEOUT=60 timeout -k 5 "${limit:-60}" "$@" > "$work/$rank.out" 2>&1
+      WEFT_TIMEOUT=60 WEFT_CONNECT_TIMEOUT=60 timeout -k 5 "${limit:-60}" "$@" > "$work/$rank.out" 2>&1
       echo $? > "$work/$rank.status"
       date +%s.%N > "$work/$rank.end") &
   done
@@ -241,14 +241,14 @@ figures_are_json() { python3 -c 'import json, sys; [json.loads(line)["figure"] f
 
 # suite NAME: a line, an entry of gpu.jsonl, and its words in gpu.log. It may take two minutes, or what is left.
 suite() {
-  local name=$1 start=$SECONDS left=$((minutes * 60 - SECONDS + begin)) state=passed
+  local name=$1 start=$SECONDS left=$((minutes * 60 - SECONDS + begin)) state=passed whole
   if [ $left -lt 20 ]; then
     state="not run"
     echo "no time is left" > "$work.log"
   else
-    limit=$((left < 120 ? left : 120))
-    export limit
-    timeout -k 5 "$limit" bash -c "$functions"'; run_suite "$1" && figures_are_json' gpu.sh "$name" > "$work.log" 2>&1 || state=failed
+    whole=$((left < 120 ? left : 120))
+    export limit=$((whole - 8))  # of its ranks: what they have said by then is still printed
+    timeout -k 5 "$whole" bash -c "$functions"'; run_suite "$1" && figures_are_json' gpu.sh "$name" > "$work.log" 2>&1 || state=failed
   fi
   [ "$state" = passed ] || failed=$((failed + 1))
   printf '%-18s %-8s %4d s  %s\n' "$name" "$state" $((SECONDS - start)) "$(tail -n 1 "$work.log" | sed "s/^{\"figure\".*/$words_of_figures/" | cut -c1-150)"
