@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <iostream>
+#include <vector>
 
 #include "conformance/ranks.hpp"
 #include "conformance/values.hpp"
@@ -12,7 +15,42 @@
 namespace weft::test {
 namespace {
 
+std::optional<World> world;
 std::optional<Communicator> everybody;
+
+std::size_t mappings_of_heaps() {
+  std::size_t count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("/memfd:weft-heap") != std::string::npos;
+  return count;
+}
+
+// Its own and one of each process beside it, however many communicators there are.
+TEST(CommunicatorsOfAProcess, ShareItsHeapAndWhatItHasMapped) {
+  const Topology& topology = everybody->topology();
+  const std::size_t beside = topology.ranks_of(topology.node_of(everybody->rank())).size();
+  const std::size_t heaps = beside > 1 ? beside : 0;
+  EXPECT_EQ(mappings_of_heaps(), heaps);
+  std::vector<int> all;
+  for (int rank = 0; rank < everybody->size(); ++rank) all.push_back(rank);
+  Communicator other = connect(World::over(world->rendezvous()->split(all), {}, world->environment()));
+  Communicator part = *everybody->split(0, -everybody->rank());
+  EXPECT_EQ(mappings_of_heaps(), heaps);
+  Stream stream;
+  for (Communicator* owner : {&*everybody, &other, &part}) {
+    for (Communicator* comm : {&*everybody, &other, &part}) {
+      Buffer data = owner->allocate(DataType::i64, 10'000);
+      std::ranges::fill(data.as<std::int64_t>(), everybody->rank() + 1);
+      comm->all_reduce(data.view(), ReduceOp::sum, stream).wait();
+      const std::int64_t sum = everybody->size() * (everybody->size() + 1) / 2;
+      EXPECT_TRUE(
+          std::ranges::all_of(data.as<std::int64_t>(), [&](std::int64_t value) { return value == sum; }));
+      comm->barrier(stream).wait();
+    }
+  }
+  EXPECT_EQ(mappings_of_heaps(), heaps);
+}
 
 }  // namespace
 
@@ -26,7 +64,8 @@ void on_ranks(const std::function<void(Communicator)>& body) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   try {
-    weft::test::everybody = weft::connect(weft::World::from_environment());
+    weft::test::world = weft::World::from_environment();
+    weft::test::everybody = weft::connect(*weft::test::world);
     if (argc > 1 && !weft::test::everybody->backend().starts_with(argv[1])) {
       std::cerr << "expected backend " << argv[1] << ", got " << weft::test::everybody->backend() << '\n';
       return 1;
@@ -37,6 +76,7 @@ int main(int argc, char** argv) {
     }
     const int failed = RUN_ALL_TESTS();
     weft::test::everybody.reset();
+    weft::test::world.reset();
     return failed;
   } catch (const weft::Error& error) {
     std::cerr << error.what() << '\n';

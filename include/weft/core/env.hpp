@@ -42,7 +42,7 @@ inline constexpr Variable host_id{"WEFT_HOST_ID", "", "Name of this node; ranks 
 // How long, how much, how
 inline constexpr Variable connect_timeout{"WEFT_CONNECT_TIMEOUT", "120", "Seconds to wait for all ranks to arrive.", "weft"};
 inline constexpr Variable timeout{"WEFT_TIMEOUT", "600", "Seconds an operation may wait for other ranks before it fails and names them.", "weft"};
-inline constexpr Variable heap_bytes{"WEFT_HEAP_BYTES", "0", "Address space of the node heap in bytes, reserved but not used until touched; 0: the machine's memory.", "weft"};
+inline constexpr Variable heap_bytes{"WEFT_HEAP_BYTES", "0", "Address space of the node heap in bytes, reserved but not used until touched; 0: the machine's memory. Communicators of a process that connect with the same value share one heap, with another value they have another.", "weft"};
 inline constexpr Variable progress{"WEFT_PROGRESS", "auto", "Who carries out host communication: inline (the calling thread, when it polls or waits), thread (a thread of its own), auto (a thread where this node has more cores than ranks).", "weft"};
 inline constexpr Variable transport{"WEFT_TRANSPORT", "auto", "What carries data between nodes: mpi (under mpirun), ucx, tcp (plain sockets), or auto (mpi where the ranks met through MPI, else ucx, in a build without UCX tcp).", "weft"};
 inline constexpr Variable interface{"WEFT_INTERFACE", "", "The network interfaces that WEFT_TRANSPORT=tcp uses, as eth0,eth1; default: all but loopback.", "weft"};

@@ -9,7 +9,12 @@
 // the last process, however that ends. Allocation is thread-safe and first-fit; blocks are aligned to 128
 // bytes.
 //
-//   auto heap = NodeHeap::create(1 << 30);
+// A process has one heap for all its communicators, of_process(): what was allocated through one of them is
+// reached in the operations of every other. The last communicator or buffer frees it. A child after fork()
+// sees its parent's buffers, as memory that both write. It neither allocates from that heap nor frees there;
+// in the child a new connect() makes a new heap.
+//
+//   auto heap = NodeHeap::of_process(1 << 30);
 //   Buffer buffer = heap->allocate(DataType::f32, 1000);
 //   // in a peer, which was told the owner's process, heap->fd() and the offset:
 //   const SharedMapping mapping = MemoryFile::of_process(pid, fd, 1 << 30).map();
@@ -25,59 +30,20 @@
 #include <optional>
 
 #include "weft/core/buffer.hpp"
+#include "weft/core/shared_memory.hpp"
 
 namespace weft {
 
-/// A shared mapping of a file descriptor, which its destructor unmaps.
-class SharedMapping {
- public:
-  SharedMapping() = default;
-  /// @throws Error (system) when the address space does not allow it
-  SharedMapping(int fd, std::size_t bytes);
-  SharedMapping(SharedMapping&& other) noexcept : base_(other.base_), bytes_(other.bytes_) {
-    other.base_ = nullptr;
-  }
-  SharedMapping& operator=(SharedMapping&& other) noexcept;
-  ~SharedMapping();
-
-  std::byte* base() const { return base_; }
-  std::size_t size() const { return bytes_; }
-  std::byte* at(std::uint64_t offset) const { return base_ + offset; }
-
- private:
-  std::byte* base_ = nullptr;
-  std::size_t bytes_ = 0;
-};
-
-/// An anonymous file in memory, which its destructor closes.
-class MemoryFile {
- public:
-  /// @throws Error (system)
-  MemoryFile(const char* name, std::size_t bytes);
-  /// The file of another process. @throws Error (system) when that process has ended or may not be inspected
-  static MemoryFile of_process(int pid, int fd, std::size_t bytes);
-  MemoryFile(MemoryFile&& other) noexcept : fd_(other.fd_), bytes_(other.bytes_) { other.fd_ = -1; }
-  MemoryFile& operator=(MemoryFile&&) = delete;
-  ~MemoryFile();
-
-  int fd() const { return fd_; }
-  std::size_t size() const { return bytes_; }
-  SharedMapping map() const { return {fd_, bytes_}; }
-
- private:
-  MemoryFile(int fd, std::size_t bytes) : fd_(fd), bytes_(bytes) {}
-
-  int fd_;
-  std::size_t bytes_;
-};
-
 class NodeHeap : public std::enable_shared_from_this<NodeHeap> {
  public:
-  /// @param capacity bytes of address space; 0: as much as the machine has memory
+  /// A heap of its own. @param capacity bytes of address space; 0: as much as the machine has memory
   static std::shared_ptr<NodeHeap> create(std::size_t capacity);
+  /// The heap of this process with that capacity, which is made if it has none. Another capacity is another
+  /// heap. Communicators that have different heaps stage each other's memory.
+  static std::shared_ptr<NodeHeap> of_process(std::size_t capacity);
 
   /// Zeroed memory; the Buffer keeps the heap alive. @throws Error (usage) when the heap is full, with the
-  /// advice to raise WEFT_HEAP_BYTES; (system) when the machine's or container's memory does not suffice
+  /// advice to raise WEFT_HEAP_BYTES, or in a child that was forked; (system) when the machine's or container's memory does not suffice
   Buffer allocate(DataType dtype, std::int64_t count);
 
   /// The offset of `address`, if all `bytes` from there lie in the heap.
@@ -88,6 +54,8 @@ class NodeHeap : public std::enable_shared_from_this<NodeHeap> {
   int fd() const { return file_.fd(); }
   std::size_t capacity() const { return file_.size(); }
   std::size_t used() const;
+  /// False in a child that was forked since the heap was made. Costs a load.
+  bool is_of_this_process() const;
 
  private:
   explicit NodeHeap(std::size_t capacity);
@@ -96,6 +64,8 @@ class NodeHeap : public std::enable_shared_from_this<NodeHeap> {
 
   MemoryFile file_;
   SharedMapping mapping_;
+  std::uint64_t generation_;
+  int pid_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::size_t> free_;  // by offset, neighbours merged
   std::size_t used_ = 0;

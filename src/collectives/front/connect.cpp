@@ -25,8 +25,8 @@ std::size_t heap_bytes(const Environment& environment) {
   return static_cast<std::size_t>(environment.integer(env::heap_bytes, 0, most).value_or(0));
 }
 
-std::shared_ptr<NodeHeap> make_heap(const World& world) {
-  return NodeHeap::create(heap_bytes(world.environment()));
+std::shared_ptr<NodeHeap> heap_of(const World& world) {
+  return NodeHeap::of_process(heap_bytes(world.environment()));
 }
 
 std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topology& topology,
@@ -40,7 +40,7 @@ std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topolog
       detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms),
       "connect: choices of algorithms", Deadline::in(world.connect_timeout()));
   return detail::make_nodes_backend(world.rendezvous(), detail::make_wire(world, where), topology,
-                                    detail::Choices::agreed(notes), make_heap(world), world.connect_timeout(),
+                                    detail::Choices::agreed(notes), heap_of(world), world.connect_timeout(),
                                     world.timeout());
 }
 
@@ -50,7 +50,7 @@ std::shared_ptr<detail::Backend> make_backend(const World& world, const Topology
   if (world.size() == 1)
     return detail::make_threads_backend(world.rendezvous(), {.timeout = world.timeout()});
   if (topology.nodes() > 1) return between_nodes(world, topology, hosts, options);
-  return detail::make_host_backend(world.rendezvous(), make_heap(world), world.connect_timeout(),
+  return detail::make_host_backend(world.rendezvous(), heap_of(world), world.connect_timeout(),
                                    world.timeout());
 }
 

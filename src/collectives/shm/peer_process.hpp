@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/base/descriptor.hpp"
-#include "weft/core/node_heap.hpp"
+#include "weft/core/shared_memory.hpp"
 
 namespace weft::detail {
 

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "collectives/diagnosis/operation_words.hpp"
+#include "core/memory/per_process.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -57,6 +58,7 @@ ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory
       staging_(small_ + static_cast<std::size_t>(size) * RankBlock::slots * small_bytes),
       timeout_(timeout),
       crowded_(cores < size),
+      generation_(process_generation()),
       known_completed_(static_cast<std::size_t>(size)) {
   // Zeroed memory is a valid state of every atomic here; only the own line is touched, so no peer's arrival
   // is overwritten.
@@ -67,7 +69,12 @@ ShmSegment::ShmSegment(int rank, int size, std::shared_ptr<SharedMapping> memory
 }
 
 ShmSegment::~ShmSegment() {
-  if (block(rank_).presence.load(std::memory_order_relaxed) == Presence::here) depart(Presence::left);
+  if (takes_part()) depart(Presence::left);
+}
+
+bool ShmSegment::takes_part() const {
+  return block(rank_).presence.load(std::memory_order_relaxed) == Presence::here &&
+         generation_ == process_generation();
 }
 
 void ShmSegment::depart(Presence how) noexcept {
@@ -220,8 +227,8 @@ std::string ShmSegment::missing(const std::function<bool(int rank)>& here) const
 }
 
 void ShmSegment::give_up(const Error& error) noexcept {
+  if (!takes_part()) return;
   RankBlock& own = block(rank_);
-  if (own.presence.load(std::memory_order_relaxed) != Presence::here) return;
   own.failure = error.kind();
   const std::string& reason = error.problem();
   const std::size_t length = std::min(reason.size(), sizeof(own.reason) - 1);

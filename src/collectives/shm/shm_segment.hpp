@@ -26,7 +26,8 @@
 #include "collectives/shm/shm_layout.hpp"
 #include "core/base/spin_lock.hpp"
 #include "weft/core/backoff.hpp"
-#include "weft/core/node_heap.hpp"
+#include "weft/core/buffer.hpp"
+#include "weft/core/shared_memory.hpp"
 
 namespace weft::detail {
 
@@ -164,14 +165,20 @@ class ShmSegment {
   std::string missing(const std::function<bool(int rank)>& here) const;
   void give_up(const Error& error) noexcept;
   /// "process 77 is stopped": it lives and does nothing, where a slow one goes on. Empty where that is not so, or not known.
-  virtual std::string stopped(int /*rank*/) const { return {}; }
+  virtual std::string stopped(int /*rank*/) const {
+    return {};
+  }
 
  protected:
   /// Why the process of a rank cannot answer any more, where that can be known.
-  virtual std::optional<std::string> died(int /*rank*/) const { return std::nullopt; }
+  virtual std::optional<std::string> died(int /*rank*/) const {
+    return std::nullopt;
+  }
 
  private:
   void wake(int rank) const;
+  /// Whether this rank has told nothing of its end, and this process is no child that was forked since.
+  bool takes_part() const;
   void depart(Presence how) noexcept;
   void expect_present_or_through(std::uint64_t number, Ranks ranks) const;
 
@@ -184,6 +191,7 @@ class ShmSegment {
   std::byte* staging_;
   std::chrono::nanoseconds timeout_;
   bool crowded_;
+  std::uint64_t generation_;  // of the process that is this rank
   std::vector<int> names_;
   SpinLock lock_;  // guards all below
   std::vector<PendingOp*> pending_;

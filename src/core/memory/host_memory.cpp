@@ -1,6 +1,7 @@
 #include "core/memory/host_memory.hpp"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -73,6 +74,10 @@ std::string lock_limit() {
 }
 
 }  // namespace
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
 
 std::optional<std::size_t> memory_left(const std::string& root) {
   std::size_t left = unlimited;

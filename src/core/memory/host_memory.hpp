@@ -15,6 +15,9 @@ namespace weft::detail {
 /// with pages of 4 KiB.
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
+/// Bytes of an ordinary page.
+std::size_t page_bytes();
+
 /// Bytes that this process may still use before the system kills a process for lack of memory: the minimum of
 /// what the machine has available and what the limits of this process's control groups (v1 and v2, a
 /// container's among them) leave. File caches that the kernel would give up count as left. Null when the

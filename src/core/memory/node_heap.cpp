@@ -2,57 +2,35 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
-#include <string_view>
-#include <utility>
+#include <functional>
 
 #include "core/base/round_up.hpp"
-#include "core/files/file_limit.hpp"
 #include "core/memory/host_memory.hpp"
+#include "core/memory/per_process.hpp"
 #include "weft/core/env.hpp"
 
 namespace weft {
 namespace {
 
 using detail::huge_page;
+using detail::page_bytes;
 using detail::round_up;
 
 constexpr int collapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older C libraries do not name
 
-std::size_t page_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
+/// The heaps of of_process(), by capacity.
+constinit detail::PerProcess<std::map<std::size_t, std::weak_ptr<NodeHeap>>> heaps;
 
 std::size_t machine_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
 }
 
-/// Maps the file at a multiple of the huge page's size, so that its huge pages can be mapped as such:
-/// reserves more address space than is needed, maps the file inside and gives the margins back. MAP_FAILED,
-/// with errno, on failure.
-void* map_aligned(int fd, std::size_t bytes) {
-  const std::size_t length = round_up(bytes, page_bytes());
-  const std::size_t reserved = length + huge_page;
-  void* area = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (area == MAP_FAILED) return MAP_FAILED;
-  auto* begin = static_cast<std::byte*>(area);
-  const std::size_t before =
-      round_up(reinterpret_cast<std::uintptr_t>(begin), huge_page) - reinterpret_cast<std::uintptr_t>(begin);
-  void* address =
-      mmap(begin + before, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-  if (address == MAP_FAILED) {
-    const int reason = errno;
-    munmap(area, reserved);
-    errno = reason;
-    return MAP_FAILED;
-  }
-  if (before > 0) munmap(begin, before);
-  munmap(begin + before + length, reserved - before - length);
-  return address;
+/// @param asked 0: the machine's memory
+std::size_t whole_pages(std::size_t asked) {
+  return round_up(asked == 0 ? machine_memory() : asked, page_bytes());
 }
 
 /// Puts the memory on huge pages, as far as whole ones fit and the system has some. Systems seldom use them
@@ -82,79 +60,41 @@ void check_memory_left(std::size_t bytes) {
 
 }  // namespace
 
-SharedMapping::SharedMapping(int fd, std::size_t bytes) : bytes_(bytes) {
-  void* address = map_aligned(fd, bytes);
-  if (address == MAP_FAILED) {
-    throw system_error(text("cannot map ", bytes, " bytes of shared memory"),
-                       text("raise `ulimit -v` or set ", env::heap_bytes.name, " to less"));
-  }
-  base_ = static_cast<std::byte*>(address);
-}
-
-SharedMapping& SharedMapping::operator=(SharedMapping&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-SharedMapping::~SharedMapping() {
-  if (base_ != nullptr) munmap(base_, bytes_);
-}
-
-MemoryFile::MemoryFile(const char* name, std::size_t bytes)
-    : fd_(memfd_create(name, MFD_CLOEXEC)), bytes_(bytes) {
-  if (fd_ < 0) throw system_error("cannot make an anonymous memory file");
-  const detail::FileLimitIsAnError limit;
-  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
-    const Error error = system_error(
-        text("cannot reserve ", bytes, " bytes of shared memory"),
-        text("raise `ulimit -f`, if there is a limit, or set ", env::heap_bytes.name, " to less"));
-    close(fd_);
-    throw error;
-  }
-}
-
-MemoryFile MemoryFile::of_process(int pid, int fd, std::size_t bytes) {
-  const std::string path = text("/proc/", pid, "/fd/", fd);
-  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (opened < 0) {
-    throw system_error(text("cannot open the shared memory of process ", pid, " at ", path),
-                       "ranks of one node must run as one user in one pid namespace, and be alive");
-  }
-  MemoryFile file(opened, bytes);
-  // What a peer says is believed only of a memory file that is large enough: another file of that process would be
-  // written into, and a smaller one end this process.
-  struct stat status {};
-  char name[64] = {};
-  const std::string link = text("/proc/self/fd/", opened);
-  const bool is_memory = readlink(link.c_str(), name, sizeof(name) - 1) > 0 &&
-                         std::string_view(name).starts_with("/memfd:weft-");
-  if (!is_memory || fstat(opened, &status) != 0 || static_cast<std::size_t>(status.st_size) < bytes) {
-    throw Error(
-        ErrorKind::mismatch,
-        text("descriptor ", fd, " of process ", pid, " is no shared memory of weft with ", bytes, " bytes"),
-        "it is no rank of this job, or of another build of weft");
-  }
-  return file;
-}
-
-MemoryFile::~MemoryFile() {
-  if (fd_ >= 0) close(fd_);
-}
-
 std::shared_ptr<NodeHeap> NodeHeap::create(std::size_t capacity) {
-  return std::shared_ptr<NodeHeap>(
-      new NodeHeap(round_up(capacity == 0 ? machine_memory() : capacity, page_bytes())));
+  return std::shared_ptr<NodeHeap>(new NodeHeap(whole_pages(capacity)));
 }
 
-NodeHeap::NodeHeap(std::size_t capacity) : file_("weft-heap", capacity), mapping_(file_.map()) {
+std::shared_ptr<NodeHeap> NodeHeap::of_process(std::size_t capacity) {
+  return heaps.use([bytes = whole_pages(capacity)](auto& known) {
+    std::erase_if(known, [](const auto& one) { return one.second.expired(); });
+    auto heap = known[bytes].lock();
+    if (!heap) known[bytes] = heap = create(bytes);
+    return heap;
+  });
+}
+
+NodeHeap::NodeHeap(std::size_t capacity)
+    : file_("weft-heap", capacity),
+      mapping_(file_.map()),
+      generation_(detail::process_generation()),
+      pid_(getpid()) {
   free_.emplace(0, capacity);
+}
+
+bool NodeHeap::is_of_this_process() const {
+  return generation_ == detail::process_generation();
 }
 
 Buffer NodeHeap::allocate(DataType dtype, std::int64_t count) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = round_up(static_cast<std::size_t>(count) * size_of(dtype), Buffer::alignment);
   if (bytes == 0) return Buffer(View(nullptr, 0, dtype), nullptr);
+  if (!is_of_this_process()) {
+    throw Error(ErrorKind::usage,
+                text("process ", getpid(), " asks for ", bytes, " bytes of the node heap of process ", pid_,
+                     ", which forked it"),
+                "after fork() make a new heap, or connect() anew, in the child");
+  }
   check_memory_left(bytes);
   const std::uint64_t offset = take(bytes, bytes < huge_page ? Buffer::alignment : huge_page);
   use_huge_pages(mapping_.at(offset), bytes);
@@ -181,6 +121,7 @@ std::uint64_t NodeHeap::take(std::size_t bytes, std::size_t alignment) {
 }
 
 void NodeHeap::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
+  if (!is_of_this_process()) return;  // the parent still uses it
   // Whole pages go back to the system and read as zero afterwards; the parts of pages at both ends are zeroed
   // here.
   const std::uint64_t first = round_up(offset, page_bytes());

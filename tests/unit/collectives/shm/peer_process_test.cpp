@@ -4,57 +4,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
-#include <sstream>
 #include <string>
-#include <utility>
 
 #include "support/expect_error.hpp"
+#include "unit/collectives/shm/other_process.hpp"
 
 namespace weft::detail {
 namespace {
 
-/// A process that has an IdentitySocket and a memory file, and waits to be killed.
-class Other {
- public:
-  Other() {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(pipe(ends.data()), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      const IdentitySocket identity;
-      const MemoryFile file("weft-test", bytes);
-      const std::string note = text(identity.name(), " ", file.fd(), "\n");
-      if (write(ends[1], note.data(), note.size()) < 0) _exit(1);
-      for (;;) pause();
-    }
-    close(ends[1]);
-    std::string note;
-    for (char next = 0; read(ends[0], &next, 1) == 1 && next != '\n';) note += next;
-    close(ends[0]);
-    std::istringstream(note) >> socket_ >> fd_;
-  }
-  Other(const Other&) = delete;
-  Other& operator=(const Other&) = delete;
-  ~Other() { die(); }
-
-  static constexpr std::size_t bytes = 4096;
-  int pid() const { return pid_; }
-  int fd() const { return fd_; }
-  const std::string& socket() const { return socket_; }
-  void die() {
-    if (std::exchange(over_, true)) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
- private:
-  pid_t pid_ = -1;
-  int fd_ = -1;
-  std::string socket_;
-  bool over_ = false;
-};
+using test::Other;
 
 TEST(PeerProcess, IsTheProcessThatListens) {
   Other other;

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
+#include <string_view>
 
 #include "support/expect_error.hpp"
 
@@ -88,6 +90,52 @@ TEST(NodeHeap, AnotherProcessReachesItAtTheSameOffset) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(buffer.as<std::int32_t>()[3], 99);
+}
+
+TEST(NodeHeap, OfAProcessIsOneForEachCapacityUntilTheLastHasGone) {
+  auto one = NodeHeap::of_process(capacity);
+  EXPECT_EQ(NodeHeap::of_process(capacity - 1), one) << "whole pages";
+  EXPECT_NE(NodeHeap::of_process(2 * capacity), one);
+  EXPECT_NE(NodeHeap::create(capacity), one);
+  Buffer buffer = one->allocate(DataType::u8, 10);
+  one.reset();
+  one = NodeHeap::of_process(capacity);  // the buffer has kept it
+  EXPECT_TRUE(one->offset_of(buffer.view().data(), 10).has_value());
+  buffer = Buffer();
+  const std::weak_ptr<NodeHeap> gone = one;
+  one.reset();
+  EXPECT_TRUE(gone.expired());
+}
+
+// The child of a data loader frees what it inherited, as its parent reads it.
+TEST(NodeHeap, AChildThatWasForkedNeitherFreesNorTakesWhatItsParentHas) {
+  const auto heap = NodeHeap::of_process(capacity);
+  std::optional<Buffer> buffer = heap->allocate(DataType::u8, 10'000);
+  std::ranges::fill(buffer->as<std::uint8_t>(), std::uint8_t{7});
+  const pid_t child = fork();
+  if (child == 0) {
+    if (heap->is_of_this_process() || buffer->as<std::uint8_t>()[9'999] != 7) _exit(1);
+    buffer.reset();
+    try {
+      (void)heap->allocate(DataType::u8, 10);
+      _exit(2);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage ||
+          std::string_view(error.what()).find("which forked it") == std::string_view::npos)
+        _exit(3);
+    }
+    auto own = NodeHeap::of_process(capacity);
+    if (own == heap || !own->is_of_this_process()) _exit(4);
+    Buffer mine = own->allocate(DataType::u8, 10'000);
+    std::ranges::fill(mine.as<std::uint8_t>(), std::uint8_t{9});
+    _exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(heap->is_of_this_process());
+  const auto bytes = buffer->as<std::uint8_t>();
+  EXPECT_TRUE(std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 7; }));
 }
 
 TEST(NodeHeap, AVanishedProcessIsNamed) {
