@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <utility>
 
 #include "collectives/bootstrap/agreement.hpp"
 #include "collectives/bootstrap/device_choice.hpp"
@@ -106,11 +108,37 @@ void expect_valid(const Environment& environment, const ConnectOptions& options)
   detail::expect_transport(environment);
 }
 
-/// One folder for the ranks of a job, on each of its nodes.
-std::shared_ptr<FlightRecorder> make_recorder(const World& world) {
-  const auto jobs = world.rendezvous()->all_gather(FlightRecorder::process_name(), "connect: flight record",
-                                                   Deadline::in(world.connect_timeout()));
-  const std::string& job = jobs.front();
+/// What ranks tell each other first, in one round, for each takes the store several messages. Who differs in the digest may lay out
+/// the rest in another way.
+class Greeting {
+ public:
+  Greeting(const std::string& digest, const detail::Place& place)
+      : digest_(digest), rest_(text(job().size(), ' ', job(), place.note())) {}
+  explicit Greeting(const std::string& note, std::size_t digits)
+      : digest_(note.substr(0, digits)), rest_(note.substr(std::min(note.size(), digits))) {}
+
+  std::string note() const { return digest_ + rest_; }
+  const std::string& digest() const { return digest_; }
+  /// The sender's job, and where it is.
+  std::pair<std::string, detail::Place> open() const {
+    std::size_t length = 0;
+    const auto [end, code] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), length);
+    const auto begin = static_cast<std::size_t>(end - rest_.data()) + 1;
+    if (code != std::errc{} || begin > rest_.size() || rest_.size() - begin < length)
+      throw Error(ErrorKind::mismatch, text("a greeting of ", rest_.size(), " bytes makes no sense"),
+                  "run the same build of weft on every rank");
+    return {rest_.substr(begin, length), detail::Place::from(rest_.substr(begin + length))};
+  }
+
+ private:
+  static std::string job() { return FlightRecorder::process_name(); }
+
+  std::string digest_;
+  std::string rest_;
+};
+
+/// One folder for the ranks of a job, on each of its nodes. @param job as rank 0 calls it
+std::shared_ptr<FlightRecorder> make_recorder(const World& world, const std::string& job) {
   const bool is_name = !job.empty() && job.front() != '.' && std::ranges::all_of(job, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   });
@@ -130,24 +158,28 @@ Communicator connect(const World& world, const ConnectOptions& options) {
   const auto deadline = Deadline::in(world.connect_timeout());
   const detail::Facts facts = facts_of(world, options);
   const std::string digest = facts.digest();
-  const auto mine = detail::Place::of(world.host_id(), world.device());
+  const Greeting mine(digest, detail::Place::of(world.host_id(), world.device()));
+  std::vector<Greeting> greetings;
   std::vector<std::string> digests;
-  std::vector<detail::Place> places;
-  std::vector<std::string> hosts;
-  for (const std::string& note : world.rendezvous()->all_gather(digest + mine.note(), "connect", deadline)) {
-    digests.push_back(note.substr(0, digest.size()));
-    places.push_back(detail::Place::from(note.substr(std::min(note.size(), digest.size()))));
-    hosts.push_back(places.back().host_id);
+  for (const std::string& note : world.rendezvous()->all_gather(mine.note(), "connect", deadline)) {
+    greetings.emplace_back(note, digest.size());
+    digests.push_back(greetings.back().digest());
   }
   facts.expect_equal(digests, *world.rendezvous(), deadline);
+  std::vector<detail::Place> places;
+  std::vector<std::string> hosts;
+  for (const Greeting& greeting : greetings) {
+    places.push_back(greeting.open().second);
+    hosts.push_back(places.back().host_id);
+  }
   expect_valid(world.environment(), options);
   const bool shared_devices = detail::check_places(places, detail::may_share_devices(world.environment()));
   const Topology topology(hosts);
   auto backend = make_backend(world, topology, hosts, options);
   if (!world.device().is_host()) backend = with_device(std::move(backend), world, options, shared_devices);
-  auto communicator =
-      detail::make_communicator(std::move(backend), world.rendezvous(), topology, world.timeout(),
-                                options.trace, {.recorder = make_recorder(world)});
+  auto communicator = detail::make_communicator(
+      std::move(backend), world.rendezvous(), topology, world.timeout(), options.trace,
+      {.recorder = make_recorder(world, greetings.front().open().first)});
   world.stop_listening();
   log::info(text("rank ", world.rank(), " of ", world.size(), " on ", topology.nodes(),
                  " node(s) connected: ", communicator.backend()));

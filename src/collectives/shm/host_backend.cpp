@@ -158,7 +158,7 @@ std::shared_ptr<Backend> meet(const std::shared_ptr<Rendezvous>& rendezvous, std
                                                timeout, cores.count(), std::move(heap), std::move(ranks));
   if (!names.empty()) segment->call_ranks(std::move(names));
   // No rank closes a descriptor, or the socket, that others still have to open.
-  rendezvous->all_gather("", "connect within the node: memory is mapped", deadline);
+  segment->await_ranks(deadline);
   return std::make_shared<HostBackend>(std::move(segment));
 }
 

@@ -176,6 +176,27 @@ void ShmSegment::wake(int rank) const {
   syscall(SYS_futex, &doorbell.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+void ShmSegment::await_ranks(Deadline deadline) const {
+  for (int other = 0; other < size_; ++other) {
+    const auto came = [&] {
+      return block(other).presence.load(std::memory_order_acquire) != Presence::expected;
+    };
+    const auto look_and_sleep = [&](std::chrono::microseconds at_most) {
+      const auto how = died(other);
+      if (came()) return;  // in this order: it may have come and ended
+      if (how) throw lost_error(*how);
+      if (deadline.passed()) {
+        throw Error(ErrorKind::timeout,
+                    text("rank ", name_of(other), " did not map the node's memory within ",
+                         deadline.allowed_seconds(), " s"),
+                    "see whether that rank failed; WEFT_CONNECT_TIMEOUT sets how long to wait");
+      }
+      Backoff::sleep(at_most);
+    };
+    for (Backoff backoff; !came();) backoff.pause(look_and_sleep);
+  }
+}
+
 std::optional<Error> ShmSegment::lost(int rank) const {
   const RankBlock& other = block(rank);
   switch (other.presence.load(std::memory_order_acquire)) {

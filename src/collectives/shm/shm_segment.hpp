@@ -149,6 +149,8 @@ class ShmSegment {
   /// The right to progress pending operations, if no other thread has it.
   std::unique_lock<SpinLock> try_lock() { return {lock_, std::try_to_lock}; }
 
+  /// Waits until every rank has made its segment over this memory. @throws Error (timeout, peer_lost) naming one that has not
+  void await_ranks(Deadline deadline) const;
   /// "rank 1 (process 77) died", when a rank that is still needed can never come.
   std::optional<Error> lost(int rank) const;
   /// @throws Error (peer_lost) when a rank that is not `here` is lost

@@ -26,7 +26,12 @@ class NamedJob final : public Rendezvous {
   int size() const override { return 1; }
   std::vector<std::string> all_gather(const std::string& note, const std::string& purpose,
                                       Deadline) override {
-    return {purpose == "connect: flight record" ? job_ : note};
+    if (purpose != "connect") return {note};
+    const auto counted = [](const std::string& job) { return text(job.size(), ' ', job); };
+    const std::string its = counted(FlightRecorder::process_name());
+    const auto place = note.find(its);
+    EXPECT_NE(place, std::string::npos) << note;
+    return {std::string(note).replace(place, its.size(), counted(job_))};
   }
   std::shared_ptr<Rendezvous> split(const std::vector<int>&) override { return alone(); }
 
@@ -54,6 +59,26 @@ TEST(Connect, RefusesAJobsNameThatIsAPath) {
                  [&] { connect(World::over(std::make_shared<NamedJob>(job))); });
   }
   EXPECT_NO_THROW(connect(World::over(std::make_shared<NamedJob>("node-3.cluster_77"))));
+}
+
+/// As of another version, whose digest agrees all the same.
+TEST(Connect, RefusesAGreetingThatMakesNoSense) {
+  class Garbled final : public Rendezvous {
+   public:
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    std::vector<std::string> all_gather(const std::string& note, const std::string&, Deadline) override {
+      return {note.substr(0, 16) + rest};
+    }
+    std::shared_ptr<Rendezvous> split(const std::vector<int>&) override { return alone(); }
+    std::string rest;
+  };
+  for (const char* rest : {"", "8", "99 job", "-1 job", "job", "18446744073709551615 a"}) {
+    const auto rendezvous = std::make_shared<Garbled>();
+    rendezvous->rest = rest;
+    expect_error(ErrorKind::mismatch, {"a greeting of", "makes no sense", "same build"},
+                 [&] { connect(World::over(rendezvous)); });
+  }
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ class TestSegment final : public ShmSegment {
   Address publish(const void*, std::size_t) const override { return {}; }
   std::byte* resolve(int, Address, std::size_t) const override { return nullptr; }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
+  std::optional<std::string> died(int rank) const override {
+    return has_died ? std::optional(text("rank ", rank, " has died")) : std::nullopt;
+  }
+  std::atomic<bool> has_died = false;
 };
 
 /// Is over when it is told so.
@@ -63,6 +67,26 @@ TEST(ShmSegment, IsOfOneJobAndOneNumberOfRanks) {
   refuses(3, 8, "the job number 7, not 8");
   reinterpret_cast<SegmentHead*>(memory.base())->layout += 128;
   refuses(3, 7, "blocks of bytes: ");
+}
+
+TEST(ShmSegment, WaitsForEveryRankAndNamesOneThatDoesNotCome) {
+  const auto memory =
+      std::make_shared<SharedMapping>(MemoryFile("weft-test", ShmSegment::bytes_for(2)).map());
+  TestSegment first(0, memory);
+  expect_error(ErrorKind::timeout, {"rank 1 did not map the node's memory within 0.01 s"},
+               [&] { first.await_ranks(Deadline::in(10ms)); });
+  first.has_died = true;
+  expect_error(ErrorKind::peer_lost, {"rank 1 has died"}, [&] { first.await_ranks(Deadline::in(100s)); });
+  first.has_died = false;
+  std::thread other([&] {
+    std::this_thread::sleep_for(5ms);
+    const TestSegment second(1, memory);
+    second.await_ranks(Deadline::in(100s));
+  });
+  first.await_ranks(Deadline::in(100s));
+  other.join();
+  first.has_died = true;
+  EXPECT_NO_THROW(first.await_ranks(Deadline::in(100s))) << "it came, and may have left";
 }
 
 // A ring may be lost that comes at the moment when somebody lies down, so these ring until they are heard.
