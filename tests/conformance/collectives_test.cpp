@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "conformance/ranks.hpp"
@@ -382,6 +384,49 @@ TEST(Collectives, MessagesToAndFromAPeerMayGoOnStreamsOfTheirOwn) {
       sent.wait();
       for (const std::int64_t one : theirs) ASSERT_EQ(one, 100 * round + before) << "round " << round;
     }
+  });
+}
+
+TEST(Collectives, AFunctionOfAnOperationIsCalledOnceAndMayIssueTheNext) {
+  on_ranks([](Communicator comm) {
+    constexpr int operations = 20;
+    Stream stream(comm.device());
+    Buffer memory = comm.allocate(DataType::f32, 5000);
+    fill<float>(memory.view(), [](std::int64_t) { return 1.0F; });
+    int issued = 0;
+    std::atomic<bool> over = false;
+    // One chain: the function of each issues the next, in the thread that found it done.
+    std::function<void()> next = [&] {
+      if (issued++ == operations) {
+        over = true;
+        return;
+      }
+      comm.all_reduce(memory.view(), ReduceOp::avg, stream).then(next);
+    };
+    next();
+    while (!over) stream.poll();
+    stream.synchronize();
+    EXPECT_EQ(issued, operations + 1);
+    expect<float>(memory.view(), "a mean of ones", [](std::int64_t) { return 1.0F; });
+  });
+}
+
+TEST(Collectives, AnOperationMayHaveATimeoutOfItsOwn) {
+  on_ranks([](Communicator comm) {
+    Stream stream(comm.device());
+    const auto before = comm.timeout();
+    Buffer memory = comm.allocate(DataType::f32, 100);
+    comm.timeout(std::chrono::nanoseconds::max());  // longer than a clock counts
+    comm.all_reduce(memory.view(), ReduceOp::sum, stream).wait();
+    comm.timeout(std::chrono::seconds(50));
+    comm.barrier(stream).wait();
+    Group group(comm);
+    group.send(memory.view(), (comm.rank() + 1) % comm.size());
+    Buffer other = comm.allocate(DataType::f32, 100);
+    group.receive(other.view(), (comm.rank() + comm.size() - 1) % comm.size());
+    group.start(stream).wait(Deadline::in(std::chrono::seconds(40)));
+    EXPECT_EQ(comm.timeout(), std::chrono::seconds(50));
+    comm.timeout(before);
   });
 }
 

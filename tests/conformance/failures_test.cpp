@@ -66,6 +66,118 @@ TEST(Failures, ARankThatNeverComesIsNamedAtTheDeadlineWithWhereItIs) {
                  {.timeout = short_timeout});
 }
 
+// Each operation keeps the timeout that was set when it was issued, and counts from its turn on its stream.
+TEST(Failures, AnOperationKeepsTheTimeoutThatWasSetWhenItWasIssued) {
+  std::atomic<bool> failed = false;
+  run_as_threads(3,
+                 [&](Communicator comm) {
+                   Stream stream;
+                   EXPECT_EQ(comm.timeout(), 60s);
+                   comm.timeout(100ms);
+                   EXPECT_EQ(comm.timeout(), 100ms);
+                   comm.barrier(stream).wait();  // all come in time, or nearly: none has been looked for yet
+                   if (comm.rank() != 0) {
+                     while (!failed) std::this_thread::sleep_for(1ms);
+                     return;
+                   }
+                   comm.timeout(60s);
+                   std::vector<float> data(10);
+                   const Work patient = Group(comm).receive(View(std::span(data)), 1).start(stream);
+                   Stream other;
+                   comm.timeout(200ms);
+                   const Work impatient = Group(comm).receive(View(std::span(data)), 2).start(other);
+                   comm.timeout(60s);
+                   expect_error(ErrorKind::timeout, {"send/receive group #2", "waited 0.", "rank 2 to send 10 f32"},
+                                [&] { impatient.wait(); });
+                   // The communicator is broken, so what else waits fails with the same.
+                   expect_error(ErrorKind::timeout, {"rank 2 to send"}, [&] { patient.wait(); });
+                   failed = true;
+                 },
+                 {.timeout = 60s});
+  failed = false;
+  run_as_threads(2,
+                 [&](Communicator comm) {
+                   Stream stream;
+                   comm.timeout(comm.rank() == 0 ? 200ms : 60'000ms);
+                   if (comm.rank() == 0) {
+                     expect_error(ErrorKind::timeout, {"all_reduce #1", "waited 0.", "rank 1 (has issued no collective)"},
+                                  [&] {
+                                    std::vector<float> data(10);
+                                    comm.all_reduce(View(std::span(data)), ReduceOp::sum, stream).wait();
+                                  });
+                     failed = true;
+                   }
+                   while (!failed) std::this_thread::sleep_for(1ms);
+                   expect_error(ErrorKind::usage, {"a timeout of 0 s"}, [&] { comm.timeout(0s); });
+                   expect_error(ErrorKind::usage, {"a timeout of -1 s"}, [&] { comm.timeout(-1s); });
+                 },
+                 {.timeout = 60s});
+}
+
+TEST(Failures, AWaitThatExpiresNamesTheRanksAndMayBeRepeated) {
+  std::atomic<int> step = 0;
+  run_as_threads(3,
+                 [&](Communicator comm) {
+                   Stream stream;
+                   Stream messages;
+                   std::vector<float> data(10);
+                   const View view{std::span(data)};
+                   comm.barrier(stream).wait();
+                   if (comm.rank() == 1) {
+                     while (step < 1) std::this_thread::sleep_for(1ms);
+                     comm.barrier(stream).wait();
+                     Group(comm).send(view, 0).start(messages).wait();
+                     return;
+                   }
+                   const Work barrier = comm.barrier(stream);
+                   if (comm.rank() == 2) return barrier.wait();
+                   const Work received = Group(comm).receive(view, 1).start(messages);
+                   const Work behind = Group(comm).receive(view, 1).start(messages);
+                   // Rank 2 may not have come yet, too.
+                   expect_error(ErrorKind::timeout,
+                                {"barrier #2", "was not done after 0.", "waits for rank 1 (its last collective is #1)"},
+                                [&] {
+                                  std::this_thread::sleep_for(100ms);
+                                  barrier.wait(Deadline::in(50ms));
+                                });
+                   expect_error(ErrorKind::timeout, {"send/receive group #1", "waits for rank 1 to send 10 f32"},
+                                [&] { received.wait(Deadline::in(50ms)); });
+                   expect_error(ErrorKind::timeout, {"send/receive group #2", "this rank (0)"},
+                                [&] { behind.wait(Deadline::in(10ms)); });
+                   ++step;
+                   barrier.wait();
+                   received.wait();
+                   comm.give_up(Error(ErrorKind::usage, "that was all"));
+                   EXPECT_THROW(behind.wait(Deadline::in(10s)), Error);
+                 },
+                 {.timeout = 60s});
+}
+
+TEST(Failures, AFunctionIsCalledForAnOperationThatFailsAndForThoseAfterIt) {
+  std::atomic<int> calls = 0;
+  run_as_threads(2,
+                 [&](Communicator comm) {
+                   Stream stream;
+                   if (comm.rank() == 1) {
+                     while (calls < 2) std::this_thread::sleep_for(1ms);
+                     return;
+                   }
+                   comm.timeout(100ms);
+                   const Work late = comm.barrier(stream);
+                   const Work dropped = comm.barrier(stream);
+                   for (const Work* work : {&late, &dropped}) {
+                     work->then([&, work] {
+                       EXPECT_TRUE(work->error());
+                       ++calls;
+                     });
+                   }
+                   EXPECT_EQ(calls, 0);
+                   while (calls < 2) stream.poll();
+                   expect_error(ErrorKind::timeout, {"barrier #1", "rank 1"}, [&] { late.wait(); });
+                 },
+                 {.timeout = 60s});
+}
+
 TEST(Failures, AnOperationThatWasDroppedIsHeardOf) {
   std::atomic<bool> dropped = false;
   run_as_threads(2, [&](Communicator comm) {

@@ -85,7 +85,12 @@ class Communicator {
   std::string backend() const;
   /// Whose memory allocate() gives. Operations take host memory on host streams in any case.
   Device device() const;
+  /// How long an operation that is issued now may wait for other ranks, once its turn on its stream has come. One that waits longer is an
+  /// Error (timeout) that names the ranks that are missing, and breaks the communicator.
   std::chrono::nanoseconds timeout() const;
+  /// For the operations that this rank issues from then on, on any backend, and for split(); each keeps what was set when it was issued.
+  /// Ranks may differ. By the thread that issues. @throws Error (usage) unless it is positive
+  void timeout(std::chrono::nanoseconds duration);
   /// A stream for this communicator's operations, beside the compute streams. On a device it has high
   /// priority, so that its kernels begin before those that wait for room on other streams. On the host it has
   /// a thread of its own if this process has a core for it; otherwise it is inline. WEFT_PROGRESS decides

@@ -1,15 +1,21 @@
 #pragma once
 // The ticket of one operation: ask whether it is done, wait for it with a deadline, read its error.
 //
+// A wait that expires says for which ranks, where that can be seen. It breaks nothing: the operation goes on until the timeout that the
+// communicator had when it was issued (Communicator::timeout), and one may wait again.
+//
 // A Work need not be kept: the stream carries the operation out all the same. A value; any thread may ask.
 // wait() blocks the host; to make another stream wait, hand it the event: stream.wait(work.event()).
 //
 //   Work work = comm.all_reduce(gradient, ReduceOp::sum, wire);
 //   ...                                             // compute meanwhile
 //   work.wait();                                    // at most the communicator's timeout
+//   work.then([&] { ready.push(gradient); });       // or: called when it is done (weft/core/event.hpp says where)
 
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -18,17 +24,27 @@
 
 namespace weft {
 
+namespace detail {
+class UnderWay;
+}  // namespace detail
+
 class Work {
  public:
   Work() = default;
   /// @param operation a name that lasts for ever
   Work(Event event, std::string_view operation, std::uint64_t number)
       : event_(std::move(event)), operation_(operation), number_(number) {}
+  /// @param under_way says for whom it waits
+  Work(Event event, std::string_view operation, std::uint64_t number,
+       std::shared_ptr<const detail::UnderWay> under_way)
+      : event_(std::move(event)), operation_(operation), number_(number), under_way_(std::move(under_way)) {}
 
   bool done() const { return event_.done(); }
   std::exception_ptr error() const { return event_.error(); }
-  /// @throws the operation's error; Error (timeout) naming the operation at the deadline
+  /// @throws the operation's error; Error (timeout) naming the operation, and the ranks that it waits for, at the deadline
   void wait(Deadline deadline = Deadline::never()) const;
+  /// Calls `function` once when the operation is done, with or without an error (Event::then).
+  void then(std::function<void()> function) const { event_.then(std::move(function)); }
 
   const Event& event() const { return event_; }
   std::string_view operation() const { return operation_; }
@@ -39,6 +55,7 @@ class Work {
   Event event_;
   std::string_view operation_ = "nothing";
   std::uint64_t number_ = 0;
+  std::shared_ptr<const detail::UnderWay> under_way_{};  // null: it was done at once
 };
 
 }  // namespace weft

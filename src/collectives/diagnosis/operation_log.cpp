@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/strings.hpp"
+#include "core/streams/due_calls.hpp"
 
 namespace weft::detail {
 namespace {
@@ -28,12 +29,14 @@ void OperationLog::mark(std::uint64_t place, std::atomic<std::int64_t> Slot::*wh
 
 // The thread that issues looks at the oldest only, so that many in flight cost no more than one.
 void OperationLog::handed_over(std::uint64_t place, Event event) {
+  const DueCalls due;
   const std::lock_guard lock(flights_mutex_);
   while (!flights_.empty() && is_over(flights_.front())) flights_.pop_front();
   flights_.push_back({place, std::move(event)});
 }
 
 void OperationLog::settle_flights() const {
+  const DueCalls due;
   const std::lock_guard lock(flights_mutex_);
   std::erase_if(flights_, [this](const Flight& flight) { return is_over(flight); });
 }

@@ -66,6 +66,16 @@ class OperationLog final : public FlightNote {
   /// A device has it; it is over when `event` is done.
   void handed_over(std::uint64_t place, Event event);
 
+  struct Entry {
+    Sequence sequence;
+    Operation operation;
+    State state;
+    std::int64_t issued;  ///< steady clock, nanoseconds; likewise
+    std::int64_t begun;
+    std::int64_t ended;
+  };
+  /// What stands at a place, if it is still remembered.
+  std::optional<Entry> look(std::uint64_t place) const { return place == 0 ? std::nullopt : read(place); }
   /// The collective on host memory with this number, if it is still remembered.
   std::optional<Operation> find(std::uint64_t number) const;
 
@@ -87,14 +97,6 @@ class OperationLog final : public FlightNote {
     std::atomic<std::int64_t> begun{0};
     std::atomic<std::int64_t> ended{0};
     std::atomic<State> state{State::issued};
-  };
-  struct Entry {
-    Sequence sequence;
-    Operation operation;
-    State state;
-    std::int64_t issued;
-    std::int64_t begun;
-    std::int64_t ended;
   };
   struct Flight {
     std::uint64_t place;

@@ -304,9 +304,10 @@ ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int 
   return Planner(operation, algorithm, rank, size, pool).plan();
 }
 
-ExchangePlan plan_exchange(const std::vector<Transfer>& transfers) {
+ExchangePlan plan_exchange(const Transfers& transfers) {
   ExchangePlan plan;
-  for (const Transfer& transfer : transfers) {
+  plan.progress = transfers.progress;
+  for (const Transfer& transfer : transfers.all) {
     plan.flows.push_back({.peer = transfer.peer,
                           .sends = transfer.sends,
                           .stage = 0,

@@ -51,6 +51,7 @@ struct ExchangePlan {
   std::vector<Reduction> reductions;
   std::function<void()> begin;  ///< what is to be done first; may be empty
   std::vector<Buffer> scratch;
+  std::shared_ptr<GroupProgress> progress{};  ///< of a group: a flow is a message of it
   DataType dtype = DataType::u8;
 };
 
@@ -87,6 +88,6 @@ inline constexpr int exchange_stages = 2;
 /// @param pool where its scratch comes from, and may go back to
 ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size,
                            ScratchPool& pool);
-ExchangePlan plan_exchange(const std::vector<Transfer>& transfers);
+ExchangePlan plan_exchange(const Transfers& transfers);
 
 }  // namespace weft::detail

@@ -1,6 +1,7 @@
 #pragma once
 // The seam between the front and what moves bytes: an operation is a value, a backend turns it into a Task.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/front/transfers.hpp"
 #include "weft/collectives/algorithm.hpp"
 #include "weft/collectives/reduce_op.hpp"
 #include "weft/collectives/rendezvous.hpp"
@@ -33,6 +35,7 @@ struct Operation {
   int root = 0;
   int slices = 0;
   double divisor = 0;  ///< of avg; 0: the number of ranks
+  std::chrono::nanoseconds timeout{};  ///< of waiting for others, once it has begun; 0: the backend's own
 
   /// "all_reduce #3 of 10 f32 (sum, root 0)"
   std::string text() const {
@@ -50,18 +53,6 @@ struct Operation {
     return static_cast<std::uint64_t>(count) * size_of(dtype) *
            static_cast<std::uint64_t>(has_parts ? ranks : 1);
   }
-};
-
-/// One message of a Group: `in` is received into, or `out` is sent.
-struct Transfer {
-  ConstView out;
-  View in;
-  int peer = 0;
-  bool sends = false;
-
-  std::int64_t count() const { return sends ? out.count() : in.count(); }
-  DataType dtype() const { return sends ? out.dtype() : in.dtype(); }
-  Device device() const { return sends ? out.device() : in.device(); }
 };
 
 /// What every rank sees of every other without exchanging messages: for operations of devices, whose
@@ -142,7 +133,7 @@ class Backend {
   virtual std::unique_ptr<Task> begin(const Operation& operation, const Stream& stream) {
     return start(operation, stream);
   }
-  virtual std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) = 0;
+  virtual std::unique_ptr<Task> start(Transfers transfers, const Stream& stream) = 0;
   virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
   /// Memory of its device that others allocated. @returns its registration
   virtual std::shared_ptr<const void> register_memory(View /*memory*/) { return nullptr; }

@@ -76,6 +76,13 @@ Device Communicator::device() const {
 std::chrono::nanoseconds Communicator::timeout() const {
   return state_->timeout();
 }
+void Communicator::timeout(std::chrono::nanoseconds duration) {
+  if (duration.count() <= 0) {
+    throw Error(ErrorKind::usage, text("a timeout of ", std::chrono::duration<double>(duration).count(), " s"),
+                "give a positive one", {rank(), "timeout", 0});
+  }
+  state_->timeout(duration);
+}
 std::uint64_t Communicator::wire_bytes() const {
   return state_->wire_bytes();
 }

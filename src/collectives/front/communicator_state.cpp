@@ -11,11 +11,18 @@
 
 namespace weft {
 
+// The operation may be done meanwhile; the wait has expired all the same.
 void Work::wait(Deadline deadline) const {
   try {
     event_.wait(deadline);
   } catch (const Error& error) {
-    throw error.in({-1, std::string(operation_), number_});
+    const bool has_expired = error.kind() == ErrorKind::timeout && !event_.done();
+    const std::string late = has_expired && under_way_ ? under_way_->late() : "";
+    const ErrorContext here{-1, std::string(operation_), number_};
+    if (late.empty()) throw error.in(here);
+    throw Error(ErrorKind::timeout, text("was not done after ", deadline.waited_seconds(), " s: waits for ", late),
+                "the operation goes on; wait longer, or look at what those ranks do")
+        .in(here);
   }
 }
 
@@ -65,10 +72,12 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   const Device memory = operation.kind == Collective::barrier ? stream.device() : operation.in.device();
   check_stream(label, memory, stream);
   operation.number = memory.is_host() ? ++collectives_ : ++device_collectives_;
+  operation.timeout = timeout_;
   const std::uint64_t sent = sends(payload);
   const auto sequence = memory.is_host() ? OperationLog::Sequence::host : OperationLog::Sequence::device;
   Issued issued{label, operation.number, log_->issued(sequence, operation, sent), true};
   issued.on_device = !memory.is_host();
+  issued.timeout = timeout_;
   const bool begins_now =
       memory.is_host() && backend_->overlaps() && StreamAccess::state(stream)->takes_work_at_once();
   if (begins_now) issued.span = begin_span(issued);
@@ -80,9 +89,41 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   }
   log_->waits(issued.place);
   if (watchdog_ && memory.is_host()) issued.watched = operation;
-  if (backend_->overlaps() || !memory.is_host())
-    return {submit(std::move(task), issued, stream), label, operation.number};
-  return in_turn(std::move(task), issued, stream);
+  if (backend_->overlaps() || !memory.is_host()) return work(submit(std::move(task), issued, stream), issued);
+  return work(in_turn(std::move(task), issued, stream), issued);
+}
+
+Work CommunicatorState::work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group) {
+  class Asked final : public UnderWay {
+   public:
+    Asked(std::weak_ptr<CommunicatorState> communicator, std::uint64_t place,
+          std::shared_ptr<GroupProgress> group)
+        : communicator_(std::move(communicator)), place_(place), group_(std::move(group)) {}
+    std::string late() const override {
+      const auto communicator = communicator_.lock();
+      return communicator ? communicator->late(place_, group_.get()) : "";
+    }
+
+   private:
+    std::weak_ptr<CommunicatorState> communicator_;
+    std::uint64_t place_;
+    std::shared_ptr<GroupProgress> group_;
+  };
+  return {std::move(event), issued.label, issued.number,
+          make_recycled<Asked>(weak_from_this(), issued.place, std::move(group))};
+}
+
+std::string CommunicatorState::late(std::uint64_t place, const GroupProgress* group) {
+  const auto entry = log_->look(place);
+  if (!entry) return {};
+  const bool on_device = entry->sequence == OperationLog::Sequence::device;
+  if (!on_device && entry->state == OperationLog::State::issued)
+    return text("this rank (", rank_, "), where work before it on its stream, or a message before it, is not done");
+  if (group != nullptr) return group->missing();
+  const std::uint64_t number = entry->operation.number;
+  if (on_device) return backend_->peer_status() != nullptr ? backend_->peer_status()->behind(number) : "";
+  const std::chrono::steady_clock::time_point since{std::chrono::nanoseconds(entry->begun)};
+  return watchdog_ ? watchdog_->late(number, size_, since) : backend_->late(number);
 }
 
 std::uint64_t CommunicatorState::sends(Payload payload) {
@@ -139,13 +180,16 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& str
   Issued issued{label, number,
                 log_->issued(OperationLog::Sequence::group, {.number = number}, sends(payload))};
   issued.on_device = !memory.is_host();
+  issued.timeout = timeout_;
   const bool by_channel = memory.is_host() && backend_->overlaps();
   const auto channels = by_channel ? channels_of(transfers) : RecycledVector<std::size_t>();
-  auto task = backend_->start(std::move(transfers), stream);
+  auto progress = make_recycled<GroupProgress>(transfers);
+  auto task = backend_->start({std::move(transfers), timeout_, progress}, stream);
   log_->waits(issued.place);
-  if (!memory.is_host()) return {submit(std::move(task), issued, stream), label, issued.number};
-  if (!by_channel) return in_turn(std::move(task), issued, stream);
-  return behind_messages(channels, std::move(task), issued, stream);
+  Event event = !memory.is_host() ? submit(std::move(task), issued, stream)
+                : !by_channel     ? in_turn(std::move(task), issued, stream)
+                                  : behind_messages(channels, std::move(task), issued, stream);
+  return work(std::move(event), issued, std::move(progress));
 }
 
 RecycledVector<std::size_t> CommunicatorState::channels_of(const std::vector<Transfer>& transfers) {
@@ -158,20 +202,20 @@ RecycledVector<std::size_t> CommunicatorState::channels_of(const std::vector<Tra
 
 // A send that waited for an earlier receive, on another stream, could wait for a rank whose receive waits for
 // its send.
-Work CommunicatorState::behind_messages(const RecycledVector<std::size_t>& channels,
-                                        std::unique_ptr<Task> task, const Issued& issued,
-                                        const Stream& stream) {
+Event CommunicatorState::behind_messages(const RecycledVector<std::size_t>& channels,
+                                         std::unique_ptr<Task> task, const Issued& issued,
+                                         const Stream& stream) {
   Stream lane(stream);
   for (const std::size_t channel : channels) lane.wait(last_messages_[channel]);
-  const Event sent = submit(std::move(task), issued, stream);
+  Event sent = submit(std::move(task), issued, stream);
   for (const std::size_t channel : channels) last_messages_[channel] = sent;
-  return {sent, issued.label, issued.number};
+  return sent;
 }
 
-Work CommunicatorState::in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream) {
+Event CommunicatorState::in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream) {
   Stream(stream).wait(last_);
   last_ = submit(std::move(task), issued, stream);
-  return {last_, issued.label, issued.number};
+  return last_;
 }
 
 void CommunicatorState::check_stream(std::string_view operation, Device memory, const Stream& stream) const {

@@ -29,6 +29,7 @@ struct Issued {
   bool is_collective = false;
   std::optional<Operation> watched{};  ///< where a watchdog compares it
   bool on_device = false;              ///< over when its stream has passed it, long after its task
+  std::chrono::nanoseconds timeout{};
   std::optional<SpanBegin> span{};     ///< set when the host begins it, where there is a trace
 };
 
@@ -57,6 +58,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   int size() const { return size_; }
   const Topology& topology() const { return topology_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
+  void timeout(std::chrono::nanoseconds duration) { timeout_ = duration; }
   Backend& backend() { return *backend_; }
   std::uint64_t wire_bytes() const { return sent_; }
 
@@ -84,6 +86,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Error explained(const Error& error, const Issued& issued, std::chrono::steady_clock::time_point since);
   /// Says who makes `issued` wait since then, if that can be told yet.
   bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
+  /// For whom the operation at this place of the log waits, where that can be seen. @param group of it, if it is one
+  std::string late(std::uint64_t place, const GroupProgress* group);
   /// Null where ranks see each other without one.
   Watchdog* watchdog() { return watchdog_ ? &*watchdog_ : nullptr; }
 
@@ -94,11 +98,12 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t sends(Payload payload);
   Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
-  Work in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
+  Event in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
   /// The peer and direction of each, in last_messages_.
   RecycledVector<std::size_t> channels_of(const std::vector<Transfer>& transfers);
-  Work behind_messages(const RecycledVector<std::size_t>& channels, std::unique_ptr<Task> task,
-                       const Issued& issued, const Stream& stream);
+  Event behind_messages(const RecycledVector<std::size_t>& channels, std::unique_ptr<Task> task,
+                        const Issued& issued, const Stream& stream);
+  Work work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group = nullptr);
 
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;

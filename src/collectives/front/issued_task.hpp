@@ -70,7 +70,7 @@ class IssuedTask final : public Task {
   void check_wait_for(const DeviceOrder::Turn& before) {
     const auto now = Trace::Clock::now();
     if (!waits_since_) waits_since_ = now;
-    if (now - *waits_since_ < state_->timeout()) return;
+    if (now - *waits_since_ < issued_.timeout) return;
     const double waited = std::chrono::duration<double>(now - *waits_since_).count();
     const Error error(ErrorKind::timeout,
                       text("waited ", waited, " s for ", before.label, " #", before.number,

@@ -188,7 +188,7 @@ std::optional<Error> Issuer::look() {
 
 void Issuer::check_deadline(Flight& flight) const {
   if (!flight.began && (!flight.end || flight.begin->reached())) flight.began = Clock::now();
-  if (!flight.began || Clock::now() - *flight.began < timeout_) return;
+  if (!flight.began || Clock::now() - *flight.began < timeout_of(flight.what)) return;
   if (const auto missing = lost(flight.what)) throw Error(*missing);
   const std::string behind =
       flight.what.collective && peer_status_ != nullptr ? peer_status_->behind(flight.what.number) : "";

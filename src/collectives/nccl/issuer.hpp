@@ -24,6 +24,7 @@ struct Description {
   std::string label;
   std::uint64_t number = 0;
   std::optional<Operation> collective{};  ///< what all ranks issue under that number
+  std::chrono::nanoseconds timeout{};     ///< 0: the issuer's
 };
 
 /// NCCL hears of a closed connection before it is known here whose it was, and does not say it.
@@ -51,8 +52,9 @@ class Issuer {
     announce(what);
     Ascent ascent(*this, {what, timeline.mark()});
     try {
-      comm_->call(what.label.c_str(),
-                  [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); });
+      comm_->call(
+          what.label.c_str(), [&](const Api& api, Comm* raw) { return call(api, raw, timeline.native()); },
+          timeout_of(what));
     } catch (const Error& error) {
       throw error.in({rank(), what.label, what.number});
     }
@@ -103,6 +105,9 @@ class Issuer {
   };
 
   void announce(const Description& what);
+  std::chrono::nanoseconds timeout_of(const Description& what) const {
+    return what.timeout.count() > 0 ? what.timeout : timeout_;
+  }
   void watch();
   void tell(std::unique_lock<std::mutex>& lock);
   std::optional<Error> look();

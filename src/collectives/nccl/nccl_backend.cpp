@@ -52,7 +52,7 @@ class NcclBackend final : public Backend {
     if (operation.reduces()) expect_has_reduction(operation, device_);
     return nccl::collective_task(issuer_, stream, operation, scratch_, half_mean_);
   }
-  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream& stream) override {
+  std::unique_ptr<Task> start(Transfers transfers, const Stream& stream) override {
     if (stream.device().is_host()) return host_->start(std::move(transfers), stream);
     return nccl::transfers_task(issuer_, stream, std::move(transfers));
   }

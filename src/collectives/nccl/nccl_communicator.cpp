@@ -206,8 +206,9 @@ Error Communicator::error_of(Result result, const char* operation) const {
 }
 
 // Who gave up while NCCL was called knows more than NCCL's answer says.
-void Communicator::conclude(Result result, const char* operation) {
-  if (result == in_progress) result = poll(result, operation, Deadline::in(options_.timeout));
+void Communicator::conclude(Result result, const char* operation, std::chrono::nanoseconds timeout) {
+  if (result == in_progress)
+    result = poll(result, operation, Deadline::in(timeout.count() > 0 ? timeout : options_.timeout));
   if (const auto why = reason()) throw Error(*why);
   if (result == success) return;
   const Error error = error_of(result, operation);

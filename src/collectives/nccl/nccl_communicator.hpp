@@ -71,12 +71,13 @@ class Communicator {
   const std::shared_ptr<const Api>& api() const { return api_; }
   Comm* raw() const { return comm_; }
 
-  /// Hands one operation over to NCCL, in this thread. @param operation for messages
+  /// Hands one operation over to NCCL, in this thread. @param operation for messages @param timeout of a call that NCCL goes on with
+  /// after its return; 0: the communicator's
   /// @throws Error, which breaks the communicator
   template <class Call>
-  void call(const char* operation, Call call) {
+  void call(const char* operation, Call call, std::chrono::nanoseconds timeout = {}) {
     const Calling calling(*this);
-    conclude(call(*api_, calling.comm()), operation);
+    conclude(call(*api_, calling.comm()), operation, timeout);
   }
   /// A call that waits for other ranks, until the timeout. @param call owns what it reads and writes
   using OwningCall = std::function<Result(const Api& api, Comm* comm)>;
@@ -130,7 +131,7 @@ class Communicator {
   Result poll(Result result, const char* operation, Deadline deadline, const Meanwhile& meanwhile = {});
   /// @throws what ends a wait: another thread gave up, `meanwhile` throws, the deadline has passed
   void look_up(const char* operation, bool was_broken, Deadline deadline, const Meanwhile& meanwhile) const;
-  void conclude(Result result, const char* operation);
+  void conclude(Result result, const char* operation, std::chrono::nanoseconds timeout = {});
   using MakePart = std::function<Result(Comm* of, Comm** part, Config* config)>;
   std::unique_ptr<Communicator> child(const char* operation, MakePart make, int rank, int size,
                                       const Meanwhile& meanwhile = {});

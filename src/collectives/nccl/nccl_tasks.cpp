@@ -107,7 +107,7 @@ class NcclCollective final : public NcclTask {
   NcclCollective(std::shared_ptr<Issuer> issuer, cuda::Timeline& timeline, const Operation& operation,
                  std::shared_ptr<void> scratch, std::shared_ptr<HalfMean> half_mean)
       : NcclTask(std::move(issuer), timeline,
-                 {std::string(name(operation.kind)), operation.number, operation}),
+                 {std::string(name(operation.kind)), operation.number, operation, operation.timeout}),
         operation_(operation),
         scratch_(std::move(scratch)),
         half_mean_(std::move(half_mean)) {}
@@ -183,8 +183,10 @@ class NcclCollective final : public NcclTask {
 
 class NcclTransfers final : public NcclTask {
  public:
-  NcclTransfers(std::shared_ptr<Issuer> issuer, cuda::Timeline& timeline, std::vector<Transfer> transfers)
-      : NcclTask(std::move(issuer), timeline, {"send/receive group"}), transfers_(std::move(transfers)) {}
+  NcclTransfers(std::shared_ptr<Issuer> issuer, cuda::Timeline& timeline, Transfers transfers)
+      : NcclTask(std::move(issuer), timeline,
+                 {.label = "send/receive group", .timeout = transfers.timeout}),
+        transfers_(std::move(transfers.all)) {}
 
  private:
   Result call(const Api& api, Comm* comm, Stream stream) const override {
@@ -218,7 +220,7 @@ std::unique_ptr<Task> collective_task(std::shared_ptr<Issuer> issuer, const weft
 }
 
 std::unique_ptr<Task> transfers_task(std::shared_ptr<Issuer> issuer, const weft::Stream& stream,
-                                     std::vector<Transfer> transfers) {
+                                     Transfers transfers) {
   return std::make_unique<NcclTransfers>(std::move(issuer), cuda::timeline_of(stream), std::move(transfers));
 }
 

@@ -45,6 +45,6 @@ std::unique_ptr<Task> collective_task(std::shared_ptr<Issuer> issuer, const weft
                                       const Operation& operation, std::shared_ptr<void> scratch,
                                       std::shared_ptr<HalfMean> half_mean);
 std::unique_ptr<Task> transfers_task(std::shared_ptr<Issuer> issuer, const weft::Stream& stream,
-                                     std::vector<Transfer> transfers);
+                                     Transfers transfers);
 
 }  // namespace weft::detail::nccl

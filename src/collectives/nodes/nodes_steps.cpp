@@ -24,6 +24,7 @@ bool NodesSteps::takes_steps(const Operation& operation) const {
 }
 
 NodesSteps::Steps NodesSteps::steps_of(const Operation& operation) {
+  timeout_ = operation.timeout;
   switch (operation.kind) {
     case Collective::all_reduce:
       return all_reduce(operation);
@@ -42,12 +43,14 @@ NodesSteps::Steps NodesSteps::steps_of(const Operation& operation) {
 
 void NodesSteps::within(Steps& steps, Operation operation) {
   operation.number = ++within_;
+  operation.timeout = timeout_;
   steps.push_back([this, operation] { return local_->start(operation, Stream()); });
 }
 
 void NodesSteps::between(Steps& steps, Operation operation) {
   if (!place_.on_rail()) return;
   operation.number = ++between_;
+  operation.timeout = timeout_;
   steps.push_back([this, operation] { return rail_->start(operation, Stream()); });
 }
 
@@ -190,7 +193,9 @@ NodesSteps::Steps NodesSteps::all_gather(const Operation& operation) {
     transfers.push_back(
         {own.slice(mine.begin, mine.count), {}, place_.rail[static_cast<std::size_t>(node)], true});
   }
-  steps.push_back([this, transfers] { return flat_->start(transfers, Stream()); });
+  steps.push_back([this, transfers, timeout = timeout_] {
+    return flat_->start(Transfers{transfers, timeout}, Stream());
+  });
   for (int node = 0; node < place_.nodes; ++node) {
     if (node != place_.node) gather_slices(steps, data.slice(block * node, block));
   }

@@ -67,7 +67,7 @@ class ShmBackend : public Backend {
     auto rest = begin_shm_collective(*segment_, operation);
     return rest ? std::make_unique<ShmTask>(segment_, std::move(rest)) : nullptr;
   }
-  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
+  std::unique_ptr<Task> start(Transfers transfers, const Stream&) override {
     return std::make_unique<ShmTask>(segment_, make_shm_transfers(*segment_, std::move(transfers)));
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return segment_->allocate(dtype, count); }

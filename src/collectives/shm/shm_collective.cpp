@@ -18,7 +18,7 @@ class ShmCollective final : public PendingOp {
   ShmCollective(ShmSegment& segment, const Operation& operation)
       : segment_(segment),
         exchange_(segment, operation),
-        poll_deadline_(segment.timeout()),
+        poll_deadline_(segment.timeout_or(operation.timeout)),
         reached_(phase_of(operation.number, 0)) {}
 
   bool advance() override;
@@ -80,7 +80,7 @@ bool ShmCollective::advance() {
 }
 
 void ShmCollective::post() {
-  poll_deadline_ = PollDeadline(segment_.timeout());  // waiting for the slot was not the peers' fault
+  poll_deadline_ = PollDeadline(segment_.timeout_or(operation().timeout));  // waiting for the slot was not the peers' fault
   segment_.block(segment_.rank()).operation.store(operation().number, std::memory_order_relaxed);
   OpSlot& own = op_slot(segment_.rank());
   own.completed = segment_.completed();

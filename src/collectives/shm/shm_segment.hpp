@@ -83,6 +83,10 @@ class ShmSegment {
   int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
   void call_ranks(std::vector<int> names) { names_ = std::move(names); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
+  /// What an operation has of its own, else the segment's.
+  std::chrono::nanoseconds timeout_or(std::chrono::nanoseconds own) const {
+    return own.count() > 0 ? own : timeout_;
+  }
   RankBlock& block(int rank) const { return blocks_[rank]; }
   Channel& channel(int from, int to) const;
   std::byte* staging_in(int rank, std::uint64_t number) const;
@@ -209,6 +213,6 @@ std::unique_ptr<PendingOp> begin_shm_collective(ShmSegment& segment, const Opera
 std::unique_ptr<PendingOp> make_shm_collective(ShmSegment& segment, const Operation& operation);
 /// The way it would take among `size` ranks, in words.
 std::string explain_shm(const Operation& operation, int size);
-std::unique_ptr<PendingOp> make_shm_transfers(ShmSegment& segment, std::vector<Transfer> transfers);
+std::unique_ptr<PendingOp> make_shm_transfers(ShmSegment& segment, Transfers transfers);
 
 }  // namespace weft::detail

@@ -16,9 +16,11 @@ namespace {
 
 class ShmTransfers final : public PendingOp {
  public:
-  ShmTransfers(ShmSegment& segment, std::vector<Transfer> transfers)
-      : segment_(segment), poll_deadline_(segment_.timeout()) {
-    for (Transfer& transfer : transfers) pending_.push_back({transfer, 0, 0, false, false});
+  ShmTransfers(ShmSegment& segment, Transfers transfers)
+      : segment_(segment),
+        poll_deadline_(segment_.timeout_or(transfers.timeout)),
+        progress_(std::move(transfers.progress)) {
+    for (Transfer& transfer : transfers.all) pending_.push_back({transfer, 0, 0, false, false});
   }
 
  private:
@@ -28,6 +30,7 @@ class ShmTransfers final : public PendingOp {
       const auto direction = static_cast<std::size_t>(2 * one.transfer.peer + (one.transfer.sends ? 1 : 0));
       if (one.done || busy[direction]) continue;
       one.done = move(one);
+      if (one.done && progress_) progress_->done(static_cast<std::size_t>(&one - pending_.data()));
       // A message whose parcels are all posted makes room for the next, even before they are taken.
       busy[direction] = !(one.done || one.posted_all);
     }
@@ -53,6 +56,7 @@ class ShmTransfers final : public PendingOp {
 
   ShmSegment& segment_;
   PollDeadline poll_deadline_;
+  std::shared_ptr<GroupProgress> progress_;
   RecycledVector<Pending> pending_;
 };
 
@@ -132,9 +136,7 @@ void ShmTransfers::look_for_missing() {
     }
     if (poll_deadline_.exhausted()) {
       throw Error(ErrorKind::timeout,
-                  text("waited ", poll_deadline_.waited_seconds(), " s for rank ", one.transfer.peer,
-                       one.transfer.sends ? " to receive " : " to send ", one.transfer.count(), " ",
-                       one.transfer.dtype()),
+                  text("waited ", poll_deadline_.waited_seconds(), " s for ", one.transfer.awaited()),
                   "every send needs a receive on the other rank");
     }
   }
@@ -142,7 +144,7 @@ void ShmTransfers::look_for_missing() {
 
 }  // namespace
 
-std::unique_ptr<PendingOp> make_shm_transfers(ShmSegment& segment, std::vector<Transfer> transfers) {
+std::unique_ptr<PendingOp> make_shm_transfers(ShmSegment& segment, Transfers transfers) {
   return std::make_unique<ShmTransfers>(segment, std::move(transfers));
 }
 

@@ -25,13 +25,14 @@ class WireBackend final : public Backend {
 
   std::unique_ptr<Task> start(const Operation& operation, const Stream&) override {
     const Algorithm algorithm = choose(choices_, operation, wire_->size());
-    if (algorithm == Algorithm::mpi) return wire_->own_collective(operation, timeout_);
+    if (algorithm == Algorithm::mpi) return wire_->own_collective(operation, timeout_or(operation.timeout));
     return make_wire_exchange(
         peers_, plan_exchange(operation, algorithm, wire_->rank(), wire_->size(), peers_->scratch),
-        wire_tags::of(operation, wire_->largest_tag()), timeout_);
+        wire_tags::of(operation, wire_->largest_tag()), timeout_or(operation.timeout));
   }
-  std::unique_ptr<Task> start(std::vector<Transfer> transfers, const Stream&) override {
-    return make_wire_exchange(peers_, plan_exchange(transfers), wire_tags::transfers, timeout_);
+  std::unique_ptr<Task> start(Transfers transfers, const Stream&) override {
+    return make_wire_exchange(peers_, plan_exchange(transfers), wire_tags::transfers,
+                              timeout_or(transfers.timeout));
   }
   Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
 
@@ -59,6 +60,10 @@ class WireBackend final : public Backend {
   SideLanes& lanes() {
     if (!lanes_) lanes_.emplace(wire_->side_channel());
     return *lanes_;
+  }
+
+  std::chrono::nanoseconds timeout_or(std::chrono::nanoseconds own) const {
+    return own.count() > 0 ? own : timeout_;
   }
 
   std::shared_ptr<WirePeers> peers_;

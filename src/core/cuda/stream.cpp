@@ -168,8 +168,37 @@ void CudaStream::close() noexcept {
     const auto last = timeline_->mark();
     for (Backoff backoff; !last->reached(); backoff.pause()) {
     }
+    settle();
   } catch (...) {  // NOLINT(bugprone-empty-catch): the waits for this work reported it
   }
+}
+
+void CudaStream::progress() {
+  InlineStream::progress();
+  settle();
+}
+
+void CudaStream::watch(std::shared_ptr<Completion> completion) {
+  const std::lock_guard lock(mutex_);
+  watched_.push_back(std::move(completion));
+  watches_.store(true, std::memory_order_release);
+}
+
+// A completion that is no longer pending has released its functions. The device is asked without the lock.
+void CudaStream::settle() {
+  if (!watches_.load(std::memory_order_acquire)) return;
+  const DueCalls due;
+  decltype(watched_) all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(watched_);
+    watches_.store(false, std::memory_order_release);
+  }
+  std::erase_if(all, [](const auto& one) { return !one->pending(); });
+  if (all.empty()) return;
+  const std::lock_guard lock(mutex_);
+  watched_.insert(watched_.begin(), all.begin(), all.end());
+  watches_.store(true, std::memory_order_release);
 }
 
 void CudaStream::begin() {

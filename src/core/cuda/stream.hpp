@@ -96,6 +96,9 @@ class CudaStream final : public InlineStream {
   Device device() const override { return Device::cuda(timeline_->device()); }
   bool is_inline() const override { return false; }  // the device works without a host thread
   void admit() override;
+  void progress() override;
+  void watch(std::shared_ptr<Completion> completion) override;
+  void settle() override;
   std::shared_ptr<Completion> record() override;
   std::unique_ptr<Task> wait_for(Event event) override;
   Timeline& timeline() const { return *timeline_; }
@@ -105,6 +108,8 @@ class CudaStream final : public InlineStream {
   void conclude(Completion& completion) override;
 
   std::shared_ptr<Timeline> timeline_;
+  RecycledVector<std::shared_ptr<Completion>> watched_;  // guarded by mutex_
+  std::atomic<bool> watches_{false};                     // whether there are any, readable without the lock
 };
 
 /// A pointer for handles to share, to a new CUDA stream or to one that is adopted.

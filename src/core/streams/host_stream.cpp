@@ -32,23 +32,34 @@ void InlineStream::drop_unless_running() noexcept {
 // One thread at a time runs the queue, without holding the lock while a task runs. Other threads return, as
 // does a task that submits to its own stream: the running thread finds what they appended.
 void InlineStream::progress() {
-  std::unique_lock lock(mutex_);
-  if (runner_ != std::thread::id{}) return;
+  while (run_until_calls_are_due()) {
+  }
+}
+
+// They run at the end of it, when other threads may run the queue.
+bool InlineStream::run_until_calls_are_due() {
+  const DueCalls due;
+  const std::lock_guard lock(mutex_);
+  if (runner_ != std::thread::id{}) return false;
   runner_ = std::this_thread::get_id();
-  while (!queue_.empty()) {
+  bool are_due = false;
+  while (!queue_.empty() && !are_due) {
     Entry& front = queue_.front();  // stays valid: others only append
-    lock.unlock();
+    mutex_.unlock();
     const bool finished = advance(front);
-    lock.lock();
+    mutex_.lock();
     if (!finished) break;
     pop_front();
+    are_due = DueCalls::any();
   }
   runner_ = {};
+  return are_due;
 }
 
 // The thread that could run the queue rests as the front task does, which may be woken by a peer. Other
 // threads sleep for a fixed time, since they can only wait for the running thread.
 void InlineStream::rest(std::chrono::microseconds at_most) {
+  const DueCalls due;
   std::unique_lock lock(mutex_);
   if (queue_.empty() || runner_ != std::thread::id{}) {
     lock.unlock();

@@ -27,6 +27,8 @@ class InlineStream : public StreamState {
 
  private:
   void appended() override { progress(); }
+  /// True when it ended because of them.
+  bool run_until_calls_are_due();
   void drop_unless_running() noexcept;
 
   std::thread::id runner_{};  // the thread that runs the queue now

@@ -26,9 +26,37 @@ bool Completion::awaited_by_its_own_stream() const {
   return stream && stream->runs_in_this_thread();
 }
 
+Completion::~Completion() {
+  DueCall* const left = calls_.load(std::memory_order_acquire);
+  if (left != nullptr && left != closed()) release(left);  // of a device that can be asked no more
+}
+
+bool Completion::keep(std::function<void()>& function) {
+  auto call = std::make_unique<DueCall>(std::move(function));
+  call->next = calls_.load(std::memory_order_acquire);
+  do {
+    if (call->next == closed()) {
+      function = std::move(call->function);
+      return false;
+    }
+  } while (!calls_.compare_exchange_weak(call->next, call.get(), std::memory_order_acq_rel));
+  call.release();  // NOLINT(bugprone-unused-return-value): the list has it
+  return true;
+}
+
+void Completion::release(DueCall* newest) noexcept {
+  DueCall* first = nullptr;
+  while (newest != nullptr) {
+    DueCall* const next = std::exchange(newest->next, first);
+    first = std::exchange(newest, next);
+  }
+  DueCalls::add(first);
+}
+
 bool Completion::pending() {
   const Status status = status_.load(std::memory_order_acquire);
   if (status != handed_over) return status == waiting;
+  const DueCalls due;
   const std::lock_guard lock(query_mutex_);
   if (status_.load(std::memory_order_acquire) != handed_over) return false;
   try {
@@ -87,6 +115,7 @@ bool StreamState::idle() {
 }
 
 bool StreamState::advance(Entry& entry) {
+  const DueCalls due;
   std::exception_ptr failed;
   {
     const std::lock_guard lock(sticky_mutex_);
@@ -139,8 +168,17 @@ void Task::rest(std::chrono::microseconds at_most) {
 
 bool Event::done() const {
   if (!completion_ || !completion_->pending()) return true;
-  completion_->drive();
-  return !completion_->pending();
+  const auto completion = completion_;  // a function of then() may end this event
+  completion->drive();
+  return !completion->pending();
+}
+
+void Event::then(std::function<void()> function) const {
+  if (!function) throw Error(ErrorKind::usage, "an event was given no function to call");
+  const auto completion = completion_;
+  if (!completion || !completion->pending() || !completion->keep(function))
+    return detail::DueCalls::run(function);
+  if (const auto stream = completion->driver()) stream->watch(completion);
 }
 
 void Event::rest(std::chrono::microseconds at_most) const {
@@ -152,18 +190,20 @@ std::exception_ptr Event::error() const {
 }
 
 void Event::wait(Deadline deadline) const {
-  if (!done() && completion_->awaited_by_its_own_stream()) {
+  const Event self(*this);  // a function of then() may end this event
+  if (!self.done() && self.completion_->awaited_by_its_own_stream()) {
     throw Error(ErrorKind::usage, "work on a stream waits for that very stream",
                 "wait in the thread that submits the work, or use another stream");
   }
-  const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
-  for (Backoff backoff; !done(); backoff.pause(rest)) {
+  const auto rest = [&self](std::chrono::microseconds at_most) { self.rest(at_most); };
+  for (Backoff backoff; !self.done(); backoff.pause(rest)) {
     if (deadline.passed()) {
       throw Error(ErrorKind::timeout,
                   text("an event had not happened after ", deadline.waited_seconds(), " s"));
     }
   }
-  if (auto failure = error()) std::rethrow_exception(failure);
+  if (const auto stream = self.completion_ ? self.completion_->device_stream() : nullptr) stream->settle();
+  if (auto failure = self.error()) std::rethrow_exception(failure);
 }
 
 Stream::Stream() : Stream(detail::make_inline_stream()) {}
@@ -197,7 +237,10 @@ Event Stream::record() const {
 }
 
 bool Stream::poll() {
-  if (state_->idle() || state_->runs_in_this_thread()) return true;
+  if (state_->idle() || state_->runs_in_this_thread()) {
+    state_->settle();
+    return true;
+  }
   state_->progress();
   return state_->idle();
 }

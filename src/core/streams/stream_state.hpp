@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "core/streams/due_calls.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/recycled.hpp"
 #include "weft/core/stream.hpp"
@@ -31,11 +32,14 @@ class DevicePoint {
 class Completion {
  public:
   explicit Completion(std::weak_ptr<StreamState> driver) : driver_(std::move(driver)) {}
+  ~Completion();
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
 
-  void succeed() { status_.store(succeeded, std::memory_order_release); }
+  void succeed() { finish(succeeded); }
   void fail(std::exception_ptr error) {
     error_ = std::move(error);
-    status_.store(failed, std::memory_order_release);
+    finish(failed);
   }
   /// The device has the work; it is complete when the device has passed `point`.
   void hand_over(std::shared_ptr<DevicePoint> point) {
@@ -51,8 +55,14 @@ class Completion {
   std::exception_ptr error() const {
     return status_.load(std::memory_order_acquire) == failed ? error_ : nullptr;
   }
+  /// Keeps `function` until this is done. False, and nothing done, when it is.
+  bool keep(std::function<void()>& function);
   /// Progresses the stream of this task in the calling thread, if streams of its kind work in such threads.
   void drive() const;
+  /// The stream of this task; null when it is gone.
+  std::shared_ptr<StreamState> driver() const { return driver_.lock(); }
+  /// The same of work that was handed to a device; null for work of the host.
+  std::shared_ptr<StreamState> device_stream() const { return point() ? driver() : nullptr; }
   /// Sleeps until that stream may make progress, for `at_most` at the longest.
   void rest(std::chrono::microseconds at_most) const;
   /// Whether the caller runs inside the stream that has to complete this, so that waiting would deadlock.
@@ -61,10 +71,20 @@ class Completion {
  private:
   enum Status { waiting, handed_over, succeeded, failed };
 
+  // One exchange where a store would do without functions: a few nanoseconds of a task that passed through a queue.
+  void finish(Status how) {
+    status_.store(how, std::memory_order_release);
+    if (DueCall* const newest = calls_.exchange(closed(), std::memory_order_acq_rel)) release(newest);
+  }
+  static void release(DueCall* newest) noexcept;
+  /// Where the list of functions is over: no address of one.
+  DueCall* closed() { return reinterpret_cast<DueCall*>(this); }  // NOLINT: is only compared
+
   std::atomic<Status> status_{waiting};
   std::exception_ptr error_;
   std::shared_ptr<DevicePoint> point_;
   std::mutex query_mutex_;  // one thread at a time asks the device
+  std::atomic<DueCall*> calls_{nullptr};  // the newest first
   std::weak_ptr<StreamState> driver_;
 };
 
@@ -91,6 +111,10 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual Device device() const { return {}; }
   /// Advances the queue in the caller's thread, if streams of this kind work in such threads. Never blocks.
   virtual void progress() = 0;
+  /// A function waits for a completion of this stream, which a device may finish long after the host: whoever has to ask keeps it.
+  virtual void watch(std::shared_ptr<Completion> /*completion*/) {}
+  /// Asks the device for those.
+  virtual void settle() {}
   /// Sleeps, in a thread that waits for this stream and has seen no progress for a while.
   virtual void rest(std::chrono::microseconds at_most) { Backoff::sleep(at_most); }
   virtual bool is_inline() const = 0;

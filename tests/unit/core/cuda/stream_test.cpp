@@ -168,6 +168,67 @@ TEST_F(CudaStreams, AStreamsEndWaitsForItsWork) {
   EXPECT_EQ(cuda_->streams, 0);
 }
 
+TEST_F(CudaStreams, AFunctionIsCalledWhenTheHostAsksAfterTheDeviceHasPassedItsEvent) {
+  Stream stream(Device::cuda(0));
+  hold(stream);
+  const Event first = stream.record();
+  on_device(stream, [] {});
+  const Event second = stream.record();
+  std::vector<int> order;
+  second.then([&] { order.push_back(2); });
+  first.then([&] { order.push_back(1); });
+  EXPECT_FALSE(first.done());
+  EXPECT_TRUE(order.empty());
+  open_ = true;
+  while (!first.done()) std::this_thread::yield();
+  EXPECT_EQ(order.back(), 1);
+  while (order.size() < 2) stream.poll();  // the stream asks for events of which the program has none left
+  first.then([&] { order.push_back(3); });
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+}
+
+TEST_F(CudaStreams, AFunctionIsCalledWhereOnlyALaterEventOrTheEndOfTheStreamIsWaitedFor) {
+  int calls = 0;
+  {
+    Stream stream(Device::cuda(0));
+    hold(stream);
+    on_device(stream, [] {});
+    stream.record().then([&] { ++calls; });
+    on_device(stream, [] {});
+    open_ = true;
+    stream.synchronize(soon());
+    EXPECT_EQ(calls, 1);
+    open_ = false;
+    hold(stream);
+    stream.record().then([&] { ++calls; });
+    EXPECT_EQ(calls, 1);
+    open_ = true;
+  }
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(CudaStreams, AFunctionIsCalledForWorkThatIsVoidAndForWorkThatTheHostNeverHandedOver) {
+  Stream stream(Device::cuda(0));
+  hold(stream);
+  const Event before = stream.record();
+  detail::cuda::timeline_of(stream).fail_after(
+      1, std::make_exception_ptr(Error(ErrorKind::peer_lost, "rank 1 has died")));
+  on_device(stream, [] {});
+  const Event voided = stream.record();
+  int calls = 0;
+  voided.then([&] {
+    EXPECT_TRUE(voided.error());
+    ++calls;
+  });
+  open_ = true;
+  expect_error(ErrorKind::peer_lost, {"rank 1 has died"}, [&] { voided.wait(soon()); });
+  EXPECT_EQ(calls, 1);
+  stream.run([] { throw Error(ErrorKind::system, "no memory"); });
+  const Event failed = stream.record();
+  failed.then([&] { ++calls; });
+  EXPECT_EQ(calls, 2);
+}
+
 TEST_F(CudaStreams, EventsAreUsedAgain) {
   Stream a(Device::cuda(0));
   Stream b(Device::cuda(0));

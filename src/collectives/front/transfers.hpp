@@ -1,0 +1,79 @@
+#pragma once
+// The messages of a Group, and what its Work can say of them while they are under way.
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/collectives/work.hpp"
+#include "weft/core/recycled.hpp"
+#include "weft/core/text.hpp"
+#include "weft/core/view.hpp"
+
+namespace weft::detail {
+
+/// What a Work asks of its operation. Any thread may ask.
+class UnderWay {
+ public:
+  virtual ~UnderWay() = default;
+  UnderWay() = default;
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+  /// "rank 1 (its last collective is #3)": for whom it waits, where that can be seen; else empty
+  virtual std::string late() const = 0;
+};
+
+/// One message of a Group: `in` is received into, or `out` is sent.
+struct Transfer {
+  ConstView out;
+  View in;
+  int peer = 0;
+  bool sends = false;
+
+  std::int64_t count() const { return sends ? out.count() : in.count(); }
+  DataType dtype() const { return sends ? out.dtype() : in.dtype(); }
+  Device device() const { return sends ? out.device() : in.device(); }
+  /// "rank 1 to send 10 f32": what it waits for
+  std::string awaited() const {
+    return text("rank ", peer, sends ? " to receive " : " to send ", count(), ' ', dtype());
+  }
+};
+
+/// Which messages of a group are done: the task that moves them says so.
+class GroupProgress {
+ public:
+  explicit GroupProgress(const std::vector<Transfer>& transfers) : all_(transfers.size()) {
+    for (std::size_t i = 0; i < transfers.size(); ++i) all_[i].transfer = transfers[i];
+  }
+
+  void done(std::size_t index) { all_[index].is_done.store(true, std::memory_order_relaxed); }
+  /// "rank 1 to send 10 f32, rank 2 to receive 4 i32, and 3 more"
+  std::string missing() const {
+    constexpr int most = 8;
+    std::string names;
+    int count = 0;
+    for (const One& one : all_) {
+      if (one.is_done.load(std::memory_order_relaxed) || ++count > most) continue;
+      names += (names.empty() ? "" : ", ") + one.transfer.awaited();
+    }
+    return count > most ? text(names, ", and ", count - most, " more") : names;
+  }
+
+ private:
+  struct One {
+    Transfer transfer{};
+    std::atomic<bool> is_done{false};
+  };
+  RecycledVector<One> all_;
+};
+
+struct Transfers {
+  std::vector<Transfer> all;
+  std::chrono::nanoseconds timeout{};         ///< 0: the backend's own
+  std::shared_ptr<GroupProgress> progress{};  ///< null for a step of another operation
+};
+
+}  // namespace weft::detail
