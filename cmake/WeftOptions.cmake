@@ -110,6 +110,14 @@ endif()
 weft_option(WEFT_TOOLS "weft-launch, weft-scaling and the example trainer" "${tools_found}"
             "Boost 1.81, OpenBLAS (libopenblas-dev) and pugixml (libpugixml-dev)")
 
+# Off unless it is asked for: `pip install .` does, for the torch that is there.
+option(WEFT_TORCH "torch.distributed's backend, for the torch of WEFT_TORCH_PYTHON" OFF)
+if(WEFT_TORCH)
+  weft_row(WEFT_TORCH "on " "torch.distributed's backend")
+else()
+  weft_row(WEFT_TORCH "off" "torch.distributed's backend (off unless WEFT_TORCH=ON; pip install . sets that)")
+endif()
+
 set(WEFT_GOOGLETEST_SOURCE "" CACHE PATH "Sources of GoogleTest, to build it where it is not installed")
 if(WEFT_GOOGLETEST_SOURCE)
   add_subdirectory(${WEFT_GOOGLETEST_SOURCE} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Includes point down: core < collectives < gradient < compression, zero, pipeline (neighbours) < everything else. Vendor
-# headers are included only by include/weft/interop/ in public, and the library never includes programs or examples.
+# headers are included only by include/weft/interop/ in public (torch's by include/weft/torch/), and the library never includes programs or examples.
 # usage: includes.sh [FOLDER OF THE PROJECT]; prints each arrow that points up and exits 1
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -43,6 +43,7 @@ while IFS=: read -r file line; do
     mpi.h | cuda*.h | nccl.h | torch/* | boost/* | ucp/*)
       case $file in
         include/weft/interop/* | src/*) ;;
+        include/weft/torch/*) [[ $target == torch/* ]] || complain "$file includes $target: of vendors' headers, those of torch belong there" ;;
         *) complain "$file includes $target: vendor headers belong to include/weft/interop/ and src/" ;;
       esac
       continue ;;
