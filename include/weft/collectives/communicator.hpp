@@ -143,10 +143,12 @@ class Communicator {
   /// Null for ranks that are threads.
   std::shared_ptr<FlightRecorder> flight_recorder() const;
 
-  /// Zeroed memory that this communicator's operations reach without a copy. On a CUDA device it is
-  /// registered with NCCL, which makes it collective: all ranks ask for the same, in the same order. On the
-  /// host it is not.
-  Buffer allocate(DataType dtype, std::int64_t count);
+  /// Memory that this communicator's operations reach without a copy, on the host those of every communicator
+  /// of this process, too. On a CUDA device it is registered with NCCL, which makes it collective: all ranks ask
+  /// for the same, in the same order. On the host any thread may call. @param contents `any` is for buffers that
+  /// come and go: on the host their memory is kept for the next one (NodeHeap), and on a device it is zeroed all
+  /// the same
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents = Contents::zeroed);
   /// Makes device memory of others known to NCCL, such as a tensor's of LibTorch, or what another communicator allocated: operations
   /// may then reach it without a copy, which the network needs and memory of allocate() has anyway. Not collective; all ranks should.
   /// @returns its registration, which ends with the last copy of the pointer and must end before the memory; null before NCCL 2.19,

@@ -134,7 +134,8 @@ class Backend {
     return start(operation, stream);
   }
   virtual std::unique_ptr<Task> start(Transfers transfers, const Stream& stream) = 0;
-  virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  /// @param contents `any` may be zeroed all the same
+  virtual Buffer allocate(DataType dtype, std::int64_t count, Contents contents) = 0;
   /// Memory of its device that others allocated. @returns its registration
   virtual std::shared_ptr<const void> register_memory(View /*memory*/) { return nullptr; }
   /// Whether the node's other ranks reach this memory without a copy.

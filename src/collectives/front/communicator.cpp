@@ -227,8 +227,8 @@ std::shared_ptr<FlightRecorder> Communicator::flight_recorder() const {
   return state_->recorder();
 }
 
-Buffer Communicator::allocate(DataType dtype, std::int64_t count) {
-  return state_->backend().allocate(dtype, count);
+Buffer Communicator::allocate(DataType dtype, std::int64_t count, Contents contents) {
+  return state_->backend().allocate(dtype, count, contents);
 }
 
 std::shared_ptr<const void> Communicator::register_memory(View memory) {

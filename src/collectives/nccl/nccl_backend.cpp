@@ -56,7 +56,7 @@ class NcclBackend final : public Backend {
     if (stream.device().is_host()) return host_->start(std::move(transfers), stream);
     return nccl::transfers_task(issuer_, stream, std::move(transfers));
   }
-  Buffer allocate(DataType dtype, std::int64_t count) override {
+  Buffer allocate(DataType dtype, std::int64_t count, Contents) override {
     return nccl::allocate(issuer_, runtime_, device_, dtype, count);
   }
   std::shared_ptr<const void> register_memory(View memory) override {

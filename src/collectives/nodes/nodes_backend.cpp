@@ -63,7 +63,9 @@ class NodesBackend final : public Backend {
 
   std::string name() const override { return text("host (shared memory + ", all_->name(), ")"); }
   bool any_thread() const override { return flat_->any_thread(); }
-  Buffer allocate(DataType dtype, std::int64_t count) override { return local_->allocate(dtype, count); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override {
+    return local_->allocate(dtype, count, contents);
+  }
   std::unique_ptr<Task> start(Transfers transfers, const Stream& stream) override {
     return flat_->start(std::move(transfers), stream);
   }

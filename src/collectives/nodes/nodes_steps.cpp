@@ -65,7 +65,8 @@ void NodesSteps::copy(Steps& steps, ConstView from, View to) {
 View NodesSteps::room(DataType dtype, std::int64_t count) {
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
   if (!room_ || room_->size_bytes() < bytes)
-    room_ = std::make_shared<Buffer>(local_->allocate(DataType::u8, static_cast<std::int64_t>(bytes)));
+    room_ = std::make_shared<Buffer>(
+        local_->allocate(DataType::u8, static_cast<std::int64_t>(bytes), Contents::zeroed));
   return {room_->view().data(), count, dtype};
 }
 

@@ -81,7 +81,9 @@ class HostSegment final : public ShmSegment {
     if (bytes > its.heap_bytes || address.token > its.heap_bytes - bytes) throw_beyond(rank, address, bytes);
     return its.heap + address.token;
   }
-  Buffer allocate(DataType dtype, std::int64_t count) override { return heap_->allocate(dtype, count); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override {
+    return heap_->allocate(dtype, count, contents);
+  }
   const std::shared_ptr<NodeHeap>& heap() const { return heap_; }
   const NodeRank& node_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 

@@ -70,7 +70,9 @@ class ShmBackend : public Backend {
   std::unique_ptr<Task> start(Transfers transfers, const Stream&) override {
     return std::make_unique<ShmTask>(segment_, make_shm_transfers(*segment_, std::move(transfers)));
   }
-  Buffer allocate(DataType dtype, std::int64_t count) override { return segment_->allocate(dtype, count); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override {
+    return segment_->allocate(dtype, count, contents);
+  }
   bool reaches(const ConstView& view) const override {
     return segment_->publish(view.data(), view.size_bytes()).reachable;
   }

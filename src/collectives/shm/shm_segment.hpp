@@ -103,7 +103,7 @@ class ShmSegment {
   /// A peer's (or this rank's) reachable memory in this process. @throws Error (mismatch) where not so many
   /// bytes are
   virtual std::byte* resolve(int rank, Address address, std::size_t bytes) const = 0;
-  virtual Buffer allocate(DataType dtype, std::int64_t count) = 0;
+  virtual Buffer allocate(DataType dtype, std::int64_t count, Contents contents) = 0;
 
   /// The slot of the operation with this number.
   OpSlot& op_slot(int rank, std::uint64_t number) const {

@@ -26,7 +26,9 @@ class ThreadsSegment final : public ShmSegment {
   std::byte* resolve(int, Address address, std::size_t) const override {
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address.token));  // NOLINT: it was one
   }
-  Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override {
+    return Buffer::on_host(dtype, count, contents);
+  }
 
  private:
   ThreadsOptions options_;

@@ -34,7 +34,7 @@ class WireBackend final : public Backend {
     return make_wire_exchange(peers_, plan_exchange(transfers), wire_tags::transfers,
                               timeout_or(transfers.timeout));
   }
-  Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override { return Buffer::on_host(dtype, count, contents); }
 
   std::shared_ptr<Backend> split(const std::vector<int>& members,
                                  const std::shared_ptr<Rendezvous>& rendezvous) override {

@@ -23,7 +23,7 @@ Buffer Buffer::on(Device device, DataType dtype, std::int64_t count) {
                 [cuda, device](void* address) { cuda->release(device.index(), address); });
 }
 
-Buffer Buffer::on_host(DataType dtype, std::int64_t count) {
+Buffer Buffer::on_host(DataType dtype, std::int64_t count, Contents contents) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
   const std::size_t rounded = detail::round_up(bytes, alignment);
@@ -33,7 +33,7 @@ Buffer Buffer::on_host(DataType dtype, std::int64_t count) {
   if (memory == nullptr) throw system_error(text("cannot allocate ", bytes, " bytes of host memory"));
   // Huge pages need fewer address translations. This is a hint: a failure costs only speed.
   if (rounded >= detail::huge_page) madvise(memory, rounded, MADV_HUGEPAGE);
-  std::memset(memory, 0, rounded);
+  if (contents == Contents::zeroed) std::memset(memory, 0, rounded);
   return Buffer(View(memory, count, dtype), [](void* address) { std::free(address); });
 }
 

@@ -6,8 +6,10 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include "core/base/round_up.hpp"
+#include "core/memory/free_space.hpp"
 #include "core/memory/host_memory.hpp"
 #include "core/memory/per_process.hpp"
 #include "weft/core/env.hpp"
@@ -33,6 +35,10 @@ std::size_t whole_pages(std::size_t asked) {
   return round_up(asked == 0 ? machine_memory() : asked, page_bytes());
 }
 
+std::size_t alignment_of(std::size_t bytes) {
+  return bytes < huge_page ? Buffer::alignment : huge_page;
+}
+
 /// Puts the memory on huge pages, as far as whole ones fit and the system has some. Systems seldom use them
 /// for shared memory by themselves, and a reduction reads the memory of all ranks, which needs many page
 /// table entries.
@@ -42,20 +48,6 @@ void use_huge_pages(std::byte* begin, std::size_t bytes) {
     begin[i] = std::byte{0};  // MADV_COLLAPSE needs at least one page that exists
   }
   if (whole > 0) madvise(begin, whole, collapse);  // a failure costs only speed
-}
-
-/// Refuses an allocation that the memory left cannot hold: the address space for it is there, so that the
-/// process would be killed later, when it touches the pages. Ranks that allocate at the same moment may still
-/// ask for too much.
-void check_memory_left(std::size_t bytes) {
-  constexpr std::size_t worth_asking = std::size_t{64} << 20;
-  if (bytes < worth_asking) return;
-  const auto left = detail::memory_left();
-  if (!left || bytes <= *left) return;
-  throw Error(ErrorKind::system,
-              text("the node heap needs ", bytes, " bytes, and this rank has ", *left,
-                   " left of the machine's memory or its container's"),
-              "raise the container's memory limit, or keep less on a node: fewer ranks, smaller buffers");
 }
 
 }  // namespace
@@ -73,57 +65,126 @@ std::shared_ptr<NodeHeap> NodeHeap::of_process(std::size_t capacity) {
   });
 }
 
+/// Clean ranges read as zero, and mostly have no pages; kept ones hold what freed buffers left, on pages.
+struct NodeHeap::Free {
+  detail::FreeSpace clean;
+  detail::FreeSpace kept;
+};
+
 NodeHeap::NodeHeap(std::size_t capacity)
     : file_("weft-heap", capacity),
       mapping_(file_.map()),
       generation_(detail::process_generation()),
-      pid_(getpid()) {
-  free_.emplace(0, capacity);
+      pid_(getpid()),
+      free_(std::make_unique<Free>()) {
+  free_->clean.add(0, capacity);
 }
+
+NodeHeap::~NodeHeap() = default;
 
 bool NodeHeap::is_of_this_process() const {
   return generation_ == detail::process_generation();
 }
 
-Buffer NodeHeap::allocate(DataType dtype, std::int64_t count) {
+void NodeHeap::expect_own(std::size_t bytes) const {
+  if (is_of_this_process()) return;
+  throw Error(ErrorKind::usage,
+              text("process ", getpid(), " asks for ", bytes, " bytes of the node heap of process ", pid_,
+                   ", which forked it"),
+              "after fork() make a new heap, or connect() anew, in the child");
+}
+
+Buffer NodeHeap::allocate(DataType dtype, std::int64_t count, Contents contents) {
   if (count < 0) throw Error(ErrorKind::usage, text("a buffer of ", count, " elements"), "counts are >= 0");
   const std::size_t bytes = round_up(static_cast<std::size_t>(count) * size_of(dtype), Buffer::alignment);
   if (bytes == 0) return Buffer(View(nullptr, 0, dtype), nullptr);
-  if (!is_of_this_process()) {
-    throw Error(ErrorKind::usage,
-                text("process ", getpid(), " asks for ", bytes, " bytes of the node heap of process ", pid_,
-                     ", which forked it"),
-                "after fork() make a new heap, or connect() anew, in the child");
+  expect_own(bytes);
+  std::optional<std::uint64_t> offset;
+  if (contents == Contents::any) {
+    const std::lock_guard lock(mutex_);
+    offset = free_->kept.take_smallest(bytes, alignment_of(bytes));
+    if (offset) used_ += bytes;
   }
-  check_memory_left(bytes);
-  const std::uint64_t offset = take(bytes, bytes < huge_page ? Buffer::alignment : huge_page);
-  use_huge_pages(mapping_.at(offset), bytes);
-  return Buffer(View(mapping_.at(offset), count, dtype),
-                [heap = shared_from_this(), offset, bytes](void*) { heap->give_back(offset, bytes); });
+  if (!offset) {
+    make_room(contents == Contents::any ? round_up(bytes, huge_page) : bytes);
+    offset = take_clean(bytes, contents);
+  }
+  return Buffer(View(mapping_.at(*offset), count, dtype),
+                [heap = shared_from_this(), at = *offset, bytes, contents](void*) {
+                  heap->give_back(at, bytes, contents);
+                });
 }
 
-std::uint64_t NodeHeap::take(std::size_t bytes, std::size_t alignment) {
-  const std::lock_guard lock(mutex_);
-  for (auto block = free_.begin(); block != free_.end(); ++block) {
-    const auto [begin, size] = *block;
-    const std::uint64_t offset = round_up(begin, alignment);
-    if (offset + bytes > begin + size) continue;
-    free_.erase(block);
-    if (offset > begin) free_.emplace(begin, offset - begin);
-    if (offset + bytes < begin + size) free_.emplace(offset + bytes, begin + size - offset - bytes);
+/// Refuses an allocation that the memory left cannot hold: the address space for it is there, so that the
+/// process would be killed later, when it touches the pages. Ranks that allocate at the same moment may still
+/// ask for too much.
+void NodeHeap::make_room(std::size_t bytes) {
+  constexpr std::size_t worth_asking = std::size_t{64} << 20;
+  constexpr std::size_t to_spare = std::size_t{256} << 20;
+  {
+    const std::lock_guard lock(mutex_);
+    unasked_ += bytes;
+    if (unasked_ < worth_asking) return;
+    unasked_ = 0;
+  }
+  auto left = detail::memory_left();
+  if (left && *left < bytes + to_spare && trim() > 0) left = detail::memory_left();
+  if (!left || bytes <= *left) return;
+  throw Error(ErrorKind::system,
+              text("the node heap needs ", bytes, " bytes, and this rank has ", *left,
+                   " left of the machine's memory or its container's"),
+              "raise the container's memory limit, or keep less on a node: fewer ranks, smaller buffers, "
+              "NodeHeap::trim() on the other ranks");
+}
+
+/// For Contents::any all of the huge pages that it begins on; the rest of the last one is kept for the next.
+std::uint64_t NodeHeap::take_clean(std::size_t bytes, Contents contents) {
+  std::size_t extent = contents == Contents::any ? round_up(bytes, huge_page) : bytes;
+  std::optional<std::uint64_t> offset;
+  {
+    const std::lock_guard lock(mutex_);
+    detail::FreeSpace& clean = free_->clean;
+    offset = clean.take_first(extent, alignment_of(extent));
+    if (!offset) {
+      extent = bytes;
+      offset = clean.take_first(bytes, alignment_of(bytes));
+    }
+    if (!offset && trim_locked() > 0) offset = clean.take_first(bytes, alignment_of(bytes));
+    if (!offset) {
+      throw Error(
+          ErrorKind::usage,
+          text("the node heap has no room for ", bytes, " bytes: ", used_, " of ", capacity(), " are used"),
+          text("set ", env::heap_bytes.name, " to more"));
+    }
     used_ += bytes;
-    return offset;
   }
-  throw Error(
-      ErrorKind::usage,
-      text("the node heap has no room for ", bytes, " bytes: ", used_, " of ", capacity(), " are used"),
-      text("set ", env::heap_bytes.name, " to more"));
+  use_huge_pages(mapping_.at(*offset), extent);
+  if (extent > bytes) {
+    const std::lock_guard lock(mutex_);
+    free_->kept.add(*offset + bytes, extent - bytes);
+  }
+  return *offset;
 }
 
-void NodeHeap::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
-  if (!is_of_this_process()) return;  // the parent still uses it
-  // Whole pages go back to the system and read as zero afterwards; the parts of pages at both ends are zeroed
-  // here.
+std::size_t NodeHeap::trim() {
+  if (!is_of_this_process()) return 0;
+  const std::lock_guard lock(mutex_);
+  return trim_locked();
+}
+
+std::size_t NodeHeap::trim_locked() noexcept {
+  const std::size_t bytes = free_->kept.bytes();
+  for (const auto& [begin, size] : free_->kept.ranges()) {
+    zero(begin, size);
+    free_->clean.add(begin, size);
+  }
+  free_->kept.clear();
+  return bytes;
+}
+
+/// Whole pages go back to the system and read as zero afterwards; the parts of pages at both ends are zeroed
+/// here.
+void NodeHeap::zero(std::uint64_t offset, std::size_t bytes) noexcept {
   const std::uint64_t first = round_up(offset, page_bytes());
   const std::uint64_t last = (offset + bytes) / page_bytes() * page_bytes();
   const bool punched =
@@ -135,22 +196,15 @@ void NodeHeap::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
   } else {
     std::memset(mapping_.at(offset), 0, bytes);
   }
+}
 
+void NodeHeap::give_back(std::uint64_t offset, std::size_t bytes, Contents contents) noexcept {
+  if (!is_of_this_process()) return;  // the parent still uses it
+  const bool is_kept = contents == Contents::any;
+  if (!is_kept) zero(offset, bytes);
   const std::lock_guard lock(mutex_);
   used_ -= bytes;
-  auto block = free_.emplace(offset, bytes).first;
-  if (const auto next = std::next(block);
-      next != free_.end() && block->first + block->second == next->first) {
-    block->second += next->second;
-    free_.erase(next);
-  }
-  if (block != free_.begin()) {
-    const auto previous = std::prev(block);
-    if (previous->first + previous->second == block->first) {
-      previous->second += block->second;
-      free_.erase(block);
-    }
-  }
+  (is_kept ? free_->kept : free_->clean).add(offset, bytes);
 }
 
 std::optional<std::uint64_t> NodeHeap::offset_of(const void* address, std::size_t bytes) const {
@@ -164,6 +218,11 @@ std::optional<std::uint64_t> NodeHeap::offset_of(const void* address, std::size_
 std::size_t NodeHeap::used() const {
   const std::lock_guard lock(mutex_);
   return used_;
+}
+
+std::size_t NodeHeap::kept() const {
+  const std::lock_guard lock(mutex_);
+  return free_->kept.bytes();
 }
 
 }  // namespace weft

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <numeric>
+#include <optional>
 
 #include "collectives/shm/threads_backend.hpp"
 #include "weft/core/node_heap.hpp"
@@ -48,7 +48,7 @@ TEST(HostBackend, ReachesWhatAnotherOfItsProcessAllocated) {
     const auto second = make_host_backend(meet_as("second"), NodeHeap::of_process(capacity), 10s, 10s);
     const auto rendezvous = meet_as("part");
     const auto part = first->split({0, 1}, rendezvous);
-    const Buffer buffer = first->allocate(DataType::f32, 1000);
+    const Buffer buffer = first->allocate(DataType::f32, 1000, Contents::zeroed);
     EXPECT_TRUE(first->reaches(buffer.view()));
     EXPECT_TRUE(second->reaches(buffer.view()));
     EXPECT_TRUE(part->reaches(buffer.view()));
@@ -57,13 +57,26 @@ TEST(HostBackend, ReachesWhatAnotherOfItsProcessAllocated) {
   });
 }
 
+TEST(HostBackend, KeepsMemoryOfAnyContentsForEveryCommunicatorOfItsProcess) {
+  on_host_ranks(1, [](const auto& meet_as) {
+    const auto one = make_host_backend(meet_as("one"), NodeHeap::of_process(capacity), 10s, 10s);
+    const auto other = make_host_backend(meet_as("other"), NodeHeap::of_process(capacity), 10s, 10s);
+    std::optional<Buffer> first = one->allocate(DataType::f32, 1000, Contents::any);
+    const void* const place = first->view().data();
+    first.reset();
+    const Buffer second = other->allocate(DataType::f32, 1000, Contents::any);
+    EXPECT_EQ(second.view().data(), place);
+    EXPECT_TRUE(one->reaches(second.view()));
+  });
+}
+
 TEST(HostBackend, OfAnotherCapacityHasAnotherHeap) {
   on_host_ranks(2, [](const auto& meet_as) {
     const auto first = make_host_backend(meet_as("first"), NodeHeap::of_process(capacity), 10s, 10s);
     const auto rendezvous = meet_as("second");
     const auto second = make_host_backend(rendezvous, NodeHeap::of_process(2 * capacity), 10s, 10s);
-    EXPECT_FALSE(second->reaches(first->allocate(DataType::f32, 1000).view()));
-    EXPECT_FALSE(first->reaches(second->allocate(DataType::f32, 1000).view()));
+    EXPECT_FALSE(second->reaches(first->allocate(DataType::f32, 1000, Contents::zeroed).view()));
+    EXPECT_FALSE(first->reaches(second->allocate(DataType::f32, 1000, Contents::zeroed).view()));
     rendezvous->all_gather("", "the end", Deadline::in(10s));
   });
 }

@@ -20,7 +20,9 @@ class TestSegment final : public ShmSegment {
       : ShmSegment(rank, 2, std::move(memory), 10s, 2) {}
   Address publish(const void*, std::size_t) const override { return {}; }
   std::byte* resolve(int, Address, std::size_t) const override { return nullptr; }
-  Buffer allocate(DataType dtype, std::int64_t count) override { return Buffer::on_host(dtype, count); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override {
+    return Buffer::on_host(dtype, count, contents);
+  }
   std::optional<std::string> died(int rank) const override {
     return has_died ? std::optional(text("rank ", rank, " has died")) : std::nullopt;
   }
