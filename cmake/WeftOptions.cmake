@@ -110,12 +110,10 @@ endif()
 weft_option(WEFT_TOOLS "weft-launch, weft-scaling and the example trainer" "${tools_found}"
             "Boost 1.81, OpenBLAS (libopenblas-dev) and pugixml (libpugixml-dev)")
 
-# Off unless it is asked for: `pip install .` does, for the torch that is there.
-option(WEFT_TORCH "torch.distributed's backend, for the torch of WEFT_TORCH_PYTHON" OFF)
-if(WEFT_TORCH)
-  weft_row(WEFT_TORCH "on " "torch.distributed's backend")
-else()
-  weft_row(WEFT_TORCH "off" "torch.distributed's backend (off unless WEFT_TORCH=ON; pip install . sets that)")
+# Off unless it is asked for; `pip install .` does, for torch.distributed and the torch that is there.
+option(WEFT_TORCH "What meets torch: the parts in WEFT_TORCH_PARTS" OFF)
+if(NOT WEFT_TORCH)
+  weft_row(WEFT_TORCH "off" "what meets torch: off unless WEFT_TORCH=ON (pip install . sets that)")
 endif()
 
 set(WEFT_GOOGLETEST_SOURCE "" CACHE PATH "Sources of GoogleTest, to build it where it is not installed")

@@ -1,0 +1,25 @@
+# Which torch the backend is built against: that of WEFT_TORCH_PYTHON. Makes weft_torch_python, which links to it. Torch's own CMake package is not used: with a torch for CUDA it demands the CUDA toolkit.
+set(WEFT_TORCH_PYTHON "" CACHE FILEPATH "The Python that has the torch to build against; else Python_EXECUTABLE, or python3")
+
+if(WEFT_TORCH_PYTHON)
+  set(Python3_EXECUTABLE ${WEFT_TORCH_PYTHON})
+elseif(Python_EXECUTABLE)  # of scikit-build-core
+  set(Python3_EXECUTABLE ${Python_EXECUTABLE})
+endif()
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/torch_facts.py OUTPUT_VARIABLE facts ERROR_VARIABLE why RESULT_VARIABLE failed
+  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
+if(failed)
+  message(FATAL_ERROR "WEFT_TORCH=ON needs a torch of 2.7 or newer in ${Python3_EXECUTABLE} (WEFT_TORCH_PYTHON names another Python):\n${why}")
+endif()
+list(GET facts 0 WEFT_TORCH_VERSION)
+list(GET facts 1 folder)
+list(GET facts 2 WEFT_TORCH_SOABI)
+
+add_library(weft_torch_python INTERFACE)
+target_include_directories(weft_torch_python SYSTEM INTERFACE ${folder}/include ${folder}/include/torch/csrc/api/include ${Python3_INCLUDE_DIRS})
+target_compile_definitions(weft_torch_python INTERFACE WEFT_TORCH_VERSION="${WEFT_TORCH_VERSION}" TORCH_API_INCLUDE_EXTENSION_H TORCH_EXTENSION_NAME=_C)
+foreach(library c10 torch_cpu torch torch_python)
+  target_link_libraries(weft_torch_python INTERFACE ${folder}/lib/lib${library}.so)
+endforeach()
+weft_row(WEFT_TORCH "on " "torch.distributed's backend for torch ${WEFT_TORCH_VERSION}, ${folder}")

@@ -1,0 +1,1 @@
+"""weft: the communication of distributed training. weft.torch is torch.distributed's backend."""

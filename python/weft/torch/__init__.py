@@ -1,0 +1,53 @@
+"""The torch.distributed backend "weft".
+
+    import torch.distributed as dist
+    dist.init_process_group("weft")          # torchrun, or any other way that torch knows
+
+Torch finds the backend by itself (since 2.15, by the entry point torch.distributed.backends); older ones need `import weft.torch` first.
+Tensors are of the host; for those of CUDA devices say "cpu:weft,cuda:nccl".
+"""
+
+import atexit as _atexit
+import datetime as _datetime
+
+import torch as _torch
+import torch.distributed as _dist
+
+from ._version import check as _check
+
+_check(_torch.__version__)
+
+from . import _C  # noqa: E402
+
+__all__ = ["Backend", "built_with", "register", "version"]
+
+Backend = _C.Backend
+
+
+def version() -> str:
+    """The version of weft."""
+    return _C.version()
+
+
+def built_with() -> str:
+    """What this build has and has not, in one line."""
+    return _C.built_with()
+
+
+def _connect(options, _backend_options=None):
+    timeout = options.timeout
+    if isinstance(timeout, _datetime.timedelta):
+        timeout = timeout.total_seconds()
+    return _C.connect(options.store, options.group_rank, options.group_size, _datetime.timedelta(seconds=timeout), options.group_id,
+                      list(options.global_ranks_in_group or []))
+
+
+def register() -> None:
+    """Makes the backend known to torch.distributed; importing this module does. More than once is as good as once."""
+    if "WEFT" not in _dist.Backend._plugins:
+        _dist.Backend.register_backend("weft", _connect, extended_api=True, devices=["cpu", "cuda"])
+
+
+# What is under way at the end of the program is not waited for: destroy_process_group() does that.
+_atexit.register(_C.stop)
+register()

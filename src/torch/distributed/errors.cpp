@@ -1,0 +1,38 @@
+#include "torch/distributed/errors.hpp"
+
+#include <c10/util/Exception.h>
+
+#include "weft/core/error.hpp"
+
+namespace weft::distributed {
+namespace {
+
+template <class TorchError>
+std::exception_ptr made(const std::string& line) {
+  return std::make_exception_ptr(TorchError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, line));
+}
+
+}  // namespace
+
+std::exception_ptr backend_error(const std::string& line) {
+  return made<c10::DistBackendError>(line);
+}
+
+std::exception_ptr as_torch_error(const std::exception_ptr& error, const std::string& where) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& of_weft) {
+    std::string line = of_weft.what() + where;
+    if (of_weft.kind() == ErrorKind::timeout) line = "weft: Timed out : " + line;
+    if (of_weft.kind() == ErrorKind::usage) return made<c10::ValueError>(line);
+    return backend_error(line);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void refuse(const std::string& operation, const std::string& problem, const std::string& advice) {
+  std::rethrow_exception(made<c10::ValueError>("weft: " + operation + ": " + problem + "; " + advice));
+}
+
+}  // namespace weft::distributed

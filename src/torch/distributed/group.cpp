@@ -1,0 +1,120 @@
+#include "torch/distributed/group.hpp"
+
+#include <sstream>
+#include <thread>
+
+#include "torch/distributed/errors.hpp"
+#include "torch/distributed/progress.hpp"
+#include "weft/core/backoff.hpp"
+
+namespace weft::distributed {
+
+Group::Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout, std::shared_ptr<Progress> progress)
+    : comm_(std::move(comm)), name_(std::move(name)), timeout_(timeout), progress_(std::move(progress)) {}
+
+std::exception_ptr Group::as_torch_error(const std::exception_ptr& error) const {
+  std::ostringstream where;
+  bool is_world = true;
+  for (std::size_t i = 0; i < name_.ranks.size(); ++i) is_world = is_world && name_.ranks[i] == static_cast<std::int64_t>(i);
+  if (!is_world) {
+    where << " (in group " << name_.name << ", whose ranks are these of the world:";
+    for (const std::int64_t rank : name_.ranks) where << ' ' << rank;
+    where << ')';
+  }
+  return distributed::as_torch_error(error, where.str());
+}
+
+void Group::expect_open() const {
+  if (is_closed_) std::rethrow_exception(backend_error(text("weft: group ", name_.name, " of rank ", rank(), " is closed; make a new one")));
+}
+
+void Group::start(const TorchWorkPtr& work) {
+  bool is_queued = false;
+  {
+    const std::lock_guard lock(mutex_);
+    expect_open();
+    if (work->is_ordered()) work->number(sequence_.fetch_add(1) + 1);
+    is_queued = !queue_.empty();
+    if (!is_queued) {
+      try {
+        work->issue_next(comm_, stream_);
+      } catch (...) {
+        std::rethrow_exception(as_torch_error(std::current_exception()));
+      }
+    }
+    under_way_.fetch_add(1);
+    if (is_queued || work->has_further_steps()) queue_.push_back(work);
+  }
+  if (work->poll()) return;
+  if (work->call().is_async || is_queued) progress_->watch(work);
+}
+
+void Group::go_on(TorchWork& work) {
+  const std::lock_guard lock(mutex_);
+  try {
+    work.issue_next(comm_, stream_);
+  } catch (...) {
+    work.refuse_next(std::current_exception());
+  }
+  if (work.has_further_steps()) return;
+  queue_.pop_front();
+  issue_waiting();
+}
+
+void Group::leave_queue(TorchWork& work) {
+  const std::lock_guard lock(mutex_);
+  if (queue_.empty() || queue_.front().get() != &work) return;
+  queue_.pop_front();
+  issue_waiting();
+}
+
+void Group::issue_waiting() {
+  while (!queue_.empty()) {
+    TorchWork& next = *queue_.front();
+    try {
+      next.issue_next(comm_, stream_);
+    } catch (...) {
+      next.refuse_next(std::current_exception());
+    }
+    if (next.has_further_steps()) return;
+    queue_.pop_front();
+  }
+}
+
+void Group::drive_first(const TorchWork& waiting) {
+  TorchWorkPtr first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty() || queue_.front().get() == &waiting) return;
+    first = queue_.front();
+  }
+  first->poll();
+}
+
+void Group::one_is_over() {
+  under_way_.fetch_sub(1);
+}
+
+void Group::abort() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  give_up(Error(ErrorKind::usage, text("group ", name_.name, " was aborted"), "make a new group", {rank(), {}, 0}));
+  progress_->look_again();
+}
+
+void Group::close(std::chrono::milliseconds at_most) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  const Deadline deadline = Deadline::in(at_most);
+  for (Backoff backoff; under_way_.load() > 0 && !deadline.passed(); backoff.pause()) progress_->look_again();
+  if (under_way_.load() == 0) return;
+  give_up(Error(ErrorKind::usage,
+                text("group ", name_.name, " was destroyed while ", under_way_.load(), " operations were under way"),
+                "wait for what is called before destroy_process_group()", {rank(), {}, 0}));
+}
+
+}  // namespace weft::distributed

@@ -1,0 +1,80 @@
+#pragma once
+// A process group: one communicator of weft, which one thread at a time issues to.
+//
+// Calls are issued in their order. A work with further steps holds up those after it until its last step is
+// issued. A closed group refuses calls; what is under way goes on.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "torch/distributed/work.hpp"
+
+namespace weft::distributed {
+
+class Progress;
+
+/// A group as torch knows it.
+struct GroupName {
+  std::string name;
+  std::vector<std::int64_t> ranks;  ///< of the world; may be empty, where they are the same
+};
+
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout, std::shared_ptr<Progress> progress);
+
+  int rank() const { return comm_.rank(); }
+  int size() const { return comm_.size(); }
+  std::chrono::milliseconds timeout() const { return timeout_.load(); }
+  void timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  const std::string& name() const { return name_.name; }
+  std::string backend() const { return comm_.backend(); }
+  Progress& progress() const { return *progress_; }
+  /// Zeroed memory that the ranks of this node reach without a copy.
+  Buffer allocate(std::int64_t bytes) { return comm_.allocate(DataType::u8, bytes); }
+
+  /// Issues its first step, or queues it. @throws as torch's errors what weft refuses in the call
+  void start(const TorchWorkPtr& work);
+  /// Collectives that were called so far.
+  std::uint64_t sequence() const { return sequence_.load(); }
+  /// What weft throws, for users of torch.
+  std::exception_ptr as_torch_error(const std::exception_ptr& error) const;
+
+  /// Ends all that is under way with an error, on the other ranks, too.
+  void abort();
+  void give_up(const Error& error) { comm_.give_up(error); }
+  /// No calls any more. Waits for what is under way, for `at_most` at the longest, and then ends it.
+  void close(std::chrono::milliseconds at_most);
+
+  // For works.
+  void go_on(TorchWork& work);      ///< issues its next step
+  void leave_queue(TorchWork& work);  ///< it has failed
+  void drive_first(const TorchWork& waiting);  ///< of the queue, which `waiting` stands in
+  void one_is_over();
+
+  // For Progress: a mark of its round.
+  std::uint64_t held_up = 0;
+
+ private:
+  void expect_open() const;
+  void issue_waiting();
+
+  Communicator comm_;
+  const GroupName name_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  const std::shared_ptr<Progress> progress_;
+  const Stream stream_;
+
+  mutable std::mutex mutex_;
+  std::deque<TorchWorkPtr> queue_;  ///< the first has further steps, the others are not issued
+  bool is_closed_ = false;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<int> under_way_{0};
+};
+
+}  // namespace weft::distributed

@@ -1,0 +1,200 @@
+#include "torch/distributed/tensors.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <cstring>
+
+#include "torch/distributed/errors.hpp"
+#include "weft/core/text.hpp"
+
+namespace weft::distributed {
+namespace {
+
+struct Elements {
+  DataType dtype;
+  std::int64_t each;  ///< elements of `dtype` in one of torch's
+};
+
+/// How torch's elements are moved.
+Elements elements_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return {DataType::f32, 1};
+    case at::kDouble:
+      return {DataType::f64, 1};
+    case at::kHalf:
+      return {DataType::f16, 1};
+    case at::kBFloat16:
+      return {DataType::bf16, 1};
+    case at::kInt:
+      return {DataType::i32, 1};
+    case at::kLong:
+      return {DataType::i64, 1};
+    case at::kChar:
+      return {DataType::i8, 1};
+    case at::kShort:
+    case at::kUInt16:
+      return {DataType::i16, 1};
+    case at::kUInt32:
+      return {DataType::u32, 1};
+    case at::kUInt64:
+      return {DataType::u64, 1};
+    case at::kComplexHalf:
+      return {DataType::f16, 2};
+    case at::kComplexFloat:
+      return {DataType::f32, 2};
+    case at::kComplexDouble:
+      return {DataType::f64, 2};
+    default:
+      return {DataType::u8, static_cast<std::int64_t>(c10::elementSize(type))};
+  }
+}
+
+bool can_reduce(at::ScalarType type) {
+  const Elements elements = elements_of(type);
+  return type == at::kByte || type == at::kBool || (elements.dtype != DataType::u8 && type != at::kUInt16);
+}
+
+ReduceOp numeric(const char* operation, c10d::ReduceOp::RedOpType op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+    case c10d::ReduceOp::PREMUL_SUM:
+      return ReduceOp::sum;
+    case c10d::ReduceOp::AVG:
+      return ReduceOp::avg;
+    case c10d::ReduceOp::PRODUCT:
+      return ReduceOp::prod;
+    case c10d::ReduceOp::MIN:
+      return ReduceOp::min;
+    case c10d::ReduceOp::MAX:
+      return ReduceOp::max;
+    case c10d::ReduceOp::BAND:
+      return ReduceOp::band;
+    case c10d::ReduceOp::BOR:
+      return ReduceOp::bor;
+    case c10d::ReduceOp::BXOR:
+      return ReduceOp::bxor;
+    default:
+      refuse(operation, text("reduction ", static_cast<int>(op), " is unknown"), "update weft");
+  }
+}
+
+ReduceOp logical(const char* operation, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::max:
+    case ReduceOp::bor:
+      return ReduceOp::max;
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::band:
+      return ReduceOp::min;
+    case ReduceOp::bxor:
+      return ReduceOp::bxor;
+    case ReduceOp::avg:
+      break;
+  }
+  refuse(operation, "the mean of truth values", "convert the tensor to a floating-point type");
+}
+
+}  // namespace
+
+Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::ScalarType type) {
+  if (!can_reduce(type))
+    refuse(operation, text("elements of type ", c10::toString(type), " cannot be reduced"),
+           "convert the tensor to a type of 8 to 64 bits with a sign, or to a floating-point type of 16 bits or more");
+  Reduction reduction{numeric(operation, op.op_)};
+  if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
+    const auto* factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+    if (factor == nullptr) refuse(operation, "a premultiplied sum without a factor", "make it with torch's own function");
+    reduction.factor = factor->tensor_factor.defined() ? factor->tensor_factor : at::scalar_tensor(factor->double_factor, at::kDouble);
+    if (type == at::kBool) refuse(operation, "the premultiplied sum of truth values", "convert the tensor to numbers");
+  }
+  if (type == at::kBool) reduction.op = logical(operation, reduction.op);
+  if (is_bitwise(reduction.op) && (c10::isFloatingType(type) || c10::isComplexType(type)))
+    refuse(operation, text(reduction.op, " of ", c10::toString(type), " elements"), "give integers");
+  const bool is_linear = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
+  if (c10::isComplexType(type) && !is_linear)
+    refuse(operation, text(reduction.op, " of complex elements"), "only sums and means of them are taken");
+  return reduction;
+}
+
+View moved(const at::Tensor& tensor) {
+  const Elements elements = elements_of(tensor.scalar_type());
+  const std::int64_t count = tensor.numel() * elements.each;
+  return {count == 0 ? nullptr : tensor.mutable_data_ptr(), count, elements.dtype};
+}
+
+View reduced(const at::Tensor& tensor) {
+  return moved(tensor);
+}
+
+void expect_on_host(const char* operation, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(operation, "an undefined tensor", "give one with memory");
+  if (!tensor.device().is_cpu())
+    refuse(operation, text("a tensor on ", tensor.device().str(), ": this build exchanges memory of the host alone"),
+           "use init_process_group(\"cpu:weft,cuda:nccl\"), which leaves those tensors to NCCL");
+  if (tensor.layout() != at::kStrided)
+    refuse(operation, text("a tensor with the layout ", c10::str(tensor.layout())),
+           "give a dense one: of sparse tensors there is all_reduce alone");
+}
+
+void expect_alike(const char* operation, const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    expect_on_host(operation, tensor);
+    if (tensor.scalar_type() != tensors.front().scalar_type())
+      refuse(operation, text("tensors of ", c10::toString(tensors.front().scalar_type()), " and ", c10::toString(tensor.scalar_type())),
+             "all have one data type");
+  }
+}
+
+const at::Tensor& the_one(const char* operation, const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() != 1) refuse(operation, text(tensors.size(), " tensors"), "give one");
+  return tensors.front();
+}
+
+at::Tensor prepared(const at::Tensor& tensor, const Reduction& reduction) {
+  const at::NoGradGuard no_gradient;
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  if (!reduction.factor.defined()) return tensor.contiguous();
+  return at::mul(tensor, reduction.factor).to(tensor.scalar_type()).contiguous();
+}
+
+at::Tensor scratch_like(const at::Tensor& tensor, std::int64_t count) {
+  return at::empty({count}, at::TensorOptions().dtype(tensor.scalar_type()));
+}
+
+at::Tensor adjacent(const std::vector<at::Tensor>& tensors) {
+  std::int64_t count = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const bool follows = tensor.is_contiguous() && tensor.storage().is_alias_of(tensors.front().storage()) &&
+                         tensor.storage_offset() == tensors.front().storage_offset() + count;
+    if (!follows) return {};
+    count += tensor.numel();
+  }
+  const at::Tensor& first = tensors.front();
+  const at::NoGradGuard no_gradient;
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  return at::as_strided(first, {count}, {1}, first.storage_offset());
+}
+
+bool are_even(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() != tensors.front().numel()) return false;
+  }
+  return true;
+}
+
+void copy_elements(const at::Tensor& to, const at::Tensor& from) {
+  if (to.is_contiguous() && from.is_contiguous() && to.scalar_type() == from.scalar_type()) {
+    if (to.nbytes() > 0 && to.const_data_ptr() != from.const_data_ptr())
+      std::memmove(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+    return;
+  }
+  const at::NoGradGuard no_gradient;
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  to.copy_(from.reshape(to.sizes()));
+}
+
+}  // namespace weft::distributed

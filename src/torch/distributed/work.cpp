@@ -1,0 +1,203 @@
+#include "torch/distributed/work.hpp"
+
+#include <ATen/core/ivalue.h>
+
+#include "torch/distributed/errors.hpp"
+#include "torch/distributed/group.hpp"
+#include "torch/distributed/progress.hpp"
+#include "weft/core/backoff.hpp"
+
+namespace weft::distributed {
+namespace {
+
+bool is_message(c10d::OpType type) {
+  return type == c10d::OpType::SEND || type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE;
+}
+
+std::optional<std::vector<at::Tensor>> shapes(const std::vector<at::Tensor>& inputs) {
+  if (inputs.empty()) return std::nullopt;
+  return inputs;
+}
+
+}  // namespace
+
+TorchWork::TorchWork(std::shared_ptr<Group> group, Call call)
+    : c10d::Work(group->rank(), call.type, call.title, shapes(call.inputs)),
+      group_(std::move(group)),
+      call_(std::move(call)),
+      is_ordered_(!is_message(call_.type)),
+      level_(callback_level()) {
+  if (call_.timeout.count() < 0) call_.timeout = group_->timeout();
+}
+
+void TorchWork::issue_next(Communicator& comm, const Stream& stream) {
+  works_.clear();
+  comm.timeout(call_.timeout);
+  steps_[next_++]({comm, stream, works_, streams_});
+  is_issued_.store(true, std::memory_order_release);
+}
+
+void TorchWork::refuse_next(std::exception_ptr why) {
+  works_.clear();
+  next_ = steps_.size();
+  refused_ = std::move(why);
+  is_issued_.store(true, std::memory_order_release);
+}
+
+bool TorchWork::poll() {
+  if (is_over()) return true;
+  if (!is_issued_.load(std::memory_order_acquire)) {
+    group_->drive_first(*this);
+    return is_over();
+  }
+  std::unique_lock lock(polling_, std::try_to_lock);
+  if (!lock) return is_over();
+  if (is_over() || !is_issued_.load(std::memory_order_acquire)) return is_over();
+  for (const weft::Work& work : works_) {
+    if (!work.done()) return false;
+  }
+  std::exception_ptr error = refused_;
+  for (const weft::Work& work : works_) {
+    if (!error) error = work.error();
+  }
+  if (!error && has_further_steps()) {
+    is_issued_.store(false, std::memory_order_release);
+    group_->go_on(*this);
+    return false;
+  }
+  if (error && has_further_steps()) {
+    next_ = steps_.size();
+    group_->leave_queue(*this);
+  }
+  end(error ? group_->as_torch_error(error) : nullptr);
+  return true;
+}
+
+void TorchWork::end(std::exception_ptr error) {
+  if (!error && end_) {
+    try {
+      end_();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  end_ = nullptr;
+  steps_.clear();
+  next_ = 0;
+  works_.clear();
+  streams_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    call_.inputs.clear();
+    if (!is_watched_) is_announced_ = true;
+  }
+  finish(error);
+  over_.store(true, std::memory_order_release);
+  group_->one_is_over();
+}
+
+bool TorchWork::wait(std::chrono::milliseconds timeout) {
+  if (!poll()) {
+    waiters_.fetch_add(1);
+    const Deadline deadline = timeout == kNoTimeout ? Deadline::never() : Deadline::in(timeout);
+    const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
+    for (Backoff backoff; !poll(); backoff.pause(rest)) {
+      if (!deadline.passed()) continue;
+      waiters_.fetch_sub(1);
+      group_->progress().look_again();
+      std::rethrow_exception(backend_error(text("weft: Timed out : rank ", group_->rank(), " waited ", deadline.waited_seconds(), " s for ",
+                                                call_.title, ", which goes on; wait longer, or find the rank that has not called it")));
+    }
+    waiters_.fetch_sub(1);
+  }
+  wait_for_callbacks();
+  if (const std::exception_ptr error = exception()) std::rethrow_exception(error);
+  return true;
+}
+
+// A caller that has asked for the future may look at it after wait(). In a callback, a future whose result that very
+// thread hands out is not waited for.
+void TorchWork::wait_for_callbacks() {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  bool forget = false;
+  {
+    const std::lock_guard lock(mutex_);
+    future = future_;
+    forget = !future && is_watched_ && !is_announced_;
+    if (forget) is_announced_ = true;
+  }
+  if (forget) group_->progress().forget(*this);
+  if (!future) return;
+  group_->progress().look_again();
+  if (callback_level() <= level_) future->wait();
+}
+
+void TorchWork::rest(std::chrono::microseconds at_most) {
+  Event event;
+  {
+    std::unique_lock lock(polling_, std::try_to_lock);
+    if (lock && is_issued_.load(std::memory_order_acquire)) {
+      for (const weft::Work& work : works_) {
+        if (!work.done()) event = work.event();
+      }
+    }
+  }
+  event.rest(at_most);
+}
+
+void TorchWork::watched() {
+  const std::lock_guard lock(mutex_);
+  is_watched_ = true;
+}
+
+bool TorchWork::is_handed_out() {
+  const std::lock_guard lock(mutex_);
+  return is_announced_ && is_over();
+}
+
+std::vector<at::Tensor> TorchWork::result() {
+  std::vector<at::Tensor> all;
+  for (const auto& tensors : call_.outputs) all.insert(all.end(), tensors.begin(), tensors.end());
+  return all;
+}
+
+void TorchWork::abort() {
+  group_->abort();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> TorchWork::getFuture() {
+  bool resolve_now = false;
+  bool watch = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_) return future_;
+    auto type = c10::ListType::create(c10::TensorType::get());
+    if (call_.outputs.size() > 1) type = c10::ListType::create(type);
+    future_ = c10::make_intrusive<c10::ivalue::Future>(type);
+    resolve_now = is_announced_;
+    watch = !is_announced_ && !is_watched_;
+  }
+  if (resolve_now) resolve();
+  if (watch) group_->progress().watch(TorchWorkPtr::reclaim_copy(this));
+  return future_;
+}
+
+void TorchWork::announce() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_announced_, true) || !future_) return;
+  }
+  group_->progress().call_back(TorchWorkPtr::reclaim_copy(this));
+}
+
+void TorchWork::resolve() {
+  if (const std::exception_ptr error = exception()) {
+    future_->setError(error);
+  } else if (call_.outputs.size() > 1) {
+    future_->markCompleted(c10::IValue(call_.outputs));
+  } else {
+    future_->markCompleted(c10::IValue(result()));
+  }
+}
+
+}  // namespace weft::distributed

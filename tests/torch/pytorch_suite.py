@@ -1,0 +1,171 @@
+"""PyTorch's own DistributedTest, over gloo and over weft: which tests pass with each.
+
+    pytorch_suite.py --size 2                  both, in turn; the list of what differs; 1 where weft fails what gloo passes
+    pytorch_suite.py --size 2 --only weft -k all_reduce
+
+The tests are read from the torch that is installed (torch/testing/_internal/distributed/distributed_test.py). For weft, the gates that ask
+for gloo by name ask for weft: the text is changed in memory, where it says "gloo" and dist.Backend.GLOO. A test that is skipped has not passed.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+# What demands gloo's own ways, with the reason.
+GLOO_ALONE: dict[str, str] = {}
+
+SIZE = int(os.environ.get("WORLD_SIZE", "2"))
+
+
+def opened(source: str) -> str:
+    """The suite's text with gloo's gates open for weft. What DDP logs of gloo's threads and sockets stays gloo's."""
+    lines = []
+    for line in source.splitlines(keepends=True):
+        if "backend_name" not in line:
+            line = line.replace('"gloo"', '"weft"').replace("dist.Backend.GLOO", '"weft"')
+        lines.append(line)
+    return "".join(lines)
+
+
+def load():
+    """torch.testing._internal.distributed.distributed_test, for os.environ["BACKEND"]."""
+    os.environ.setdefault("WORLD_SIZE", "2")
+    os.environ.setdefault("TEMP_DIR", tempfile.gettempdir())
+    name = "torch.testing._internal.distributed.distributed_test"
+    if os.environ["BACKEND"] != "weft":
+        return importlib.import_module(name)
+    import weft.torch  # noqa: F401: known before the tests ask for it
+    from torch.testing._internal import common_distributed
+
+    for names in common_distributed.DistTestCases.backend_feature.values():
+        if "gloo" in names:
+            names.add("weft")
+    spec = importlib.util.find_spec(name)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    source = opened(pathlib.Path(spec.origin).read_text())
+    exec(compile(source, spec.origin, "exec"), module.__dict__)
+    return module
+
+
+if "BACKEND" in os.environ:
+    import torch
+
+    _suite = load()
+
+    class TestDistBackendWithSpawn(_suite.TestDistBackend, _suite.DistributedTest._DistTestBase):
+        """As torch makes it in its test/distributed/test_distributed_spawn.py, with forked processes."""
+
+        def setUp(self):
+            super().setUp()
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)  # spawned ones import torch each: ten times longer
+
+
+class Outcomes(unittest.TestResult):
+    """Passed, failed or skipped, by name; a line for each that fails."""
+
+    def __init__(self):
+        super().__init__()
+        self.outcomes = {}
+        self.why = {}
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.begin = time.monotonic()
+
+    def note(self, test, outcome, why=""):
+        name = test.id().split(".")[-1]
+        self.outcomes[name] = outcome
+        self.why[name] = why
+        if os.environ.get("SUITE_VERBOSE") or outcome == "failed":
+            print(f"  {outcome:8}{name}  {time.monotonic() - self.begin:.1f} s", flush=True)
+
+    def addSuccess(self, test):
+        self.note(test, "passed")
+
+    def addSkip(self, test, reason):
+        self.note(test, "skipped", reason)
+
+    def addFailure(self, test, error):
+        self.note(test, "failed", self._exc_info_to_string(error, test))
+
+    addError = addFailure
+
+
+def run_here(pattern: str, out: str) -> None:
+    """Runs the tests of this process's BACKEND; what came of them goes to a file."""
+    from torch.testing._internal.common_utils import TestCase
+
+    TestCase.maxDiff = None
+    loader = unittest.TestLoader()
+    loader.testNamePatterns = [f"*{pattern}*"] if pattern else None
+    result = Outcomes()
+    loader.loadTestsFromTestCase(TestDistBackendWithSpawn).run(result)
+    pathlib.Path(out).write_text(json.dumps({"outcomes": result.outcomes, "why": result.why}))
+
+
+def run_over(backend: str, size: int, pattern: str) -> dict:
+    """The same in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("barrier", "init_dir", "test_dir"):
+            os.makedirs(os.path.join(folder, name), exist_ok=True)
+        out = os.path.join(folder, "outcomes.json")
+        environment = dict(os.environ, BACKEND=backend, WORLD_SIZE=str(size), TEMP_DIR=folder, OMP_NUM_THREADS="1")
+        print(f"over {backend}, {size} ranks", flush=True)
+        subprocess.run([sys.executable, __file__, "--here", out, "-k", pattern], env=environment, check=True,
+                       stderr=None if os.environ.get("SUITE_VERBOSE") else subprocess.DEVNULL)
+        return json.loads(pathlib.Path(out).read_text())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=2, help="ranks: 2, 3 or 4")
+    parser.add_argument("-k", default="", help="only tests whose name has this")
+    parser.add_argument("--only", choices=["gloo", "weft"], help="one of them alone")
+    parser.add_argument("--json", help="writes what came of each test")
+    parser.add_argument("--gloo", help="a file of --json, in place of a run over gloo")
+    parser.add_argument("--here", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        run_here(options.k, options.here)
+        return 0
+    results = {}
+    if options.gloo:
+        results["gloo"] = json.loads(pathlib.Path(options.gloo).read_text())["gloo"]
+    for backend in ("gloo", "weft"):
+        if options.only in (None, backend) and backend not in results:
+            results[backend] = run_over(backend, options.size, options.k)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(results, indent=1))
+    for backend, result in results.items():
+        count = {outcome: list(result["outcomes"].values()).count(outcome) for outcome in ("passed", "failed", "skipped")}
+        print(f"{backend}: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    for name, why in results.get("weft", {"why": {}})["why"].items():
+        if results["weft"]["outcomes"][name] == "failed" and os.environ.get("SUITE_VERBOSE"):
+            print(f"--- {name}\n{why[-3000:]}")
+    if len(results) < 2:
+        return 0
+    bad = 0
+    for name, outcome in results["gloo"]["outcomes"].items():
+        if outcome != "passed" or results["weft"]["outcomes"].get(name) == "passed":
+            continue
+        if name in GLOO_ALONE:
+            print(f"gloo alone: {name}: {GLOO_ALONE[name]}")
+            continue
+        bad += 1
+        print(f"differs: {name}: weft {results['weft']['outcomes'].get(name, 'has not run it')}: "
+              f"{results['weft']['why'].get(name, '').strip().splitlines()[-1:]}")
+    both = sum(results["weft"]["outcomes"].get(name) == "passed" for name, outcome in results["gloo"]["outcomes"].items() if outcome == "passed")
+    print(f"{options.size} ranks: gloo passes {sum(o == 'passed' for o in results['gloo']['outcomes'].values())}, of which weft passes {both}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
