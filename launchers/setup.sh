@@ -5,6 +5,7 @@
 #   launchers/setup.sh fuzz   that, and clang with libFuzzer for tests/soak.sh fuzz
 #   launchers/setup.sh docs   what the quick start builds and runs, and Doxygen for docs/reference.sh (200 MB with what it needs)
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
+#   launchers/setup.sh torch  what the quick start builds, and PyTorch of PyPI in ~/.cache/weft-torch (WEFT_TORCH_VENV names another place; several GB)
 #   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs
 #   launchers/setup.sh arm64  a compiler for 64-bit ARM and an emulator, for tests/soak.sh arm64
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
@@ -17,11 +18,21 @@ case ${1:-run} in
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
   peers) packages+=(python3-torch iproute2) ;;
   docs) packages+=(doxygen) ;;
+  torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
   packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
-  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, packages, arm64" >&2; exit 42 ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, torch, packages, arm64" >&2; exit 42 ;;
 esac
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
+
+# PyTorch with what tests and builds of weft.torch need, in an environment of its own that is kept.
+torch_environment() {
+  local venv=${WEFT_TORCH_VENV:-$HOME/.cache/weft-torch}
+  if [ "${1:-run}" != torch ] || "$venv/bin/python" -c 'import expecttest, numpy, scikit_build_core, torch' 2>/dev/null; then return; fi
+  echo "setup: installing PyTorch in $venv"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  "$venv/bin/pip" install -q torch numpy expecttest scikit-build-core || { echo "setup: pip failed; see above" >&2; exit 70; }
+}
 
 missing=()
 if command -v dpkg-query >/dev/null; then
@@ -32,6 +43,7 @@ else
   missing=("${packages[@]}")
 fi
 if [ ${#missing[@]} -eq 0 ]; then
+  torch_environment "$@"
   echo "setup: everything is installed"
   exit 0
 fi
@@ -41,6 +53,7 @@ if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
 if ! command -v apt-get >/dev/null || { [ ${#as_root[@]} -gt 0 ] && ! command -v sudo >/dev/null; }; then
   echo "setup: cannot install packages here; on Debian 12 these would be: ${missing[*]}"
   echo "setup: going on, in case they are there under other names"
+  torch_environment "$@"
   exit 0
 fi
 
@@ -66,4 +79,5 @@ install install -y --no-install-recommends "${missing[@]}"
 if [[ " ${missing[*]} " == *" prometheus "* ]] && command -v systemctl >/dev/null; then
   "${as_root[@]}" systemctl disable --quiet prometheus >>"$log" 2>&1 || true  # where systemd runs, not at the next start either
 fi
+torch_environment "$@"
 echo "setup: done"

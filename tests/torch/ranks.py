@@ -59,10 +59,15 @@ def _gather(children, folder, timeout, may_die):
         if time.monotonic() > deadline or any(code != 0 and rank not in may_die for rank, code in codes.items()):
             time.sleep(0.5 if codes else 0)
             for rank, child in enumerate(children):
-                if rank not in codes and os.waitpid(child, os.WNOHANG)[0] == 0:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                    codes[rank] = 0 if rank in may_die else "was killed at the end"
+                if rank in codes:
+                    continue
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    codes[rank] = status
+                    continue
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                codes[rank] = "was killed at the end"
         time.sleep(0.001)
     for rank in sorted(codes, key=lambda rank: codes[rank] == "was killed at the end"):
         if codes[rank] != 0 and rank not in may_die:

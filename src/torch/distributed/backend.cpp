@@ -14,7 +14,8 @@ namespace {
 /// What endCoalescing() gives: over when all are.
 class CoalescedWork final : public c10d::Work {
  public:
-  CoalescedWork(int rank, std::vector<TorchBackend::Result> works) : c10d::Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}
+  CoalescedWork(int rank, std::vector<TorchBackend::Result> works)
+      : c10d::Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}
   bool isCompleted() override {
     for (const auto& work : works_) {
       if (!work->isCompleted()) return false;
@@ -40,7 +41,8 @@ class CoalescedWork final : public c10d::Work {
     return all;
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
+    c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(
+        c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
     for (const auto& work : works_) futures.push_back(work->getFuture());
     return c10::collectAll(futures);
   }
@@ -51,13 +53,16 @@ class CoalescedWork final : public c10d::Work {
 
 }  // namespace
 
-c10::intrusive_ptr<TorchBackend> TorchBackend::connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                                       std::chrono::milliseconds timeout, GroupName name) {
+c10::intrusive_ptr<TorchBackend> TorchBackend::connect(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                       int size, std::chrono::milliseconds timeout,
+                                                       GroupName name) {
   auto keys = std::make_shared<TorchStore>(store);
   auto progress = Progress::of_process();
   try {
-    const World world = World::over(make_store_rendezvous(keys, "weft", rank, size),
-                                    {.connect_timeout = timeout, .timeout = timeout, .device = Device::host()}, Environment::of_process());
+    const World world =
+        World::over(make_store_rendezvous(keys, "weft", rank, size),
+                    {.connect_timeout = timeout, .timeout = timeout, .device = Device::host()},
+                    Environment::of_process());
     auto group = std::make_shared<Group>(weft::connect(world), std::move(name), timeout, std::move(progress));
     return c10::make_intrusive<TorchBackend>(std::move(group), std::move(keys));
   } catch (...) {
@@ -71,7 +76,7 @@ TorchBackend::TorchBackend(std::shared_ptr<Group> group, std::shared_ptr<TorchSt
 }
 
 TorchBackend::~TorchBackend() {
-  shutdown();
+  without_python([this] { shutdown(); });
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> TorchBackend::getBackendOptions() {
@@ -100,7 +105,8 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
   const auto bytes = static_cast<std::int64_t>(size) * static_cast<std::int64_t>(c10::elementSize(type));
   try {
     auto memory = std::make_shared<Buffer>(group_->allocate(bytes));
-    return at::from_blob(memory->view().data(), {size}, [memory](void*) {}, at::TensorOptions().dtype(type));
+    return at::from_blob(
+        memory->view().data(), {size}, [memory](void*) {}, at::TensorOptions().dtype(type));
   } catch (...) {
     std::rethrow_exception(group_->as_torch_error(std::current_exception()));
   }
@@ -115,7 +121,8 @@ TorchBackend::Result TorchBackend::start(TorchWorkPtr work) {
 
 int TorchBackend::checked_peer(const char* operation, std::int64_t peer) const {
   if (peer < 0 || peer >= getSize())
-    refuse(operation, text("rank ", peer, " of a group of ", getSize()), text("ranks are 0 to ", getSize() - 1));
+    refuse(operation, text("rank ", peer, " of a group of ", getSize()),
+           text("ranks are 0 to ", getSize() - 1));
   return static_cast<int>(peer);
 }
 

@@ -24,8 +24,9 @@ class TorchBackend final : public c10d::Backend {
   using Result = c10::intrusive_ptr<c10d::Work>;
 
   /// Collective over the ranks that share `store`. @throws torch's errors; naming the ranks that are missing
-  static c10::intrusive_ptr<TorchBackend> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                                  std::chrono::milliseconds timeout, GroupName name);
+  static c10::intrusive_ptr<TorchBackend> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                  int size, std::chrono::milliseconds timeout,
+                                                  GroupName name);
   TorchBackend(std::shared_ptr<Group> group, std::shared_ptr<TorchStore> store);
   ~TorchBackend() override;
 
@@ -52,17 +53,22 @@ class TorchBackend final : public c10d::Backend {
 
   Result allgather(std::vector<Tensors>& out, Tensors& in, const c10d::AllgatherOptions& options) override;
   Result _allgather_base(at::Tensor& out, at::Tensor& in, const c10d::AllgatherOptions& options) override;
-  Result allgather_coalesced(std::vector<Tensors>& out, Tensors& in, const c10d::AllgatherOptions& options) override;
-  Result allgather_into_tensor_coalesced(Tensors& out, Tensors& in, const c10d::AllgatherOptions& options) override;
-  Result reduce_scatter(Tensors& out, std::vector<Tensors>& in, const c10d::ReduceScatterOptions& options) override;
-  Result _reduce_scatter_base(at::Tensor& out, at::Tensor& in, const c10d::ReduceScatterOptions& options) override;
-  Result reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in, const c10d::ReduceScatterOptions& options) override;
+  Result allgather_coalesced(std::vector<Tensors>& out, Tensors& in,
+                             const c10d::AllgatherOptions& options) override;
+  Result allgather_into_tensor_coalesced(Tensors& out, Tensors& in,
+                                         const c10d::AllgatherOptions& options) override;
+  Result reduce_scatter(Tensors& out, std::vector<Tensors>& in,
+                        const c10d::ReduceScatterOptions& options) override;
+  Result _reduce_scatter_base(at::Tensor& out, at::Tensor& in,
+                              const c10d::ReduceScatterOptions& options) override;
+  Result reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
+                                         const c10d::ReduceScatterOptions& options) override;
 
   Result gather(std::vector<Tensors>& out, Tensors& in, const c10d::GatherOptions& options) override;
   Result gather_into_tensor(at::Tensor& out, at::Tensor& in, const c10d::GatherOptions& options);
   Result scatter(Tensors& out, std::vector<Tensors>& in, const c10d::ScatterOptions& options) override;
-  Result alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<std::int64_t>& out_sizes, std::vector<std::int64_t>& in_sizes,
-                       const c10d::AllToAllOptions& options) override;
+  Result alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<std::int64_t>& out_sizes,
+                       std::vector<std::int64_t>& in_sizes, const c10d::AllToAllOptions& options) override;
   Result alltoall(Tensors& out, Tensors& in, const c10d::AllToAllOptions& options) override;
 
   Result send(Tensors& tensors, int peer, int tag) override;
@@ -79,7 +85,8 @@ class TorchBackend final : public c10d::Backend {
   }
   TorchWorkPtr make(Call call) const { return c10::make_intrusive<TorchWork>(group_, std::move(call)); }
   Result start(TorchWorkPtr work);
-  Result gather_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in, const c10d::AllgatherOptions& options);
+  Result gather_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
+                        const c10d::AllgatherOptions& options);
   Result reduce_scatter_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
                                 const c10d::ReduceScatterOptions& options);
   int checked_peer(const char* operation, std::int64_t peer) const;

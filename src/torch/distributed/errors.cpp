@@ -9,7 +9,8 @@ namespace {
 
 template <class TorchError>
 std::exception_ptr made(const std::string& line) {
-  return std::make_exception_ptr(TorchError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, line));
+  return std::make_exception_ptr(
+      TorchError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, line));
 }
 
 }  // namespace
@@ -23,7 +24,7 @@ std::exception_ptr as_torch_error(const std::exception_ptr& error, const std::st
     std::rethrow_exception(error);
   } catch (const Error& of_weft) {
     std::string line = of_weft.what() + where;
-    if (of_weft.kind() == ErrorKind::timeout) line = "weft: Timed out : " + line;
+    if (of_weft.kind() == ErrorKind::timeout) line = "weft: Timed out waiting: " + line;
     if (of_weft.kind() == ErrorKind::usage) return made<c10::ValueError>(line);
     return backend_error(line);
   } catch (...) {

@@ -9,13 +9,15 @@
 
 namespace weft::distributed {
 
-Group::Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout, std::shared_ptr<Progress> progress)
+Group::Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,
+             std::shared_ptr<Progress> progress)
     : comm_(std::move(comm)), name_(std::move(name)), timeout_(timeout), progress_(std::move(progress)) {}
 
 std::exception_ptr Group::as_torch_error(const std::exception_ptr& error) const {
   std::ostringstream where;
   bool is_world = true;
-  for (std::size_t i = 0; i < name_.ranks.size(); ++i) is_world = is_world && name_.ranks[i] == static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < name_.ranks.size(); ++i)
+    is_world = is_world && name_.ranks[i] == static_cast<std::int64_t>(i);
   if (!is_world) {
     where << " (in group " << name_.name << ", whose ranks are these of the world:";
     for (const std::int64_t rank : name_.ranks) where << ' ' << rank;
@@ -25,7 +27,9 @@ std::exception_ptr Group::as_torch_error(const std::exception_ptr& error) const 
 }
 
 void Group::expect_open() const {
-  if (is_closed_) std::rethrow_exception(backend_error(text("weft: group ", name_.name, " of rank ", rank(), " is closed; make a new one")));
+  if (is_closed_)
+    std::rethrow_exception(
+        backend_error(text("weft: group ", name_.name, " of rank ", rank(), " is closed; make a new one")));
 }
 
 void Group::start(const TorchWorkPtr& work) {
@@ -39,7 +43,9 @@ void Group::start(const TorchWorkPtr& work) {
       try {
         work->issue_next(comm_, stream_);
       } catch (...) {
-        std::rethrow_exception(as_torch_error(std::current_exception()));
+        if (!work->has_issued()) std::rethrow_exception(as_torch_error(std::current_exception()));
+        work->refuse_next(
+            std::current_exception());  // what is under way keeps the memory; the caller hears at the end
       }
     }
     under_way_.fetch_add(1);
@@ -100,7 +106,8 @@ void Group::abort() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
   }
-  give_up(Error(ErrorKind::usage, text("group ", name_.name, " was aborted"), "make a new group", {rank(), {}, 0}));
+  give_up(Error(ErrorKind::peer_lost, text("group ", name_.name, " was aborted"), "make a new group",
+                {rank(), {}, 0}));
   progress_->look_again();
 }
 
@@ -112,9 +119,10 @@ void Group::close(std::chrono::milliseconds at_most) {
   const Deadline deadline = Deadline::in(at_most);
   for (Backoff backoff; under_way_.load() > 0 && !deadline.passed(); backoff.pause()) progress_->look_again();
   if (under_way_.load() == 0) return;
-  give_up(Error(ErrorKind::usage,
-                text("group ", name_.name, " was destroyed while ", under_way_.load(), " operations were under way"),
-                "wait for what is called before destroy_process_group()", {rank(), {}, 0}));
+  give_up(Error(
+      ErrorKind::peer_lost,
+      text("group ", name_.name, " was destroyed while ", under_way_.load(), " operations were under way"),
+      "wait for what is called before destroy_process_group()", {rank(), {}, 0}));
 }
 
 }  // namespace weft::distributed

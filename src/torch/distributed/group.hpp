@@ -26,7 +26,8 @@ struct GroupName {
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
-  Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout, std::shared_ptr<Progress> progress);
+  Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,
+        std::shared_ptr<Progress> progress);
 
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
@@ -52,8 +53,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void close(std::chrono::milliseconds at_most);
 
   // For works.
-  void go_on(TorchWork& work);      ///< issues its next step
-  void leave_queue(TorchWork& work);  ///< it has failed
+  void go_on(TorchWork& work);                 ///< issues its next step
+  void leave_queue(TorchWork& work);           ///< it has failed
   void drive_first(const TorchWork& waiting);  ///< of the queue, which `waiting` stands in
   void one_is_over();
 

@@ -1,8 +1,7 @@
 // The Python module weft.torch._C.
 
-#include <torch/csrc/utils/pybind.h>
-
 #include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/progress.hpp"
@@ -12,9 +11,11 @@ namespace {
 
 using weft::distributed::TorchBackend;
 
-c10::intrusive_ptr<TorchBackend> connected(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::duration<double> timeout,
-                                         std::string name, std::vector<std::int64_t> ranks) {
-  return TorchBackend::connect(store, rank, size, std::chrono::duration_cast<std::chrono::milliseconds>(timeout),
+c10::intrusive_ptr<TorchBackend> connected(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                           std::chrono::duration<double> timeout, std::string name,
+                                           std::vector<std::int64_t> ranks) {
+  return TorchBackend::connect(store, rank, size,
+                               std::chrono::duration_cast<std::chrono::milliseconds>(timeout),
                                {std::move(name), std::move(ranks)});
 }
 
@@ -23,12 +24,14 @@ c10::intrusive_ptr<TorchBackend> connected(const c10::intrusive_ptr<c10d::Store>
 PYBIND11_MODULE(_C, module) {
   namespace py = pybind11;
   py::module_::import("torch.distributed");  // whose classes are the bases of those here
-  py::class_<TorchBackend, c10d::Backend, c10::intrusive_ptr<TorchBackend>>(module, "Backend",
-                                                                            "A process group's backend; torch.distributed calls it.")
-      .def_property_readonly("transport", [](TorchBackend& backend) { return backend.group().backend(); },
-                             "What carries the data, such as 'host (shared memory)'.");
-  module.def("connect", &connected, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"), py::arg("ranks"),
-             py::call_guard<py::gil_scoped_release>(), "The backend of a group whose ranks share the store. Collective; blocks until all are there.");
+  py::class_<TorchBackend, c10d::Backend, c10::intrusive_ptr<TorchBackend>>(
+      module, "Backend", "A process group's backend; torch.distributed calls it.")
+      .def_property_readonly(
+          "transport", [](TorchBackend& backend) { return backend.group().backend(); },
+          "What carries the data, such as 'host (shared memory)'.");
+  module.def("connect", &connected, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
+             py::arg("name"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>(),
+             "The backend of a group whose ranks share the store. Collective; blocks until all are there.");
   module.def("stop", &weft::distributed::Progress::stop_all, py::call_guard<py::gil_scoped_release>(),
              "Ends the threads; at the end of the program.");
   module.def("version", &weft::library_version, "The version of weft.");

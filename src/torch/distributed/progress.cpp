@@ -1,5 +1,7 @@
 #include "torch/distributed/progress.hpp"
 
+#include <torch/csrc/python_headers.h>
+
 #include <algorithm>
 
 #include "torch/distributed/group.hpp"
@@ -71,6 +73,13 @@ int callback_level() {
   return level;
 }
 
+void without_python(const std::function<void()>& call) {
+  if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) return call();
+  PyThreadState* state = PyEval_SaveThread();
+  call();
+  PyEval_RestoreThread(state);
+}
+
 /// What outlives the Progress where its thread is the one that ends it.
 struct Progress::Shared {
   std::mutex mutex;
@@ -86,7 +95,8 @@ struct Progress::Shared {
   bool round(const std::vector<TorchWorkPtr>& works, std::uint64_t number);
   static void rest_on(const std::vector<TorchWorkPtr>& works, std::chrono::microseconds at_most);
   bool has_work() const {
-    return std::any_of(watched.begin(), watched.end(), [](const TorchWorkPtr& work) { return work->is_over() || !work->is_driven(); });
+    return std::any_of(watched.begin(), watched.end(),
+                       [](const TorchWorkPtr& work) { return work->is_over() || !work->is_driven(); });
   }
 };
 
@@ -121,7 +131,8 @@ void Progress::Shared::run() {
     works.clear();
     lock.lock();
     if (has_moved) {
-      const auto gone = std::stable_partition(watched.begin(), watched.end(), [](const TorchWorkPtr& work) { return !work->is_handed_out(); });
+      const auto gone = std::stable_partition(
+          watched.begin(), watched.end(), [](const TorchWorkPtr& work) { return !work->is_handed_out(); });
       works.assign(std::make_move_iterator(gone), std::make_move_iterator(watched.end()));
       watched.erase(gone, watched.end());
       lock.unlock();
@@ -183,6 +194,10 @@ Progress::~Progress() {
 }
 
 void Progress::stop() {
+  without_python([this] { end_threads(); });
+}
+
+void Progress::end_threads() {
   std::thread thread;
   {
     const std::lock_guard lock(shared_->mutex);
@@ -197,7 +212,7 @@ void Progress::stop() {
       thread.join();
     }
   }
-  std::vector<std::unique_ptr<Callbacks>> callbacks;
+  std::vector<std::unique_ptr<Callbacks>> callbacks;  // ends after the lock
   {
     const std::lock_guard lock(shared_->callbacks_mutex);
     callbacks.swap(shared_->callbacks);
@@ -220,7 +235,8 @@ void Progress::forget(const TorchWork& work) {
   TorchWorkPtr gone;  // goes after the lock
   const std::lock_guard lock(shared_->mutex);
   auto& watched = shared_->watched;
-  const auto at = std::find_if(watched.begin(), watched.end(), [&](const TorchWorkPtr& each) { return each.get() == &work; });
+  const auto at = std::find_if(watched.begin(), watched.end(),
+                               [&](const TorchWorkPtr& each) { return each.get() == &work; });
   if (at == watched.end()) return;
   gone = std::move(*at);
   watched.erase(at);

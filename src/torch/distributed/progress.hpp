@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -20,6 +21,9 @@ namespace weft::distributed {
 
 /// 0 for threads of the program; n + 1 in callbacks of what was called at level n.
 int callback_level();
+
+/// Calls it without Python's lock, if this thread has that: others may need it to end.
+void without_python(const std::function<void()>& call);
 
 class Progress {
  public:
@@ -44,6 +48,7 @@ class Progress {
   struct Shared;
   std::shared_ptr<Shared> shared_;
   void stop();
+  void end_threads();
 };
 
 }  // namespace weft::distributed

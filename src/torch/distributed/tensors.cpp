@@ -103,13 +103,18 @@ ReduceOp logical(const char* operation, ReduceOp op) {
 Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::ScalarType type) {
   if (!can_reduce(type))
     refuse(operation, text("elements of type ", c10::toString(type), " cannot be reduced"),
-           "convert the tensor to a type of 8 to 64 bits with a sign, or to a floating-point type of 16 bits or more");
+           "convert the tensor to a type of 8 to 64 bits with a sign, or to a floating-point type of 16 bits "
+           "or more");
   Reduction reduction{numeric(operation, op.op_)};
   if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
     const auto* factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-    if (factor == nullptr) refuse(operation, "a premultiplied sum without a factor", "make it with torch's own function");
-    reduction.factor = factor->tensor_factor.defined() ? factor->tensor_factor : at::scalar_tensor(factor->double_factor, at::kDouble);
-    if (type == at::kBool) refuse(operation, "the premultiplied sum of truth values", "convert the tensor to numbers");
+    if (factor == nullptr)
+      refuse(operation, "a premultiplied sum without a factor", "make it with torch's own function");
+    reduction.factor = factor->tensor_factor.defined()
+                           ? factor->tensor_factor
+                           : at::scalar_tensor(factor->double_factor, at::kDouble);
+    if (type == at::kBool)
+      refuse(operation, "the premultiplied sum of truth values", "convert the tensor to numbers");
   }
   if (type == at::kBool) reduction.op = logical(operation, reduction.op);
   if (is_bitwise(reduction.op) && (c10::isFloatingType(type) || c10::isComplexType(type)))
@@ -133,7 +138,8 @@ View reduced(const at::Tensor& tensor) {
 void expect_on_host(const char* operation, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(operation, "an undefined tensor", "give one with memory");
   if (!tensor.device().is_cpu())
-    refuse(operation, text("a tensor on ", tensor.device().str(), ": this build exchanges memory of the host alone"),
+    refuse(operation,
+           text("a tensor on ", tensor.device().str(), ": this build exchanges memory of the host alone"),
            "use init_process_group(\"cpu:weft,cuda:nccl\"), which leaves those tensors to NCCL");
   if (tensor.layout() != at::kStrided)
     refuse(operation, text("a tensor with the layout ", c10::str(tensor.layout())),
@@ -144,7 +150,9 @@ void expect_alike(const char* operation, const std::vector<at::Tensor>& tensors)
   for (const at::Tensor& tensor : tensors) {
     expect_on_host(operation, tensor);
     if (tensor.scalar_type() != tensors.front().scalar_type())
-      refuse(operation, text("tensors of ", c10::toString(tensors.front().scalar_type()), " and ", c10::toString(tensor.scalar_type())),
+      refuse(operation,
+             text("tensors of ", c10::toString(tensors.front().scalar_type()), " and ",
+                  c10::toString(tensor.scalar_type())),
              "all have one data type");
   }
 }

@@ -38,7 +38,6 @@ void TorchWork::issue_next(Communicator& comm, const Stream& stream) {
 }
 
 void TorchWork::refuse_next(std::exception_ptr why) {
-  works_.clear();
   next_ = steps_.size();
   refused_ = std::move(why);
   is_issued_.store(true, std::memory_order_release);
@@ -105,8 +104,9 @@ bool TorchWork::wait(std::chrono::milliseconds timeout) {
       if (!deadline.passed()) continue;
       waiters_.fetch_sub(1);
       group_->progress().look_again();
-      std::rethrow_exception(backend_error(text("weft: Timed out : rank ", group_->rank(), " waited ", deadline.waited_seconds(), " s for ",
-                                                call_.title, ", which goes on; wait longer, or find the rank that has not called it")));
+      std::rethrow_exception(backend_error(text(
+          "weft: Timed out waiting: rank ", group_->rank(), " waited ", deadline.waited_seconds(), " s for ",
+          call_.title, ", which goes on; wait longer, or find the rank that has not called it")));
     }
     waiters_.fetch_sub(1);
   }

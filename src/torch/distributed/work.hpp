@@ -67,7 +67,8 @@ class TorchWork final : public c10d::Work {
 
   // For Group, which calls them one at a time.
   void issue_next(Communicator& comm, const Stream& stream);
-  void refuse_next(std::exception_ptr why);  ///< in place of issue_next()
+  void refuse_next(std::exception_ptr why);  ///< in place of issue_next(), or where that threw
+  bool has_issued() const { return !works_.empty(); }
   bool has_further_steps() const { return next_ < steps_.size(); }
   void number(std::uint64_t sequence) { sequence_ = sequence; }
   void came_from(int rank) { source_ = rank; }

@@ -26,9 +26,12 @@ TorchBackend::Result TorchBackend::broadcast(Tensors& tensors, const c10d::Broad
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_on_host(operation, tensor);
   const int root = checked_peer(operation, options.rootRank);
-  auto work = make({c10d::OpType::BROADCAST, "weft:broadcast", tensors, {tensors}, options.timeout, is_async(options)});
+  auto work = make(
+      {c10d::OpType::BROADCAST, "weft:broadcast", tensors, {tensors}, options.timeout, is_async(options)});
   const at::Tensor memory = tensor.contiguous();
-  work->step([memory, root](const Issue& issue) { issue.add(issue.comm.broadcast(moved(memory), root, issue.stream)); });
+  work->step([memory, root](const Issue& issue) {
+    issue.add(issue.comm.broadcast(moved(memory), root, issue.stream));
+  });
   if (!memory.is_same(tensor)) work->at_end([memory, tensor] { copy_elements(tensor, memory); });
   return start(std::move(work));
 }
@@ -39,7 +42,8 @@ TorchBackend::Result TorchBackend::allreduce(Tensors& tensors, const c10d::Allre
   if (tensor.layout() == at::kSparse) return allreduce_sparse(tensors, options);
   expect_on_host(operation, tensor);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensor.scalar_type());
-  auto work = make({c10d::OpType::ALLREDUCE, "weft:all_reduce", tensors, {tensors}, options.timeout, is_async(options)});
+  auto work = make(
+      {c10d::OpType::ALLREDUCE, "weft:all_reduce", tensors, {tensors}, options.timeout, is_async(options)});
   const Ends ends = ends_of(tensor, reduction);
   work->step([ends, op = reduction.op](const Issue& issue) {
     issue.add(issue.comm.all_reduce(reduced(ends.in), reduced(ends.out), op, issue.stream));
@@ -48,16 +52,23 @@ TorchBackend::Result TorchBackend::allreduce(Tensors& tensors, const c10d::Allre
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+TorchBackend::Result TorchBackend::allreduce_coalesced(Tensors& tensors,
+                                                       const c10d::AllreduceCoalescedOptions& options) {
   constexpr auto operation = "all_reduce_coalesced";
   if (tensors.empty()) return start(make({c10d::OpType::ALLREDUCE_COALESCED, "weft:all_reduce_coalesced"}));
   expect_alike(operation, tensors);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensors.front().scalar_type());
-  auto work = make({c10d::OpType::ALLREDUCE_COALESCED, "weft:all_reduce_coalesced", tensors, {tensors}, options.timeout, is_async(options)});
+  auto work = make({c10d::OpType::ALLREDUCE_COALESCED,
+                    "weft:all_reduce_coalesced",
+                    tensors,
+                    {tensors},
+                    options.timeout,
+                    is_async(options)});
   std::vector<Ends> all;
   for (const at::Tensor& tensor : tensors) all.push_back(ends_of(tensor, reduction));
   work->step([all, op = reduction.op](const Issue& issue) {
-    for (const Ends& ends : all) issue.add(issue.comm.all_reduce(reduced(ends.in), reduced(ends.out), op, issue.stream));
+    for (const Ends& ends : all)
+      issue.add(issue.comm.all_reduce(reduced(ends.in), reduced(ends.out), op, issue.stream));
   });
   work->at_end([all, tensors] {
     for (std::size_t i = 0; i < all.size(); ++i) copy_elements(tensors[i], all[i].out);
@@ -71,12 +82,14 @@ TorchBackend::Result TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOp
   expect_on_host(operation, tensor);
   const int root = checked_peer(operation, options.rootRank);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensor.scalar_type());
-  auto work = make({c10d::OpType::REDUCE, "weft:reduce", tensors, {tensors}, options.timeout, is_async(options)});
+  auto work =
+      make({c10d::OpType::REDUCE, "weft:reduce", tensors, {tensors}, options.timeout, is_async(options)});
   const Ends ends = ends_of(tensor, reduction);
   work->step([ends, op = reduction.op, root](const Issue& issue) {
     issue.add(issue.comm.reduce(reduced(ends.in), reduced(ends.out), op, root, issue.stream));
   });
-  if (!ends.out.is_same(tensor) && root == getRank()) work->at_end([ends, tensor] { copy_elements(tensor, ends.out); });
+  if (!ends.out.is_same(tensor) && root == getRank())
+    work->at_end([ends, tensor] { copy_elements(tensor, ends.out); });
   return start(std::move(work));
 }
 

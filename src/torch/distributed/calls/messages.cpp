@@ -20,7 +20,8 @@ bool is_sent(const std::vector<at::Tensor>& tensors, std::size_t peer) {
 /// A step that exchanges them. The parts that stay on this rank are copied at the call.
 void exchange(TorchWork& work, const Messages& messages, int rank) {
   const auto own = static_cast<std::size_t>(rank);
-  if (is_sent(messages.out, own) && is_sent(messages.in, own)) copy_elements(messages.in[own], messages.out[own]);
+  if (is_sent(messages.out, own) && is_sent(messages.in, own))
+    copy_elements(messages.in[own], messages.out[own]);
   work.step([messages, own](const Issue& issue) {
     weft::Group group(issue.comm);
     bool is_alone = true;
@@ -42,26 +43,31 @@ std::vector<at::Tensor> contiguous(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
-void copy_back_at_end(TorchWork& work, const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& memory) {
+void copy_back_at_end(TorchWork& work, const std::vector<at::Tensor>& tensors,
+                      const std::vector<at::Tensor>& memory) {
   work.at_end([tensors, memory] {
     for (std::size_t i = 0; i < tensors.size(); ++i) copy_elements(tensors[i], memory[i]);
   });
 }
 
 /// Parts of `whole` along its first dimension; equal ones where no sizes are given.
-std::vector<at::Tensor> parts_of(const char* which, const at::Tensor& whole, const std::vector<std::int64_t>& sizes, int ranks) {
+std::vector<at::Tensor> parts_of(const char* which, const at::Tensor& whole,
+                                 const std::vector<std::int64_t>& sizes, int ranks) {
   constexpr auto operation = "all_to_all_single";
   std::vector<std::int64_t> each = sizes;
   const std::int64_t rows = whole.dim() == 0 ? whole.numel() : whole.size(0);
   if (each.empty()) {
     if (rows % ranks != 0)
-      refuse(operation, text("an ", which, " of ", rows, " rows for ", ranks, " ranks"), "give sizes of the parts, or a number of rows that divides");
+      refuse(operation, text("an ", which, " of ", rows, " rows for ", ranks, " ranks"),
+             "give sizes of the parts, or a number of rows that divides");
     each.assign(static_cast<std::size_t>(ranks), rows / ranks);
   }
   std::int64_t sum = 0;
   for (const std::int64_t size : each) sum += size;
   if (static_cast<int>(each.size()) != ranks || sum != rows)
-    refuse(operation, text(each.size(), " sizes of parts that make ", sum, ", for an ", which, " of ", rows, " rows and ", ranks, " ranks"),
+    refuse(operation,
+           text(each.size(), " sizes of parts that make ", sum, ", for an ", which, " of ", rows,
+                " rows and ", ranks, " ranks"),
            "give one size for each rank, whose sum is the number of rows");
   const at::Tensor flat = whole.view({-1});
   const std::int64_t in_row = rows == 0 ? 0 : whole.numel() / rows;
@@ -76,13 +82,16 @@ std::vector<at::Tensor> parts_of(const char* which, const at::Tensor& whole, con
 
 }  // namespace
 
-TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in, const c10d::GatherOptions& options) {
+TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in,
+                                          const c10d::GatherOptions& options) {
   constexpr auto operation = "gather";
   const at::Tensor& source = the_one(operation, in);
   expect_on_host(operation, source);
   const int root = checked_peer(operation, options.rootRank);
   if (root == getRank() && (out.size() != 1 || static_cast<int>(out.front().size()) != getSize()))
-    refuse(operation, text(out.empty() ? 0 : out.front().size(), " outputs on the root for ", getSize(), " ranks"), "give one for each rank");
+    refuse(operation,
+           text(out.empty() ? 0 : out.front().size(), " outputs on the root for ", getSize(), " ranks"),
+           "give one for each rank");
   if (root != getRank() && !out.empty() && !out.front().empty())
     refuse(operation, "outputs on a rank that is not the root", "leave them out");
   auto work = make({c10d::OpType::GATHER, "weft:gather", in, out, options.timeout, is_async(options)});
@@ -99,24 +108,29 @@ TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::gather_into_tensor(at::Tensor& out, at::Tensor& in, const c10d::GatherOptions& options) {
+TorchBackend::Result TorchBackend::gather_into_tensor(at::Tensor& out, at::Tensor& in,
+                                                      const c10d::GatherOptions& options) {
   std::vector<Tensors> outs;
   if (options.rootRank == getRank()) outs.push_back(parts_of("output", out, {}, getSize()));
   Tensors ins{in};
   return gather(outs, ins, options);
 }
 
-TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& in, const c10d::ScatterOptions& options) {
+TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& in,
+                                           const c10d::ScatterOptions& options) {
   constexpr auto operation = "scatter";
   const at::Tensor& place = the_one(operation, out);
   expect_on_host(operation, place);
   const int root = checked_peer(operation, options.rootRank);
   if (root == getRank() && (in.size() != 1 || static_cast<int>(in.front().size()) != getSize()))
-    refuse(operation, text(in.empty() ? 0 : in.front().size(), " inputs on the root for ", getSize(), " ranks"), "give one for each rank");
+    refuse(operation,
+           text(in.empty() ? 0 : in.front().size(), " inputs on the root for ", getSize(), " ranks"),
+           "give one for each rank");
   if (root != getRank() && !in.empty() && !in.front().empty())
     refuse(operation, "inputs on a rank that is not the root", "leave them out");
   const Tensors inputs = root == getRank() ? in.front() : Tensors{};
-  auto work = make({c10d::OpType::SCATTER, "weft:scatter", inputs, {out}, options.timeout, is_async(options)});
+  auto work =
+      make({c10d::OpType::SCATTER, "weft:scatter", inputs, {out}, options.timeout, is_async(options)});
   Messages messages;
   messages.in.resize(static_cast<std::size_t>(getSize()));
   messages.in[static_cast<std::size_t>(root)] = place.contiguous();
@@ -130,14 +144,19 @@ TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& i
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<std::int64_t>& out_sizes,
-                                                 std::vector<std::int64_t>& in_sizes, const c10d::AllToAllOptions& options) {
+TorchBackend::Result TorchBackend::alltoall_base(at::Tensor& out, at::Tensor& in,
+                                                 std::vector<std::int64_t>& out_sizes,
+                                                 std::vector<std::int64_t>& in_sizes,
+                                                 const c10d::AllToAllOptions& options) {
   constexpr auto operation = "all_to_all_single";
   expect_alike(operation, {in, out});
   const at::Tensor source = in.contiguous();
   const at::Tensor place = out.contiguous();
-  auto work = make({c10d::OpType::ALLTOALL_BASE, "weft:all_to_all", {in}, {{out}}, options.timeout, is_async(options)});
-  exchange(*work, {parts_of("input", source, in_sizes, getSize()), parts_of("output", place, out_sizes, getSize())}, getRank());
+  auto work = make(
+      {c10d::OpType::ALLTOALL_BASE, "weft:all_to_all", {in}, {{out}}, options.timeout, is_async(options)});
+  exchange(*work,
+           {parts_of("input", source, in_sizes, getSize()), parts_of("output", place, out_sizes, getSize())},
+           getRank());
   copy_back_at_end(*work, {out}, {place});
   return start(std::move(work));
 }
@@ -145,11 +164,13 @@ TorchBackend::Result TorchBackend::alltoall_base(at::Tensor& out, at::Tensor& in
 TorchBackend::Result TorchBackend::alltoall(Tensors& out, Tensors& in, const c10d::AllToAllOptions& options) {
   constexpr auto operation = "all_to_all";
   if (static_cast<int>(in.size()) != getSize() || static_cast<int>(out.size()) != getSize())
-    refuse(operation, text(in.size(), " inputs and ", out.size(), " outputs for ", getSize(), " ranks"), "give one of each for each rank");
+    refuse(operation, text(in.size(), " inputs and ", out.size(), " outputs for ", getSize(), " ranks"),
+           "give one of each for each rank");
   expect_alike(operation, in);
   expect_alike(operation, out);
   expect_alike(operation, {in.front(), out.front()});
-  auto work = make({c10d::OpType::ALLTOALL, "weft:all_to_all", in, {out}, options.timeout, is_async(options)});
+  auto work =
+      make({c10d::OpType::ALLTOALL, "weft:all_to_all", in, {out}, options.timeout, is_async(options)});
   const Tensors places = contiguous(out);
   exchange(*work, {contiguous(in), places}, getRank());
   copy_back_at_end(*work, out, places);
@@ -163,7 +184,9 @@ TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int) {
   checked_peer(operation, peer);
   auto work = make({c10d::OpType::SEND, "weft:send", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
-  work->step([memory, peer](const Issue& issue) { issue.add(weft::Group(issue.comm).send(moved(memory), peer).start(issue.own_stream())); });
+  work->step([memory, peer](const Issue& issue) {
+    issue.add(weft::Group(issue.comm).send(moved(memory), peer).start(issue.own_stream()));
+  });
   return start(std::move(work));
 }
 
@@ -175,7 +198,9 @@ TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int) {
   auto work = make({c10d::OpType::RECV, "weft:recv", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
   work->came_from(peer);
-  work->step([memory, peer](const Issue& issue) { issue.add(weft::Group(issue.comm).receive(moved(memory), peer).start(issue.own_stream())); });
+  work->step([memory, peer](const Issue& issue) {
+    issue.add(weft::Group(issue.comm).receive(moved(memory), peer).start(issue.own_stream()));
+  });
   copy_back_at_end(*work, tensors, {memory});
   return start(std::move(work));
 }

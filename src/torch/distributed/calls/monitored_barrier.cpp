@@ -35,12 +35,14 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
     store_->set(keys + std::to_string(getRank()), "here");
     // Rank 0 says at its own deadline who is missing.
     if (!comes(*store_, verdict, Deadline::in(timeout + std::min(timeout, std::chrono::milliseconds(2000)))))
-      fail(text("[Rank ", getRank(), "]: weft: rank 0 failed to pass monitoredBarrier in ", timeout.count(), " ms"));
+      fail(text("[Rank ", getRank(), "]: weft: rank 0 failed to pass monitoredBarrier in ", timeout.count(),
+                " ms"));
     const std::string said = store_->get(verdict, deadline).value_or("");
     if (!said.empty()) fail(text("[Rank ", getRank(), "]: weft: ", said));
     return;
   }
-  if (deadline.passed()) fail(text("[Rank 0]: weft: Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms"));
+  if (deadline.passed())
+    fail(text("[Rank 0]: weft: Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms"));
   std::vector<int> missing;
   for (int rank = 1; rank < getSize(); ++rank) {
     if (comes(*store_, keys + std::to_string(rank), deadline)) continue;

@@ -10,7 +10,8 @@ namespace {
 void expect_parts(const char* operation, const at::Tensor& whole, const at::Tensor& part, int ranks) {
   expect_alike(operation, {whole, part});
   if (whole.numel() != part.numel() * ranks)
-    refuse(operation, text("tensors of ", whole.numel(), " and ", part.numel(), " elements for ", ranks, " ranks"),
+    refuse(operation,
+           text("tensors of ", whole.numel(), " and ", part.numel(), " elements for ", ranks, " ranks"),
            text("one must have ", ranks, " times the elements of the other"));
 }
 
@@ -28,12 +29,14 @@ void add_all_gather(const Issue& issue, const at::Tensor& in, const at::Tensor& 
 void gather_into_list(TorchWork& work, const at::Tensor& in, const std::vector<at::Tensor>& out, int rank) {
   const auto own = static_cast<std::size_t>(rank);
   if (in.numel() != out[own].numel())
-    refuse("all_gather", text("the input has ", in.numel(), " elements, and output ", rank, " has ", out[own].numel()),
+    refuse("all_gather",
+           text("the input has ", in.numel(), " elements, and output ", rank, " has ", out[own].numel()),
            "this rank's output has the size of its input");
   const at::Tensor source = in.contiguous();
   if (are_even(out)) {
     const at::Tensor together = adjacent(out);
-    const at::Tensor whole = together.defined() ? together : scratch_like(in, in.numel() * static_cast<std::int64_t>(out.size()));
+    const at::Tensor whole =
+        together.defined() ? together : scratch_like(in, in.numel() * static_cast<std::int64_t>(out.size()));
     work.step([source, whole](const Issue& issue) { add_all_gather(issue, source, whole); });
     if (together.defined()) return;
     work.at_end([whole, out] {
@@ -46,7 +49,8 @@ void gather_into_list(TorchWork& work, const at::Tensor& in, const std::vector<a
   for (const at::Tensor& tensor : out) places.push_back(tensor.contiguous());
   copy_elements(places[own], source);
   work.step([places](const Issue& issue) {
-    for (std::size_t i = 0; i < places.size(); ++i) issue.add(issue.comm.broadcast(moved(places[i]), static_cast<int>(i), issue.stream));
+    for (std::size_t i = 0; i < places.size(); ++i)
+      issue.add(issue.comm.broadcast(moved(places[i]), static_cast<int>(i), issue.stream));
   });
   work.at_end([places, out] {
     for (std::size_t i = 0; i < out.size(); ++i) copy_elements(out[i], places[i]);
@@ -59,7 +63,8 @@ void add_reduce_scatter(const Issue& issue, const at::Tensor& in, const at::Tens
 
 }  // namespace
 
-TorchBackend::Result TorchBackend::allgather(std::vector<Tensors>& out, Tensors& in, const c10d::AllgatherOptions& options) {
+TorchBackend::Result TorchBackend::allgather(std::vector<Tensors>& out, Tensors& in,
+                                             const c10d::AllgatherOptions& options) {
   constexpr auto operation = "all_gather";
   const at::Tensor& source = the_one(operation, in);
   if (out.size() != 1) refuse(operation, text(out.size(), " lists of outputs"), "give one");
@@ -70,19 +75,26 @@ TorchBackend::Result TorchBackend::allgather(std::vector<Tensors>& out, Tensors&
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::allgather_coalesced(std::vector<Tensors>& out, Tensors& in, const c10d::AllgatherOptions& options) {
+TorchBackend::Result TorchBackend::allgather_coalesced(std::vector<Tensors>& out, Tensors& in,
+                                                       const c10d::AllgatherOptions& options) {
   // torch's shape: a list for each rank, of outputs by input.
   constexpr auto operation = "all_gather_coalesced";
-  if (static_cast<int>(out.size()) != getSize()) refuse(operation, text(out.size(), " lists of outputs for ", getSize(), " ranks"), "give one for each rank");
-  auto work = make({c10d::OpType::ALLGATHER_COALESCED, "weft:all_gather_coalesced", in, out, options.timeout, is_async(options)});
+  if (static_cast<int>(out.size()) != getSize())
+    refuse(operation, text(out.size(), " lists of outputs for ", getSize(), " ranks"),
+           "give one for each rank");
+  auto work = make({c10d::OpType::ALLGATHER_COALESCED, "weft:all_gather_coalesced", in, out, options.timeout,
+                    is_async(options)});
   std::vector<at::Tensor> sources;
   std::vector<at::Tensor> wholes;
   for (std::size_t i = 0; i < in.size(); ++i) {
     for (const Tensors& of_rank : out) {
-      if (of_rank.size() != in.size()) refuse(operation, text(of_rank.size(), " outputs for ", in.size(), " inputs"), "give one for each");
+      if (of_rank.size() != in.size())
+        refuse(operation, text(of_rank.size(), " outputs for ", in.size(), " inputs"), "give one for each");
       expect_alike(operation, {in[i], of_rank[i]});
       if (of_rank[i].numel() != in[i].numel())
-        refuse(operation, text("an output of ", of_rank[i].numel(), " elements for an input of ", in[i].numel()), "give tensors of one size");
+        refuse(operation,
+               text("an output of ", of_rank[i].numel(), " elements for an input of ", in[i].numel()),
+               "give tensors of one size");
     }
     sources.push_back(in[i].contiguous());
     wholes.push_back(scratch_like(in[i], in[i].numel() * getSize()));
@@ -101,20 +113,24 @@ TorchBackend::Result TorchBackend::allgather_coalesced(std::vector<Tensors>& out
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::_allgather_base(at::Tensor& out, at::Tensor& in, const c10d::AllgatherOptions& options) {
+TorchBackend::Result TorchBackend::_allgather_base(at::Tensor& out, at::Tensor& in,
+                                                   const c10d::AllgatherOptions& options) {
   Tensors outs{out};
   Tensors ins{in};
   return gather_tensors(c10d::OpType::_ALLGATHER_BASE, "weft:_all_gather_base", outs, ins, options);
 }
 
-TorchBackend::Result TorchBackend::allgather_into_tensor_coalesced(Tensors& out, Tensors& in, const c10d::AllgatherOptions& options) {
-  return gather_tensors(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "weft:all_gather_into_tensor_coalesced", out, in, options);
+TorchBackend::Result TorchBackend::allgather_into_tensor_coalesced(Tensors& out, Tensors& in,
+                                                                   const c10d::AllgatherOptions& options) {
+  return gather_tensors(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED,
+                        "weft:all_gather_into_tensor_coalesced", out, in, options);
 }
 
-TorchBackend::Result TorchBackend::gather_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
-                                                  const c10d::AllgatherOptions& options) {
+TorchBackend::Result TorchBackend::gather_tensors(c10d::OpType type, const char* title, Tensors& out,
+                                                  Tensors& in, const c10d::AllgatherOptions& options) {
   constexpr auto operation = "all_gather_into_tensor";
-  if (out.size() != in.size()) refuse(operation, text(out.size(), " outputs for ", in.size(), " inputs"), "give one for each");
+  if (out.size() != in.size())
+    refuse(operation, text(out.size(), " outputs for ", in.size(), " inputs"), "give one for each");
   Tensors sources;
   Tensors wholes;
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -132,7 +148,8 @@ TorchBackend::Result TorchBackend::gather_tensors(c10d::OpType type, const char*
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tensors>& in, const c10d::ReduceScatterOptions& options) {
+TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tensors>& in,
+                                                  const c10d::ReduceScatterOptions& options) {
   constexpr auto operation = "reduce_scatter";
   const at::Tensor& part = the_one(operation, out);
   if (in.size() != 1) refuse(operation, text(in.size(), " lists of inputs"), "give one");
@@ -141,19 +158,28 @@ TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tens
   expect_alike(operation, {part, parts.front()});
   const auto own = static_cast<std::size_t>(getRank());
   if (part.numel() != parts[own].numel())
-    refuse(operation, text("the output has ", part.numel(), " elements, and input ", own, " has ", parts[own].numel()),
+    refuse(operation,
+           text("the output has ", part.numel(), " elements, and input ", own, " has ", parts[own].numel()),
            "this rank's input has the size of its output");
   const Reduction reduction = reduction_of(operation, options.reduceOp, part.scalar_type());
-  auto work = make({c10d::OpType::REDUCE_SCATTER, "weft:reduce_scatter", parts, {out}, options.timeout, is_async(options)});
+  auto work = make({c10d::OpType::REDUCE_SCATTER,
+                    "weft:reduce_scatter",
+                    parts,
+                    {out},
+                    options.timeout,
+                    is_async(options)});
   const at::Tensor place = part.contiguous();
   if (are_even(parts)) {
     at::Tensor whole = adjacent(parts);
     if (!whole.defined() || reduction.factor.defined()) {
       whole = scratch_like(part, part.numel() * getSize());
       for (std::size_t i = 0; i < parts.size(); ++i)
-        copy_elements(whole.narrow(0, static_cast<std::int64_t>(i) * part.numel(), part.numel()), prepared(parts[i], reduction));
+        copy_elements(whole.narrow(0, static_cast<std::int64_t>(i) * part.numel(), part.numel()),
+                      prepared(parts[i], reduction));
     }
-    work->step([whole, place, op = reduction.op](const Issue& issue) { add_reduce_scatter(issue, whole, place, op); });
+    work->step([whole, place, op = reduction.op](const Issue& issue) {
+      add_reduce_scatter(issue, whole, place, op);
+    });
   } else {
     Tensors sources;
     for (const at::Tensor& each : parts) sources.push_back(prepared(each, reduction));
@@ -168,20 +194,26 @@ TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tens
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::_reduce_scatter_base(at::Tensor& out, at::Tensor& in, const c10d::ReduceScatterOptions& options) {
+TorchBackend::Result TorchBackend::_reduce_scatter_base(at::Tensor& out, at::Tensor& in,
+                                                        const c10d::ReduceScatterOptions& options) {
   Tensors outs{out};
   Tensors ins{in};
-  return reduce_scatter_tensors(c10d::OpType::_REDUCE_SCATTER_BASE, "weft:_reduce_scatter_base", outs, ins, options);
+  return reduce_scatter_tensors(c10d::OpType::_REDUCE_SCATTER_BASE, "weft:_reduce_scatter_base", outs, ins,
+                                options);
 }
 
-TorchBackend::Result TorchBackend::reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in, const c10d::ReduceScatterOptions& options) {
-  return reduce_scatter_tensors(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "weft:reduce_scatter_tensor_coalesced", out, in, options);
+TorchBackend::Result TorchBackend::reduce_scatter_tensor_coalesced(
+    Tensors& out, Tensors& in, const c10d::ReduceScatterOptions& options) {
+  return reduce_scatter_tensors(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                                "weft:reduce_scatter_tensor_coalesced", out, in, options);
 }
 
-TorchBackend::Result TorchBackend::reduce_scatter_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
+TorchBackend::Result TorchBackend::reduce_scatter_tensors(c10d::OpType type, const char* title, Tensors& out,
+                                                          Tensors& in,
                                                           const c10d::ReduceScatterOptions& options) {
   constexpr auto operation = "reduce_scatter_tensor";
-  if (out.size() != in.size()) refuse(operation, text(out.size(), " outputs for ", in.size(), " inputs"), "give one for each");
+  if (out.size() != in.size())
+    refuse(operation, text(out.size(), " outputs for ", in.size(), " inputs"), "give one for each");
   Tensors sources;
   Tensors places;
   std::vector<ReduceOp> ops;

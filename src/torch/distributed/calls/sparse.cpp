@@ -18,10 +18,10 @@ namespace {
 /// What the steps hand on to each other.
 struct SparseSum {
   at::Tensor tensor;
-  at::Tensor indices;      ///< of this rank: dimensions x elements
-  at::Tensor values;       ///< elements x ...
-  at::Tensor own_count;    ///< one i64
-  at::Tensor counts;       ///< one for each rank
+  at::Tensor indices;    ///< of this rank: dimensions x elements
+  at::Tensor values;     ///< elements x ...
+  at::Tensor own_count;  ///< one i64
+  at::Tensor counts;     ///< one for each rank
   at::Tensor padded_indices, padded_values;
   at::Tensor all_indices, all_values;
 
@@ -54,7 +54,8 @@ void SparseSum::add_up(int ranks) {
     some_indices.push_back(all_indices.narrow(0, rank * most, count));
     some_values.push_back(all_values.narrow(0, rank * most, count));
   }
-  const at::Tensor sum = at::sparse_coo_tensor(at::cat(some_indices).t().contiguous(), at::cat(some_values), tensor.sizes());
+  const at::Tensor sum =
+      at::sparse_coo_tensor(at::cat(some_indices).t().contiguous(), at::cat(some_values), tensor.sizes());
   tensor.copy_(sum.coalesce());
 }
 
@@ -64,8 +65,11 @@ TorchBackend::Result TorchBackend::allreduce_sparse(Tensors& tensors, const c10d
   constexpr auto operation = "all_reduce of a sparse tensor";
   const at::Tensor& tensor = the_one(operation, tensors);
   if (tensor.layout() != at::kSparse || !tensor.device().is_cpu())
-    refuse(operation, text("a tensor with the layout ", c10::str(tensor.layout()), " on ", tensor.device().str()), "give a COO tensor on the host");
-  if (options.reduceOp.op_ != c10d::ReduceOp::SUM) refuse(operation, "another reduction than a sum", "take ReduceOp.SUM");
+    refuse(operation,
+           text("a tensor with the layout ", c10::str(tensor.layout()), " on ", tensor.device().str()),
+           "give a COO tensor on the host");
+  if (options.reduceOp.op_ != c10d::ReduceOp::SUM)
+    refuse(operation, "another reduction than a sum", "take ReduceOp.SUM");
   auto sum = std::make_shared<SparseSum>();
   {
     const at::NoGradGuard no_gradient;
@@ -77,8 +81,15 @@ TorchBackend::Result TorchBackend::allreduce_sparse(Tensors& tensors, const c10d
     sum->counts = at::empty({getSize()}, at::kLong);
   }
   const int ranks = getSize();
-  auto work = make({c10d::OpType::_ALLREDUCE_SPARSE, "weft:all_reduce", tensors, {tensors}, options.timeout, is_async(options)});
-  work->step([sum](const Issue& issue) { issue.add(issue.comm.all_gather(moved(sum->own_count), moved(sum->counts), issue.stream)); });
+  auto work = make({c10d::OpType::_ALLREDUCE_SPARSE,
+                    "weft:all_reduce",
+                    tensors,
+                    {tensors},
+                    options.timeout,
+                    is_async(options)});
+  work->step([sum](const Issue& issue) {
+    issue.add(issue.comm.all_gather(moved(sum->own_count), moved(sum->counts), issue.stream));
+  });
   work->step([sum, ranks](const Issue& issue) {
     sum->pad(ranks);
     issue.add(issue.comm.all_gather(moved(sum->padded_indices), moved(sum->all_indices), issue.stream));

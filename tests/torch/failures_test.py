@@ -1,0 +1,142 @@
+"""What goes wrong: a killed rank, timeouts, arguments that are refused. Users catch torch's own types of errors."""
+
+import os
+import signal
+import time
+import unittest
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import weft.torch  # noqa: F401
+
+from ranks import run
+
+
+def caught(call):
+    """The error of a call, as (type, line, seconds)."""
+    begin = time.monotonic()
+    try:
+        call()
+    except Exception as error:
+        return type(error), str(error), time.monotonic() - begin
+    return None, "", time.monotonic() - begin
+
+
+def one_dies(rank, size):
+    tensor = torch.ones(1000)
+    dist.all_reduce(tensor)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return caught(lambda: dist.all_reduce(tensor))
+
+
+def one_dies_while_others_wait(rank, size):
+    if rank == 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(torch.ones(10), async_op=True)
+    future = work.get_future()
+    outcome = caught(work.wait)
+    return outcome + (caught(future.wait)[0],)
+
+
+def one_is_late(rank, size):
+    if rank == 1:
+        time.sleep(2)
+        return None
+    return caught(lambda: dist.distributed_c10d._get_default_group().barrier(timeout=timedelta(milliseconds=300)).wait())
+
+
+def wait_is_short(rank, size):
+    tensor = torch.ones(10)
+    if rank == 1:
+        time.sleep(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    outcome = caught(lambda: work.wait(timedelta(milliseconds=100))) if rank == 0 else None
+    work.wait()  # it has gone on
+    return outcome, tensor.tolist()
+
+
+def different_counts(rank, size):
+    return caught(lambda: dist.all_reduce(torch.ones(10 + rank)))
+
+
+def bad_arguments(rank, size):
+    float8 = torch.zeros(4, dtype=torch.float8_e4m3fn)
+    return [
+        caught(lambda: dist.all_reduce(float8)),
+        caught(lambda: dist.all_reduce(torch.ones(3), op=dist.ReduceOp.BAND)),
+        caught(lambda: dist.all_gather_into_tensor(torch.zeros(3), torch.zeros(3))),
+        caught(lambda: dist.all_to_all_single(torch.zeros(3 * size), torch.zeros(3 * size), [1] * size, [3] * size)),
+        caught(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), op=dist.ReduceOp.AVG)),
+    ]
+
+
+def a_closed_group(rank, size):
+    group = dist.new_group()
+    backend = group._get_backend(torch.device("cpu"))
+    dist.all_reduce(torch.ones(1), group=group)
+    dist.destroy_process_group(group)
+    return caught(lambda: backend.allreduce([torch.ones(1)], dist.AllreduceOptions()))
+
+
+def a_barrier_that_says_who(rank, size):
+    if rank != 0:
+        if rank == size - 1:
+            time.sleep(1.5)
+        return caught(lambda: dist.group.WORLD.monitored_barrier(timedelta(milliseconds=500), wait_all_ranks=True)) if rank != size - 1 else None
+    return caught(lambda: dist.group.WORLD.monitored_barrier(timedelta(milliseconds=500), wait_all_ranks=True))
+
+
+class Failures(unittest.TestCase):
+    def test_a_killed_rank_ends_the_others_with_its_name(self):
+        for body in (one_dies, one_dies_while_others_wait):
+            for size in (2, 3):
+                results = run(body, size, may_die=(1,))
+                for rank in (rank for rank in range(size) if rank != 1):
+                    kind, line, seconds = results[rank][:3]
+                    self.assertIs(kind, dist.DistBackendError, line)
+                    self.assertIn("rank 1", line)
+                    self.assertLess(seconds, 5)
+        self.assertIs(results[0][3], dist.DistBackendError)
+
+    def test_a_timeout_of_one_call_names_who_is_missing(self):
+        kind, line, seconds = run(one_is_late, 2)[0]
+        self.assertIs(kind, dist.DistBackendError, line)
+        self.assertIn("rank 1", line)
+        self.assertIn("Timed out", line)
+        self.assertLess(seconds, 1.5)
+
+    def test_a_wait_that_is_too_short_leaves_the_operation_alone(self):
+        results = run(wait_is_short, 2)
+        self.assertIs(results[0][0][0], dist.DistBackendError)
+        for _, values in results:
+            self.assertEqual(values, [2.0] * 10)
+
+    def test_different_counts_are_told_on_every_rank(self):
+        for kind, line, _ in run(different_counts, 2):
+            self.assertIs(kind, dist.DistBackendError, line)
+            self.assertIn("10", line)
+            self.assertIn("11", line)
+
+    def test_what_cannot_be_done_is_refused_with_what_to_do(self):
+        for outcomes in run(bad_arguments, 2):
+            for kind, line, _ in outcomes:
+                self.assertIn(kind, (ValueError, NotImplementedError), line)
+                self.assertTrue(line)
+
+    def test_a_destroyed_group_says_so(self):
+        for kind, line, _ in run(a_closed_group, 2):
+            self.assertIs(kind, dist.DistBackendError)
+            self.assertIn("closed", line)
+
+    def test_a_monitored_barrier_names_the_missing_and_breaks_nothing(self):
+        results = run(a_barrier_that_says_who, 3)
+        for kind, line, _ in results[:2]:
+            self.assertIs(kind, dist.DistBackendError)
+            self.assertIn("Rank 2 failed to pass monitoredBarrier", line)
+
+
+if __name__ == "__main__":
+    unittest.main()
