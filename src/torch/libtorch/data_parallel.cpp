@@ -1,17 +1,8 @@
 #include "weft/torch/data_parallel.hpp"
 
-#include <ATen/ops/from_blob.h>
-
 #include "torch/libtorch/gradient_hooks.hpp"
 
 namespace weft::torch {
-namespace {
-
-std::int64_t aligned_bytes(const at::Tensor& tensor) {
-  return (static_cast<std::int64_t>(tensor.nbytes()) + 15) / 16 * 16;
-}
-
-}  // namespace
 
 class DataParallel::State final : public detail::GradientHooks {
  public:
@@ -27,14 +18,11 @@ class DataParallel::State final : public detail::GradientHooks {
   void finish(const std::vector<ParamId>& without) override;
 
  private:
-  void broadcast_buffers();
-
   bool broadcasts_buffers_;
   bool finds_unused_;
   Stream compute_;
   std::shared_ptr<GradientReducer> reducer_;  // views keep it, and with it their memory
   std::vector<at::Tensor> means_;             // by parameter: views of the reducer's memory
-  Buffer buffers_;                            // the bytes of all buffers, one after the other
 };
 
 DataParallel::State::State(Communicator comm, ::torch::nn::Module& module, const DataParallelOptions& options)
@@ -84,41 +72,14 @@ void DataParallel::State::finish(const std::vector<ParamId>& without) {
   for (const ParamId id : without) {
     if (finds_unused_ && reducer_->used(id)) parameter(id).mutable_grad() = means_[index(id)];
   }
-  if (broadcasts_buffers_) broadcast_buffers();
-}
-
-// One broadcast of all of them as bytes: they are many and small.
-void DataParallel::State::broadcast_buffers() {
-  if (comm().size() == 1) return;
-  std::vector<at::Tensor> buffers;
-  std::int64_t bytes = 0;
-  for (const at::Tensor& buffer : module().buffers()) {
-    if (!buffer.defined() || buffer.numel() == 0) continue;
-    buffers.push_back(buffer.detach());
-    bytes += aligned_bytes(buffer);
-  }
-  if (bytes == 0) return;
-  if (buffers_.count() != bytes) buffers_ = comm().allocate(DataType::u8, bytes);
-  const at::NoGradGuard no_graph;
-  const auto for_each = [&](const auto& move) {
-    std::byte* at = buffers_.view().bytes();
-    for (at::Tensor& buffer : buffers) {
-      at::Tensor place = at::from_blob(at, buffer.sizes(), buffer.options());
-      move(buffer, place);
-      at += aligned_bytes(buffer);
-    }
-  };
-  if (comm().rank() == 0) for_each([](at::Tensor& buffer, at::Tensor& place) { place.copy_(buffer); });
-  comm().broadcast(buffers_.view(), 0, compute_);
-  compute_.synchronize();
-  if (comm().rank() != 0) for_each([](at::Tensor& buffer, at::Tensor& place) { buffer.copy_(place); });
+  if (broadcasts_buffers_) broadcast_buffers(compute_);
 }
 
 void DataParallel::State::join(const std::function<void()>& each) {
   reducer_->join(compute_, [&] {
     for (std::size_t i = 0; i < means_.size(); ++i)
       parameter(ParamId{static_cast<std::int32_t>(i)}).mutable_grad() = means_[i];
-    if (broadcasts_buffers_) broadcast_buffers();
+    if (broadcasts_buffers_) broadcast_buffers(compute_);
     if (each) each();
   });
 }
@@ -136,10 +97,7 @@ int DataParallel::size() const {
 }
 
 NoSync DataParallel::no_sync() {
-  if (!state_->hands_over())
-    detail::refuse(state_->comm(), "no_sync", "no_sync() while another one lives", "end its scope first");
-  state_->hand_over(false);
-  return NoSync([state = state_.get()] { state->hand_over(true); });
+  return state_->no_sync();
 }
 
 void DataParallel::join(const std::function<void()>& each) {

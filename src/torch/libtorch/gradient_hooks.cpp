@@ -9,6 +9,13 @@
 #include <unordered_set>
 
 namespace weft::torch::detail {
+namespace {
+
+std::int64_t aligned_bytes(const at::Tensor& tensor) {
+  return (static_cast<std::int64_t>(tensor.nbytes()) + 15) / 16 * 16;
+}
+
+}  // namespace
 
 void refuse(const Communicator& comm, const char* call, const std::string& problem,
             const std::string& advice) {
@@ -250,6 +257,39 @@ void GradientHooks::sync_initial_values(InitialValues how) {
   with_torch_errors([&] { weft::sync_initial_values(comm_, values, how); });
   const at::NoGradGuard no_graph;
   for (auto& [tensor, copy] : copies) tensor.copy_(copy);
+}
+
+// One broadcast of all of them as bytes: they are many and small.
+void GradientHooks::broadcast_buffers(Stream compute) {
+  if (comm_.size() == 1) return;
+  std::vector<at::Tensor> buffers;
+  std::int64_t bytes = 0;
+  for (const at::Tensor& buffer : module_.buffers()) {
+    if (!buffer.defined() || buffer.numel() == 0) continue;
+    buffers.push_back(buffer.detach());
+    bytes += aligned_bytes(buffer);
+  }
+  if (bytes == 0) return;
+  if (buffers_.count() != bytes) buffers_ = comm_.allocate(DataType::u8, bytes);
+  const at::NoGradGuard no_graph;
+  const auto for_each = [&](const auto& move) {
+    std::byte* at = buffers_.view().bytes();
+    for (at::Tensor& buffer : buffers) {
+      at::Tensor place = at::from_blob(at, buffer.sizes(), buffer.options());
+      move(buffer, place);
+      at += aligned_bytes(buffer);
+    }
+  };
+  if (comm_.rank() == 0) for_each([](at::Tensor& buffer, at::Tensor& place) { place.copy_(buffer); });
+  comm_.broadcast(buffers_.view(), 0, compute);
+  compute.synchronize();
+  if (comm_.rank() != 0) for_each([](at::Tensor& buffer, at::Tensor& place) { buffer.copy_(place); });
+}
+
+NoSync GradientHooks::no_sync() {
+  if (!handing_over_) refuse(comm_, call_, "no_sync() while another one lives", "end its scope first");
+  handing_over_ = false;
+  return NoSync([this] { handing_over_ = true; });
 }
 
 at::Tensor GradientHooks::tensor_over(ParamId id, const View& memory,

@@ -19,7 +19,7 @@
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/initial_values.hpp"
 #include "weft/gradient/param_layout.hpp"
-#include "weft/torch/error.hpp"
+#include "weft/torch/data_parallel.hpp"
 
 namespace weft::torch::detail {
 
@@ -54,11 +54,12 @@ class GradientHooks {
   Communicator& comm() { return comm_; }
   ::torch::nn::Module& module() { return module_; }
   at::Tensor& parameter(ParamId id) { return parameters_[index(id)]; }
-  /// While false, passes accumulate in `.grad` and nothing is handed over.
-  void hand_over(bool on) { handing_over_ = on; }
-  bool hands_over() const { return handing_over_; }
+  /// While it lives, passes accumulate in `.grad` and nothing is handed over.
+  NoSync no_sync();
   /// All ranks get the parameters, frozen ones too, and the buffers of rank 0, or compare them.
   void sync_initial_values(InitialValues how);
+  /// All ranks get the buffers of rank 0. Blocks.
+  void broadcast_buffers(Stream compute);
   /// A place in `memory` that a parameter, or its gradient, can have: a tensor of its shape and strides.
   at::Tensor tensor_over(ParamId id, const View& memory, std::shared_ptr<const void> owner) const;
 
@@ -100,6 +101,7 @@ class GradientHooks {
   bool handing_over_ = true;
   bool in_pass_ = false;
   std::vector<bool> marked_;
+  Buffer buffers_;  // the bytes of all of the module's buffers, one after the other
 };
 
 }  // namespace weft::torch::detail

@@ -96,6 +96,18 @@ inline std::vector<at::Tensor> gradients(const torch::nn::Module& module) {
   return all;
 }
 
+/// What zero_grad(set_to_none) does in torch 2; that of 1.13 has no such argument.
+inline void clear_gradients(torch::nn::Module& module, bool to_none) {
+  for (at::Tensor& parameter : module.parameters()) {
+    if (!parameter.grad().defined()) continue;
+    if (to_none) {
+      parameter.mutable_grad().reset();
+    } else {
+      parameter.mutable_grad().zero_();
+    }
+  }
+}
+
 /// Bitwise. Undefined tensors equal undefined ones.
 inline void expect_equal(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
