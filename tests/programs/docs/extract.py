@@ -15,6 +15,7 @@ import pathlib
 import re
 import sys
 
+OF_TORCH = {"libtorch.md"}  # tests/torch has its snippets
 BLOCK = re.compile(r"(?:<!-- (file|diff|part of): (.*?) -->\n)?```(cpp|diff)\n(.*?)```", re.S)
 
 
@@ -52,7 +53,7 @@ def snippet(number, page, line, body):
 
 def main(top, out):
     out.mkdir(parents=True, exist_ok=True)
-    pages = [top / "README.md", *sorted((top / "docs").glob("*.md"))]
+    pages = [top / "README.md", *sorted(page for page in (top / "docs").glob("*.md") if page.name not in OF_TORCH)]
     files = {"main.cpp": (top / "examples/ddp/main.cpp").read_text()}
     diffs, parts, snippets = [], [], []
     for page in pages:
