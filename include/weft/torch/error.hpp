@@ -21,6 +21,7 @@ class Error : public c10::Error {
  public:
   explicit Error(const weft::Error& cause);
 
+  const char* what() const noexcept override { return cause_.what(); }
   ErrorKind kind() const noexcept { return cause_.kind(); }
   /// The same as an Error of weft, with rank and operation apart.
   const weft::Error& cause() const noexcept { return cause_; }

@@ -118,7 +118,7 @@ TEST(DataParallel, GradientsAreViewsOfTheReducersMemoryAgainAfterEachZeroGrad) {
     }
     // Outlives DataParallel, its hooks and its communicator's last other owner.
     EXPECT_TRUE(torch::isfinite(kept).all().item<bool>());
-    optimizer_named("sgd", net)->zero_grad();
+    clear_gradients(*net, true);
     loss_of(net, 0).backward();
     EXPECT_NE(net->conv->weight.grad().data_ptr(), kept.data_ptr());
   });
