@@ -1,0 +1,50 @@
+"""A transformer under torch's DistributedDataParallel, over weft.
+
+    python examples/torch/ddp.py                                     two ranks of this machine
+    python examples/torch/ddp.py --hook fp16                         gradients in 16 bits on their way
+    torchrun --nproc-per-node 4 examples/torch/ddp.py --steps 200
+"""
+
+import argparse
+import time
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+import weft.torch  # noqa: F401 (torch before 2.15 does not find the backend by itself)
+from launch import as_two_ranks
+from text import Gpt, Text, loss_of
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--backend", default="weft", choices=["weft", "gloo"])
+    options.add_argument("--hook", choices=["fp16", "bf16"], help="the type in which gradients travel; their own by default")
+    options.add_argument("--steps", type=int, default=60)
+    given = options.parse_args()
+    as_two_ranks()
+
+    dist.init_process_group(given.backend)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model = DistributedDataParallel(Gpt())
+    if given.hook:
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook if given.hook == "fp16" else default_hooks.bf16_compress_hook)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    text = Text(rank)
+    began = time.monotonic()
+    for step in range(given.steps):
+        optimizer.zero_grad()
+        loss = loss_of(model, text.batch(sequences=8))
+        loss.backward()
+        optimizer.step()
+        if rank == 0 and (step % 10 == 0 or step == given.steps - 1):
+            print(f"step {step:4d}: loss {loss.item():.3f}", flush=True)
+    if rank == 0:
+        print(f"{given.steps / (time.monotonic() - began):.1f} steps a second on {ranks} ranks, over {given.backend}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
