@@ -87,7 +87,8 @@ TEST(Failures, AnOperationKeepsTheTimeoutThatWasSetWhenItWasIssued) {
                    comm.timeout(200ms);
                    const Work impatient = Group(comm).receive(View(std::span(data)), 2).start(other);
                    comm.timeout(60s);
-                   expect_error(ErrorKind::timeout, {"send/receive group #2", "waited 0.", "rank 2 to send 10 f32"},
+                   expect_error(ErrorKind::timeout,
+                                {"send/receive group #2", "waited 0.", "rank 2 to send 10 f32"},
                                 [&] { impatient.wait(); });
                    // The communicator is broken, so what else waits fails with the same.
                    expect_error(ErrorKind::timeout, {"rank 2 to send"}, [&] { patient.wait(); });
@@ -100,8 +101,8 @@ TEST(Failures, AnOperationKeepsTheTimeoutThatWasSetWhenItWasIssued) {
                    Stream stream;
                    comm.timeout(comm.rank() == 0 ? 200ms : 60'000ms);
                    if (comm.rank() == 0) {
-                     expect_error(ErrorKind::timeout, {"all_reduce #1", "waited 0.", "rank 1 (has issued no collective)"},
-                                  [&] {
+                     expect_error(ErrorKind::timeout,
+                                  {"all_reduce #1", "waited 0.", "rank 1 (has issued no collective)"}, [&] {
                                     std::vector<float> data(10);
                                     comm.all_reduce(View(std::span(data)), ReduceOp::sum, stream).wait();
                                   });
@@ -116,41 +117,42 @@ TEST(Failures, AnOperationKeepsTheTimeoutThatWasSetWhenItWasIssued) {
 
 TEST(Failures, AWaitThatExpiresNamesTheRanksAndMayBeRepeated) {
   std::atomic<int> step = 0;
-  run_as_threads(3,
-                 [&](Communicator comm) {
-                   Stream stream;
-                   Stream messages;
-                   std::vector<float> data(10);
-                   const View view{std::span(data)};
-                   comm.barrier(stream).wait();
-                   if (comm.rank() == 1) {
-                     while (step < 1) std::this_thread::sleep_for(1ms);
-                     comm.barrier(stream).wait();
-                     Group(comm).send(view, 0).start(messages).wait();
-                     return;
-                   }
-                   const Work barrier = comm.barrier(stream);
-                   if (comm.rank() == 2) return barrier.wait();
-                   const Work received = Group(comm).receive(view, 1).start(messages);
-                   const Work behind = Group(comm).receive(view, 1).start(messages);
-                   // Rank 2 may not have come yet, too.
-                   expect_error(ErrorKind::timeout,
-                                {"barrier #2", "was not done after 0.", "waits for rank 1 (its last collective is #1)"},
-                                [&] {
-                                  std::this_thread::sleep_for(100ms);
-                                  barrier.wait(Deadline::in(50ms));
-                                });
-                   expect_error(ErrorKind::timeout, {"send/receive group #1", "waits for rank 1 to send 10 f32"},
-                                [&] { received.wait(Deadline::in(50ms)); });
-                   expect_error(ErrorKind::timeout, {"send/receive group #2", "this rank (0)"},
-                                [&] { behind.wait(Deadline::in(10ms)); });
-                   ++step;
-                   barrier.wait();
-                   received.wait();
-                   comm.give_up(Error(ErrorKind::usage, "that was all"));
-                   EXPECT_THROW(behind.wait(Deadline::in(10s)), Error);
-                 },
-                 {.timeout = 60s});
+  run_as_threads(
+      3,
+      [&](Communicator comm) {
+        Stream stream;
+        Stream messages;
+        std::vector<float> data(10);
+        const View view{std::span(data)};
+        comm.barrier(stream).wait();
+        if (comm.rank() == 1) {
+          while (step < 1) std::this_thread::sleep_for(1ms);
+          comm.barrier(stream).wait();
+          Group(comm).send(view, 0).start(messages).wait();
+          return;
+        }
+        const Work barrier = comm.barrier(stream);
+        if (comm.rank() == 2) return barrier.wait();
+        const Work received = Group(comm).receive(view, 1).start(messages);
+        const Work behind = Group(comm).receive(view, 1).start(messages);
+        // Rank 2 may not have come yet, too.
+        expect_error(ErrorKind::timeout,
+                     {"barrier #2", "was not done after 0.", "waits for rank 1 (its last collective is #1)"},
+                     [&] {
+                       std::this_thread::sleep_for(100ms);
+                       barrier.wait(Deadline::in(50ms));
+                     });
+        expect_error(ErrorKind::timeout, {"send/receive group #1", "waits for rank 1 to send 10 f32"},
+                     [&] { received.wait(Deadline::in(50ms)); });
+        expect_error(ErrorKind::timeout, {"send/receive group #2", "this rank (0)"},
+                     [&] { behind.wait(Deadline::in(10ms)); });
+        ++step;
+        barrier.wait();
+        received.wait();
+        comm.give_up(Error(ErrorKind::usage, "that was all"));
+        EXPECT_THROW(behind.wait(Deadline::in(10s)), Error);
+      },
+      {.timeout = 60s});
 }
 
 TEST(Failures, AFunctionIsCalledForAnOperationThatFailsAndForThoseAfterIt) {
@@ -176,6 +178,59 @@ TEST(Failures, AFunctionIsCalledForAnOperationThatFailsAndForThoseAfterIt) {
                    expect_error(ErrorKind::timeout, {"barrier #1", "rank 1"}, [&] { late.wait(); });
                  },
                  {.timeout = 60s});
+}
+
+TEST(Failures, AReceiveFromAnyRankHearsOfOneThatFailedAndOfThoseThatLeft) {
+  run_as_threads(3, [](Communicator comm) {
+    if (comm.rank() == 1) comm.give_up(Error(ErrorKind::system, "the disk is full"));
+    if (comm.rank() != 0) return;
+    Stream stream;
+    std::vector<float> data(3);
+    expect_error(ErrorKind::peer_lost, {"send/receive group #1", "rank 1 failed: the disk is full"},
+                 [&] { Group(comm).receive_any(View(std::span(data)), 5).start(stream).wait(); });
+  });
+  run_as_threads(3, [](Communicator comm) {
+    if (comm.rank() != 0) return;
+    Stream stream;
+    std::vector<float> data(3);
+    expect_error(ErrorKind::peer_lost, {"has left the communicator"},
+                 [&] { Group(comm).receive_any(View(std::span(data)), 5).start(stream).wait(); });
+  });
+  run_as_threads(2, [](Communicator comm) {
+    Stream stream;
+    comm.timeout(100ms);
+    std::vector<float> data(3);
+    if (comm.rank() == 0) {
+      expect_error(ErrorKind::timeout, {"any rank to send 3 f32 (tag 5)"},
+                   [&] { Group(comm).receive_any(View(std::span(data)), 5).start(stream).wait(); });
+    } else {
+      comm.timeout(60s);
+      expect_error(ErrorKind::peer_lost, {"rank 0 failed"}, [&] { comm.barrier(stream).wait(); });
+    }
+  });
+}
+
+TEST(Failures, ATaggedMessageOfAnotherSizeIsAMismatchAlsoWhereItWasPutAside) {
+  for (const bool is_put_aside : {false, true}) {
+    run_as_threads(2, [&](Communicator comm) {
+      std::vector<float> data(10);
+      const View view{std::span(data)};
+      if (comm.rank() == 0) {
+        Stream stream;
+        try {
+          Group(comm).send(view, 1, 5).start(stream).wait();
+          Group(comm).send(view, 1, 6).start(stream).wait();
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::mismatch) << error.what();
+        }
+        return;
+      }
+      Stream stream;
+      if (is_put_aside) Group(comm).receive(view, 0, 6).start(stream).wait();
+      expect_error(ErrorKind::mismatch, {"rank 0 sent 10 f32 (tag 5) where rank 1 receives 9 f32"},
+                   [&] { Group(comm).receive(view.slice(0, 9), 0, 5).start(stream).wait(); });
+    });
+  }
 }
 
 TEST(Failures, AnOperationThatWasDroppedIsHeardOf) {

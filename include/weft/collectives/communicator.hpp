@@ -184,15 +184,29 @@ class Communicator {
 ///   group.send(right_edge, (rank + 1) % size).receive(left_halo, (rank + size - 1) % size);
 ///   group.start(stream).wait();
 ///
-/// Messages between two ranks match in the order of their calls; counts and dtypes must agree. Only the ranks
-/// that take part call it. Within a node, groups on different streams wait for each other only where they
-/// share a peer and a direction; between nodes they follow each other.
+/// A message goes to the receive that names its source and its tag; those of one source and tag match in the order of their calls.
+/// Counts and dtypes must agree. Only the ranks that take part call it. A receive of one tag does not wait for messages of another, even if
+/// they were sent before: those are put aside, at the price of memory of their size and a copy. receive_any() takes the next message
+/// with its tag, from whichever rank; Work::source() says from whom.
+///
+///   const Work work = Group(comm).receive_any(request, 7).start(stream);
+///   work.wait();
+///   Group(comm).send(answer, work.source(), 8).start(stream);
+///
+/// Within a node, groups on different streams wait for each other only where they share a peer, a direction and a tag; a receive from any rank
+/// shares with every receive of its tag. Between nodes groups follow each other on one rank, whatever their streams, so what is
+/// to progress together belongs in one group; tags go up to 4095 there, and a receive must name its source. Memory of a device goes
+/// through NCCL, which has neither: tag 0, and named sources. What cannot be done is refused at the call.
+///
+/// WRONG: a receive_any() and a receive() from rank 1 with the same tag, which can take each other's message: use another tag.
 class Group {
  public:
   explicit Group(Communicator communicator) : communicator_(std::move(communicator)) {}
 
-  Group& send(ConstView data, int peer);
-  Group& receive(View data, int peer);
+  /// @throws Error (usage), here and below, for a rank that is not there, or what the backend cannot do
+  Group& send(ConstView data, int peer, std::uint32_t tag = 0);
+  Group& receive(View data, int peer, std::uint32_t tag = 0);
+  Group& receive_any(View data, std::uint32_t tag = 0);
   Work start(const Stream& stream);
 
  private:
@@ -201,8 +215,10 @@ class Group {
     View in;
     int peer;
     bool sends;
+    std::uint32_t tag;
   };
   void check(int peer) const;
+  void check(Device memory, std::uint32_t tag, bool from_any) const;
 
   Communicator communicator_;
   std::vector<Transfer> transfers_;

@@ -12,6 +12,7 @@
 //   work.wait();                                    // at most the communicator's timeout
 //   work.then([&] { ready.push(gradient); });       // or: called when it is done (weft/core/event.hpp says where)
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -45,6 +46,10 @@ class Work {
   void wait(Deadline deadline = Deadline::never()) const;
   /// Calls `function` once when the operation is done, with or without an error (Event::then).
   void then(std::function<void()> function) const { event_.then(std::move(function)); }
+
+  /// Whose message a receive_any of the group took, once it is done without an error. @param receive which of its receive_any, from 0
+  /// @throws Error (usage) before, and where the group has no such receive
+  int source(std::size_t receive = 0) const;
 
   const Event& event() const { return event_; }
   std::string_view operation() const { return operation_; }

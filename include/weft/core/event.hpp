@@ -16,7 +16,7 @@
 // event, Stream::poll(), Stream::synchronize() or the end of the stream. No lock of weft is held then, and no task is at work. So the
 // function may submit to streams and issue operations, under the rule of their communicator: one thread at a time issues, in the order of
 // all ranks. It should be short, for a stream or a waiter stands behind it. It must not throw: what it throws is logged as an error, and
-// nobody else hears of it. Functions of one event are called in the order of the calls of then(); between events there is no order.
+// no one else hears of it. Functions of one event are called in the order of the calls of then(); between events there is no order.
 //
 //   packed.then([&] { loader.reuse(batch); });    // error() tells whether the work was done
 //

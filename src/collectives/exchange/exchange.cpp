@@ -310,7 +310,7 @@ ExchangePlan plan_exchange(const Transfers& transfers) {
   for (const Transfer& transfer : transfers.all) {
     plan.flows.push_back({.peer = transfer.peer,
                           .sends = transfer.sends,
-                          .stage = 0,
+                          .stage = static_cast<int>(transfer.tag),
                           .out = transfer.out.bytes(),
                           .in = transfer.in.bytes(),
                           .bytes = static_cast<std::size_t>(transfer.count()) * size_of(transfer.dtype())});

@@ -25,7 +25,7 @@ namespace weft::detail {
 struct Flow {
   int peer = 0;
   bool sends = false;
-  int stage = 0;
+  int stage = 0;                   ///< of a group: the message's tag
   const std::byte* out = nullptr;  ///< where it sends from
   std::byte* in = nullptr;         ///< where it receives into
   std::size_t bytes = 0;

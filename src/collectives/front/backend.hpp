@@ -34,7 +34,7 @@ struct Operation {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   int slices = 0;
-  double divisor = 0;  ///< of avg; 0: the number of ranks
+  double divisor = 0;                  ///< of avg; 0: the number of ranks
   std::chrono::nanoseconds timeout{};  ///< of waiting for others, once it has begun; 0: the backend's own
 
   /// "all_reduce #3 of 10 f32 (sum, root 0)"
@@ -116,8 +116,8 @@ class DeviceOrder {
 
 /// Moves bytes for one rank of one communicator. Knows nothing of streams, numbering or tracing; the front
 /// calls it with checked arguments, from one thread at a time. Its tasks may run on any threads, one after
-/// the other; where it overlaps() collectives, only groups of transfers that share a peer and a direction do
-/// that.
+/// the other; where it overlaps() collectives, only groups of transfers that share a peer, a direction and a tag
+/// do that.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -134,6 +134,7 @@ class Backend {
     return start(operation, stream);
   }
   virtual std::unique_ptr<Task> start(Transfers transfers, const Stream& stream) = 0;
+  virtual MessageLimits message_limits() const { return {}; }
   /// @param contents `any` may be zeroed all the same
   virtual Buffer allocate(DataType dtype, std::int64_t count, Contents contents) = 0;
   /// Memory of its device that others allocated. @returns its registration

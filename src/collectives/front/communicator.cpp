@@ -78,7 +78,8 @@ std::chrono::nanoseconds Communicator::timeout() const {
 }
 void Communicator::timeout(std::chrono::nanoseconds duration) {
   if (duration.count() <= 0) {
-    throw Error(ErrorKind::usage, text("a timeout of ", std::chrono::duration<double>(duration).count(), " s"),
+    throw Error(ErrorKind::usage,
+                text("a timeout of ", std::chrono::duration<double>(duration).count(), " s"),
                 "give a positive one", {rank(), "timeout", 0});
   }
   state_->timeout(duration);
@@ -240,31 +241,62 @@ std::shared_ptr<const void> Communicator::register_memory(View memory) {
   return memory.empty() ? nullptr : state_->backend().register_memory(memory);
 }
 
+namespace {
+
+[[noreturn]] void refuse_message(const std::string& problem, const std::string& advice = {}) {
+  throw Error(ErrorKind::usage, problem, advice, {-1, "send/receive group", 0});
+}
+
+}  // namespace
+
 void Group::check(int peer) const {
-  const auto refuse_group = [](const std::string& problem) {
-    throw Error(ErrorKind::usage, problem, {}, {-1, "send/receive group", 0});
-  };
-  if (peer < 0 || peer >= communicator_.size()) {
-    refuse_group(text("peer ", peer, " of ", communicator_.size(), " ranks"));
+  if (peer < 0 || peer >= communicator_.size())
+    refuse_message(text("peer ", peer, " of ", communicator_.size(), " ranks"));
+}
+
+void Group::check(Device memory, std::uint32_t tag, bool from_any) const {
+  if (tag == 0 && !from_any) return;
+  const detail::MessageLimits limits =
+      memory.is_host() ? communicator_.state_->backend().message_limits() : detail::MessageLimits();
+  const std::string where =
+      text(memory.is_host() ? "" : text("memory on ", memory, " over "), communicator_.backend());
+  if (from_any && !limits.any_source) {
+    refuse_message(text("a receive from any rank, with ", where, ", which must know the sender"),
+                   memory.is_host()
+                       ? "name the source: within a node any rank may be left open, between nodes not"
+                       : "name the source, or receive host memory on a host stream");
+  }
+  if (tag > limits.largest_tag) {
+    refuse_message(text("tag ", tag, " with ", where, ", whose largest is ", limits.largest_tag),
+                   memory.is_host() ? "give a smaller tag"
+                                    : "send in order with tag 0, or host memory on a host stream");
   }
 }
 
-Group& Group::send(ConstView data, int peer) {
+Group& Group::send(ConstView data, int peer, std::uint32_t tag) {
   check(peer);
-  transfers_.push_back({data, {}, peer, true});
+  check(data.device(), tag, false);
+  transfers_.push_back({data, {}, peer, true, tag});
   return *this;
 }
 
-Group& Group::receive(View data, int peer) {
+Group& Group::receive(View data, int peer, std::uint32_t tag) {
   check(peer);
-  transfers_.push_back({{}, data, peer, false});
+  check(data.device(), tag, false);
+  transfers_.push_back({{}, data, peer, false, tag});
+  return *this;
+}
+
+Group& Group::receive_any(View data, std::uint32_t tag) {
+  check(data.device(), tag, true);
+  transfers_.push_back({{}, data, detail::any_source, false, tag});
   return *this;
 }
 
 Work Group::start(const Stream& stream) {
   std::vector<detail::Transfer> transfers;
   for (const Transfer& transfer : transfers_) {
-    transfers.push_back({transfer.out, transfer.in, transfer.peer, transfer.sends});
+    transfers.push_back({transfer.out, transfer.in, transfer.peer, transfer.sends, transfer.tag});
   }
   transfers_.clear();
   return communicator_.state_->issue(std::move(transfers), stream);

@@ -5,26 +5,12 @@
 #include <numeric>
 
 #include "collectives/front/issued_task.hpp"
+#include "collectives/front/message_chains.hpp"
 #include "core/streams/stream_state.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft {
-
-// The operation may be done meanwhile; the wait has expired all the same.
-void Work::wait(Deadline deadline) const {
-  try {
-    event_.wait(deadline);
-  } catch (const Error& error) {
-    const bool has_expired = error.kind() == ErrorKind::timeout && !event_.done();
-    const std::string late = has_expired && under_way_ ? under_way_->late() : "";
-    const ErrorContext here{-1, std::string(operation_), number_};
-    if (late.empty()) throw error.in(here);
-    throw Error(ErrorKind::timeout, text("was not done after ", deadline.waited_seconds(), " s: waits for ", late),
-                "the operation goes on; wait longer, or look at what those ranks do")
-        .in(here);
-  }
-}
 
 namespace detail {
 
@@ -103,6 +89,9 @@ Work CommunicatorState::work(Event event, const Issued& issued, std::shared_ptr<
       const auto communicator = communicator_.lock();
       return communicator ? communicator->late(place_, group_.get()) : "";
     }
+    std::optional<int> source(std::size_t receive) const override {
+      return group_ ? group_->source(receive) : std::nullopt;
+    }
 
    private:
     std::weak_ptr<CommunicatorState> communicator_;
@@ -118,7 +107,8 @@ std::string CommunicatorState::late(std::uint64_t place, const GroupProgress* gr
   if (!entry) return {};
   const bool on_device = entry->sequence == OperationLog::Sequence::device;
   if (!on_device && entry->state == OperationLog::State::issued)
-    return text("this rank (", rank_, "), where work before it on its stream, or a message before it, is not done");
+    return text("this rank (", rank_,
+                "), where work before it on its stream, or a message before it, is not done");
   if (group != nullptr) return group->missing();
   const std::uint64_t number = entry->operation.number;
   if (on_device) return backend_->peer_status() != nullptr ? backend_->peer_status()->behind(number) : "";
@@ -182,7 +172,7 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& str
   issued.on_device = !memory.is_host();
   issued.timeout = timeout_;
   const bool by_channel = memory.is_host() && backend_->overlaps();
-  const auto channels = by_channel ? channels_of(transfers) : RecycledVector<std::size_t>();
+  const auto channels = by_channel ? MessageChains::of(transfers) : MessageChains::Channels();
   auto progress = make_recycled<GroupProgress>(transfers);
   auto task = backend_->start({std::move(transfers), timeout_, progress}, stream);
   log_->waits(issued.place);
@@ -192,23 +182,12 @@ Work CommunicatorState::issue(std::vector<Transfer> transfers, const Stream& str
   return work(std::move(event), issued, std::move(progress));
 }
 
-RecycledVector<std::size_t> CommunicatorState::channels_of(const std::vector<Transfer>& transfers) {
-  last_messages_.resize(static_cast<std::size_t>(2 * size_));
-  RecycledVector<std::size_t> channels;
-  for (const Transfer& transfer : transfers)
-    channels.push_back(static_cast<std::size_t>(2 * transfer.peer + (transfer.sends ? 1 : 0)));
-  return channels;
-}
-
-// A send that waited for an earlier receive, on another stream, could wait for a rank whose receive waits for
-// its send.
-Event CommunicatorState::behind_messages(const RecycledVector<std::size_t>& channels,
-                                         std::unique_ptr<Task> task, const Issued& issued,
-                                         const Stream& stream) {
+Event CommunicatorState::behind_messages(const MessageChains::Channels& channels, std::unique_ptr<Task> task,
+                                         const Issued& issued, const Stream& stream) {
   Stream lane(stream);
-  for (const std::size_t channel : channels) lane.wait(last_messages_[channel]);
+  messages_.join(lane, channels);
   Event sent = submit(std::move(task), issued, stream);
-  for (const std::size_t channel : channels) last_messages_[channel] = sent;
+  messages_.issued(channels, sent);
   return sent;
 }
 

@@ -9,6 +9,7 @@
 #include "collectives/diagnosis/counters.hpp"
 #include "collectives/diagnosis/operation_log.hpp"
 #include "collectives/diagnosis/watchdog.hpp"
+#include "collectives/front/message_chains.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/core/recycled.hpp"
 #include "weft/core/stream_trace.hpp"
@@ -30,7 +31,7 @@ struct Issued {
   std::optional<Operation> watched{};  ///< where a watchdog compares it
   bool on_device = false;              ///< over when its stream has passed it, long after its task
   std::chrono::nanoseconds timeout{};
-  std::optional<SpanBegin> span{};     ///< set when the host begins it, where there is a trace
+  std::optional<SpanBegin> span{};  ///< set when the host begins it, where there is a trace
 };
 
 /// What a rank sends to others by an operation's own count, in bytes.
@@ -99,9 +100,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
-  /// The peer and direction of each, in last_messages_.
-  RecycledVector<std::size_t> channels_of(const std::vector<Transfer>& transfers);
-  Event behind_messages(const RecycledVector<std::size_t>& channels, std::unique_ptr<Task> task,
+  Event behind_messages(const MessageChains::Channels& channels, std::unique_ptr<Task> task,
                         const Issued& issued, const Stream& stream);
   Work work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group = nullptr);
 
@@ -128,7 +127,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // What the next operation waits for, unless it may overlap. An event and not a stream: pending work holds
   // this state, and the two would keep each other alive.
   Event last_;
-  std::vector<Event> last_messages_;  // by peer and direction, where groups may overlap
+  MessageChains messages_;  // where groups may overlap
   std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;

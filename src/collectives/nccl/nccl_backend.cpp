@@ -56,6 +56,7 @@ class NcclBackend final : public Backend {
     if (stream.device().is_host()) return host_->start(std::move(transfers), stream);
     return nccl::transfers_task(issuer_, stream, std::move(transfers));
   }
+  MessageLimits message_limits() const override { return host_->message_limits(); }
   Buffer allocate(DataType dtype, std::int64_t count, Contents) override {
     return nccl::allocate(issuer_, runtime_, device_, dtype, count);
   }

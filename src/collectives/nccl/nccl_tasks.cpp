@@ -184,8 +184,7 @@ class NcclCollective final : public NcclTask {
 class NcclTransfers final : public NcclTask {
  public:
   NcclTransfers(std::shared_ptr<Issuer> issuer, cuda::Timeline& timeline, Transfers transfers)
-      : NcclTask(std::move(issuer), timeline,
-                 {.label = "send/receive group", .timeout = transfers.timeout}),
+      : NcclTask(std::move(issuer), timeline, {.label = "send/receive group", .timeout = transfers.timeout}),
         transfers_(std::move(transfers.all)) {}
 
  private:

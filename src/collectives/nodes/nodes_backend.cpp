@@ -69,6 +69,7 @@ class NodesBackend final : public Backend {
   std::unique_ptr<Task> start(Transfers transfers, const Stream& stream) override {
     return flat_->start(std::move(transfers), stream);
   }
+  MessageLimits message_limits() const override { return flat_->message_limits(); }
   std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) override {
     return steps_.takes_steps(operation) ? steps_.start(operation) : flat_->start(operation, stream);
   }

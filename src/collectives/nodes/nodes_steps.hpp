@@ -101,8 +101,8 @@ class NodesSteps {
   std::shared_ptr<Backend> rail_;
   std::shared_ptr<Backend> flat_;
   std::chrono::nanoseconds timeout_{};  // of the operation that is planned
-  std::uint64_t within_ = 0;   // operations of local_ so far
-  std::uint64_t between_ = 0;  // of rail_
+  std::uint64_t within_ = 0;            // operations of local_ so far
+  std::uint64_t between_ = 0;           // of rail_
   // Operations follow each other, so one room serves all of them. An older, smaller one lives on with the
   // steps that were planned for it.
   std::shared_ptr<Buffer> room_;

@@ -80,6 +80,7 @@ class ShmBackend : public Backend {
     return explain_shm(operation, segment_->size());
   }
   bool overlaps() const override { return true; }
+  MessageLimits message_limits() const override { return {std::numeric_limits<std::uint32_t>::max(), true}; }
   std::string late(std::uint64_t number) const override {
     return segment_->missing([&](int other) {
       return other == segment_->rank() ||

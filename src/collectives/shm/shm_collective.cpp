@@ -80,7 +80,8 @@ bool ShmCollective::advance() {
 }
 
 void ShmCollective::post() {
-  poll_deadline_ = PollDeadline(segment_.timeout_or(operation().timeout));  // waiting for the slot was not the peers' fault
+  poll_deadline_ = PollDeadline(
+      segment_.timeout_or(operation().timeout));  // waiting for the slot was not the peers' fault
   segment_.block(segment_.rank()).operation.store(operation().number, std::memory_order_relaxed);
   OpSlot& own = op_slot(segment_.rank());
   own.completed = segment_.completed();

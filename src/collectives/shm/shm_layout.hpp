@@ -108,6 +108,7 @@ struct alignas(128) RankBlock {
 struct Parcel {
   std::int64_t message_count = 0;
   DataType dtype = DataType::u8;
+  std::uint32_t tag = 0;
   Address address;
   std::uint64_t bytes = 0;
 };

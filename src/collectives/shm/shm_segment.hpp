@@ -24,6 +24,7 @@
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/shm/pending_op.hpp"
 #include "collectives/shm/shm_layout.hpp"
+#include "collectives/shm/shm_messages.hpp"
 #include "core/base/spin_lock.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/buffer.hpp"
@@ -125,6 +126,8 @@ class ShmSegment {
   }
   void complete(std::uint64_t number);
 
+  /// For the thread that holds the lock, but for its address.
+  ShmMessages& messages() { return messages_; }
   /// For the thread that holds the lock.
   Scratch& scratch() { return scratch_; }
 
@@ -205,6 +208,7 @@ class ShmSegment {
   std::uint64_t completed_beyond_ = 0;          // bit i: operation completed_ + 1 + i
   std::vector<std::uint64_t> known_completed_;  // by rank, what was heard
   Scratch scratch_;
+  ShmMessages messages_{size_};
 };
 
 /// Begins at once, in the caller's thread, and looks for the others about as long as queueing would take.

@@ -34,6 +34,7 @@ class WireBackend final : public Backend {
     return make_wire_exchange(peers_, plan_exchange(transfers), wire_tags::transfers,
                               timeout_or(transfers.timeout));
   }
+  MessageLimits message_limits() const override { return {wire_tags::largest_of_a_message, false}; }
   Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override { return Buffer::on_host(dtype, count, contents); }
 
   std::shared_ptr<Backend> split(const std::vector<int>& members,

@@ -214,7 +214,8 @@ void WireExchange::end(const Segment& segment) {
     own.ended.pop_front();
     own.done = std::min(own.done + segment_bytes, plan_.flows[segment.flow].bytes);
   }
-  if (plan_.progress && is_over(segment.flow)) plan_.progress->done(segment.flow);
+  if (plan_.progress && is_over(segment.flow))
+    plan_.progress->done(segment.flow, plan_.flows[segment.flow].peer);
 }
 
 bool WireExchange::reduce_arrived() {

@@ -4,6 +4,8 @@
 // The tag of a collective is made of all that ranks must agree on. So operations that differ never take each
 // other's data: both sides wait, say on the side channel what they wait in, and hear that they disagree.
 
+#include <cstdint>
+
 #include "collectives/exchange/exchange.hpp"
 #include "collectives/front/backend.hpp"
 #include "core/base/fnv.hpp"
@@ -13,8 +15,9 @@ namespace weft::detail::wire_tags {
 inline constexpr int side_channel = 0;
 inline constexpr int arrival = 1;  ///< of a rendezvous
 inline constexpr int verdict = 2;
-inline constexpr int transfers = 3;
-inline constexpr int first_collective = 4;
+inline constexpr int transfers = 3;  ///< of messages with tag 0; those with other tags follow
+inline constexpr std::uint32_t largest_of_a_message = 4095;
+inline constexpr int first_collective = transfers + static_cast<int>(largest_of_a_message) + 1;
 
 /// The tag of the first stage; those of the others follow. @param most the largest tag that the wire allows
 inline int of(const Operation& operation, int most) {

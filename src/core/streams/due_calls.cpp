@@ -29,7 +29,7 @@ void DueCalls::run_all() noexcept {
 void DueCalls::run(const std::function<void()>& function) noexcept {
   const auto report = [](const char* what) noexcept {
     try {
-      log::error(text("a function given to Event::then() threw, which nobody can catch: ", what));
+      log::error(text("a function given to Event::then() threw, and no caller can catch it: ", what));
     } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the line
     }
   };

@@ -32,7 +32,7 @@ class DueCalls {
   static bool any() noexcept { return mine_.first != nullptr; }
   /// Takes over a list in the order of its calls. Runs it now where no DueCalls lives.
   static void add(DueCall* first) noexcept;
-  /// An exception that leaves it is logged: nobody waits for it.
+  /// An exception that leaves it is logged, for it has no caller.
   static void run(const std::function<void()>& function) noexcept;
 
  private:

@@ -83,7 +83,7 @@ class Completion {
   std::atomic<Status> status_{waiting};
   std::exception_ptr error_;
   std::shared_ptr<DevicePoint> point_;
-  std::mutex query_mutex_;  // one thread at a time asks the device
+  std::mutex query_mutex_;                // one thread at a time asks the device
   std::atomic<DueCall*> calls_{nullptr};  // the newest first
   std::weak_ptr<StreamState> driver_;
 };
@@ -111,7 +111,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual Device device() const { return {}; }
   /// Advances the queue in the caller's thread, if streams of this kind work in such threads. Never blocks.
   virtual void progress() = 0;
-  /// A function waits for a completion of this stream, which a device may finish long after the host: whoever has to ask keeps it.
+  /// A function waits for this completion, which a device may finish long after the host. A stream that has to ask keeps it.
   virtual void watch(std::shared_ptr<Completion> /*completion*/) {}
   /// Asks the device for those.
   virtual void settle() {}

@@ -123,7 +123,8 @@ TEST_P(EventThen, MayUseItsOwnAndOtherStreams) {
     stream_.run([&] { ++calls_; });
     other.wait(stream_.record());
     other.run([&] { ++calls_; });
-    if (stream_.is_inline()) stream_.synchronize(soon());  // no task is at work, so this waits for nothing of its own
+    if (stream_.is_inline())
+      stream_.synchronize(soon());  // no task is at work, so this waits for nothing of its own
     other.record().then([&] { ++calls_; });
   });
   open_ = true;
@@ -138,7 +139,9 @@ TEST_P(EventThen, IsCalledWhenNoTaskOfAnotherStreamIsAtWork) {
   Stream a;
   const Event event = held();
   a.wait(event);
-  a.run([&] { EXPECT_EQ(calls_, GetParam() ? calls_.load() : 1) << "the function waits for all of a's tasks"; });
+  a.run([&] {
+    EXPECT_EQ(calls_, GetParam() ? calls_.load() : 1) << "the function waits for all of a's tasks";
+  });
   const Event end = a.record();
   event.then([&] {
     ++calls_;
@@ -181,7 +184,7 @@ TEST_P(EventThen, LogsWhatIsThrownAndGoesOn) {
   until(calls_, 1);
   Event().then([] { throw 1; });
   log::set_sink({});
-  EXPECT_EQ(line, "a function given to Event::then() threw, which nobody can catch: no std::exception");
+  EXPECT_EQ(line, "a function given to Event::then() threw, and no caller can catch it: no std::exception");
   test::expect_error(ErrorKind::usage, {"no function"}, [] { Event().then({}); });
 }
 
