@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/shm/peer_process.hpp"
+#include "collectives/processes/peer_process.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::test {

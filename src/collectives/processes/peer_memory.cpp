@@ -1,4 +1,4 @@
-#include "collectives/shm/peer_memory.hpp"
+#include "collectives/processes/peer_memory.hpp"
 
 #include "core/memory/per_process.hpp"
 #include "weft/core/error.hpp"

@@ -1,4 +1,4 @@
-#include "collectives/shm/peer_process.hpp"
+#include "collectives/processes/peer_process.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

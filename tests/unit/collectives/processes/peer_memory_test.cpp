@@ -1,6 +1,6 @@
 // One pidfd of every process and one mapping of every file, whatever asks for them, and none of a process that is another.
 
-#include "collectives/shm/peer_memory.hpp"
+#include "collectives/processes/peer_memory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "support/expect_error.hpp"
-#include "unit/collectives/shm/other_process.hpp"
+#include "unit/collectives/processes/other_process.hpp"
 
 namespace weft::detail {
 namespace {

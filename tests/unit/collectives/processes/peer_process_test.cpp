@@ -1,4 +1,4 @@
-#include "collectives/shm/peer_process.hpp"
+#include "collectives/processes/peer_process.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "support/expect_error.hpp"
-#include "unit/collectives/shm/other_process.hpp"
+#include "unit/collectives/processes/other_process.hpp"
 
 namespace weft::detail {
 namespace {

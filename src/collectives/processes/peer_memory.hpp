@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/shm/peer_process.hpp"
+#include "collectives/processes/peer_process.hpp"
 #include "weft/core/shared_memory.hpp"
 
 namespace weft::detail {
