@@ -68,6 +68,7 @@ bool TorchWork::poll() {
     next_ = steps_.size();
     group_->leave_queue(*this);
   }
+  if (!error && call_.type == c10d::OpType::RECVANYSOURCE) source_ = works_.front().source();
   end(error ? group_->as_torch_error(error) : nullptr);
   return true;
 }

@@ -7,6 +7,15 @@
 namespace weft::distributed {
 namespace {
 
+/// Collectives of messages have a tag of their own, which no tag of a caller becomes. Between nodes the largest
+/// is 4095.
+constexpr std::uint32_t tag_of_collectives = 4095;
+std::uint32_t tag_of(const char* operation, int tag) {
+  if (tag < 0) refuse(operation, text("tag ", tag), "tags are not negative");
+  const auto positive = static_cast<std::uint32_t>(tag);
+  return positive < tag_of_collectives ? positive : positive + 1;
+}
+
 /// What this rank sends to each rank, and has from each; undefined and empty tensors are not sent.
 struct Messages {
   std::vector<at::Tensor> out;
@@ -28,8 +37,10 @@ void exchange(TorchWork& work, const Messages& messages, int rank) {
     const std::size_t ranks = std::max(messages.out.size(), messages.in.size());
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       if (peer == own) continue;
-      if (is_sent(messages.out, peer)) group.send(moved(messages.out[peer]), static_cast<int>(peer));
-      if (is_sent(messages.in, peer)) group.receive(moved(messages.in[peer]), static_cast<int>(peer));
+      if (is_sent(messages.out, peer))
+        group.send(moved(messages.out[peer]), static_cast<int>(peer), tag_of_collectives);
+      if (is_sent(messages.in, peer))
+        group.receive(moved(messages.in[peer]), static_cast<int>(peer), tag_of_collectives);
       is_alone = is_alone && !is_sent(messages.out, peer) && !is_sent(messages.in, peer);
     }
     if (!is_alone) issue.add(group.start(issue.stream));
@@ -177,20 +188,20 @@ TorchBackend::Result TorchBackend::alltoall(Tensors& out, Tensors& in, const c10
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int) {
+TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int tag) {
   constexpr auto operation = "send";
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_on_host(operation, tensor);
   checked_peer(operation, peer);
   auto work = make({c10d::OpType::SEND, "weft:send", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
-  work->step([memory, peer](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).send(moved(memory), peer).start(issue.own_stream()));
+  work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
+    issue.add(weft::Group(issue.comm).send(moved(memory), peer, label).start(issue.own_stream()));
   });
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int) {
+TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int tag) {
   constexpr auto operation = "recv";
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_on_host(operation, tensor);
@@ -198,15 +209,24 @@ TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int) {
   auto work = make({c10d::OpType::RECV, "weft:recv", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
   work->came_from(peer);
-  work->step([memory, peer](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).receive(moved(memory), peer).start(issue.own_stream()));
+  work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
+    issue.add(weft::Group(issue.comm).receive(moved(memory), peer, label).start(issue.own_stream()));
   });
   copy_back_at_end(*work, tensors, {memory});
   return start(std::move(work));
 }
 
-TorchBackend::Result TorchBackend::recvAnysource(Tensors&, int) {
-  refuse("recv", "a message of any rank", "name the source");
+TorchBackend::Result TorchBackend::recvAnysource(Tensors& tensors, int tag) {
+  constexpr auto operation = "recv";
+  const at::Tensor& tensor = the_one(operation, tensors);
+  expect_on_host(operation, tensor);
+  auto work = make({c10d::OpType::RECVANYSOURCE, "weft:recvAnySource", tensors, {tensors}});
+  const at::Tensor memory = tensor.contiguous();
+  work->step([memory, label = tag_of(operation, tag)](const Issue& issue) {
+    issue.add(weft::Group(issue.comm).receive_any(moved(memory), label).start(issue.own_stream()));
+  });
+  copy_back_at_end(*work, tensors, {memory});
+  return start(std::move(work));
 }
 
 }  // namespace weft::distributed
