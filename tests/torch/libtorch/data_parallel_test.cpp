@@ -40,6 +40,10 @@ struct Case {
   const char* optimizer;
 };
 
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.optimizer << " on " << one.ranks << (one.as == As::threads ? " threads" : " processes");
+}
+
 class Training : public testing::TestWithParam<Case> {};
 
 TEST_P(Training, IsBitwiseThatOfASingleProcessThatAccumulatesTheSameBatches) {
