@@ -304,18 +304,4 @@ ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int 
   return Planner(operation, algorithm, rank, size, pool).plan();
 }
 
-ExchangePlan plan_exchange(const Transfers& transfers) {
-  ExchangePlan plan;
-  plan.progress = transfers.progress;
-  for (const Transfer& transfer : transfers.all) {
-    plan.flows.push_back({.peer = transfer.peer,
-                          .sends = transfer.sends,
-                          .stage = static_cast<int>(transfer.tag),
-                          .out = transfer.out.bytes(),
-                          .in = transfer.in.bytes(),
-                          .bytes = static_cast<std::size_t>(transfer.count()) * size_of(transfer.dtype())});
-  }
-  return plan;
-}
-
 }  // namespace weft::detail

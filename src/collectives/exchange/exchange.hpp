@@ -26,6 +26,7 @@ struct Flow {
   int peer = 0;
   bool sends = false;
   int stage = 0;                   ///< of a group: the message's tag
+  std::size_t message = 0;         ///< of a group: its place in it
   const std::byte* out = nullptr;  ///< where it sends from
   std::byte* in = nullptr;         ///< where it receives into
   std::size_t bytes = 0;
@@ -51,7 +52,7 @@ struct ExchangePlan {
   std::vector<Reduction> reductions;
   std::function<void()> begin;  ///< what is to be done first; may be empty
   std::vector<Buffer> scratch;
-  std::shared_ptr<GroupProgress> progress{};  ///< of a group: a flow is a message of it
+  std::shared_ptr<GroupProgress> progress{};  ///< of a group
   DataType dtype = DataType::u8;
 };
 
@@ -88,6 +89,8 @@ inline constexpr int exchange_stages = 2;
 /// @param pool where its scratch comes from, and may go back to
 ExchangePlan plan_exchange(const Operation& operation, Algorithm algorithm, int rank, int size,
                            ScratchPool& pool);
-ExchangePlan plan_exchange(const Transfers& transfers);
+/// What a rank sends to itself is copied in the exchange's begin: wires do not reach their own rank.
+/// @throws Error (usage) unless each has its receive in the same group; (mismatch) where the two differ
+ExchangePlan plan_exchange(const Transfers& transfers, int rank);
 
 }  // namespace weft::detail

@@ -49,6 +49,7 @@ struct Transfer {
   std::int64_t count() const { return sends ? out.count() : in.count(); }
   DataType dtype() const { return sends ? out.dtype() : in.dtype(); }
   Device device() const { return sends ? out.device() : in.device(); }
+  std::size_t size_bytes() const { return sends ? out.size_bytes() : in.size_bytes(); }
   /// "rank 1 to send 10 f32 (tag 5)": what it waits for
   std::string awaited() const {
     const std::string rank = peer == detail::any_source ? "any rank" : text("rank ", peer);

@@ -31,11 +31,13 @@ class WireBackend final : public Backend {
         wire_tags::of(operation, wire_->largest_tag()), timeout_or(operation.timeout));
   }
   std::unique_ptr<Task> start(Transfers transfers, const Stream&) override {
-    return make_wire_exchange(peers_, plan_exchange(transfers), wire_tags::transfers,
+    return make_wire_exchange(peers_, plan_exchange(transfers, wire_->rank()), wire_tags::transfers,
                               timeout_or(transfers.timeout));
   }
   MessageLimits message_limits() const override { return {wire_tags::largest_of_a_message, false}; }
-  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override { return Buffer::on_host(dtype, count, contents); }
+  Buffer allocate(DataType dtype, std::int64_t count, Contents contents) override {
+    return Buffer::on_host(dtype, count, contents);
+  }
 
   std::shared_ptr<Backend> split(const std::vector<int>& members,
                                  const std::shared_ptr<Rendezvous>& rendezvous) override {

@@ -215,7 +215,7 @@ void WireExchange::end(const Segment& segment) {
     own.done = std::min(own.done + segment_bytes, plan_.flows[segment.flow].bytes);
   }
   if (plan_.progress && is_over(segment.flow))
-    plan_.progress->done(segment.flow, plan_.flows[segment.flow].peer);
+    plan_.progress->done(plan_.flows[segment.flow].message, plan_.flows[segment.flow].peer);
 }
 
 bool WireExchange::reduce_arrived() {
