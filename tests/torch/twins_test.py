@@ -235,12 +235,14 @@ def beyond_gloo(rank, size):
 
 
 def callbacks(rank, size):
-    # Each calls a collective and waits for it: the ranks' callbacks must run in one order, and what they call must end meanwhile.
+    # Each calls a collective and waits for it: the ranks' callbacks must run in one order, and what they call must end meanwhile. They have a
+    # group of their own, for the program calls meanwhile.
     order = []
+    group = dist.new_group()
 
     def call(i, future):
         other = future.value()[0].clone()
-        dist.all_reduce(other, async_op=True).get_future().wait()
+        dist.all_reduce(other, group=group, async_op=True).get_future().wait()
         order.append(i)
         return other
 
