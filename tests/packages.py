@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import sys
 
-# Compiled only where their toolkit is; setup.sh cannot install it (README, "Building").
-TOOLKIT = re.compile(r"^(cuda.*\.h|cublas_v2\.h|nccl\.h)$")
+# Compiled only where their toolkit is, which setup.sh cannot install (README, "Building"), or with the torch of a Python (setup.sh torch).
+TOOLKIT = re.compile(r"^(cuda.*\.h|cublas_v2\.h|nccl\.h|(ATen|c10|torch|pybind11)/.*)$")
 SOURCES = (".cpp", ".hpp", ".cu", ".cuh", ".h")
 FOLDERS = ("src", "include", "tools", "tests", "bench", "examples")
 KEYWORDS = set("if then else elif fi for while until do done case esac in function select time { } ! [[ ]] coproc".split())
