@@ -11,9 +11,10 @@
 // A zeroed buffer (the default) gives its pages back to the system when it is freed. The memory of a buffer of
 // Contents::any is kept, with its huge pages, for the next such one, of any size: the smallest kept range that
 // fits is used, and neighbours merge. Both then take about a microsecond and no system call. Where none fits,
-// whole huge pages are taken. What is kept goes back to the system when the heap has no room, when less than
-// 256 MiB of the machine's or container's memory would be left (asked for every 64 MiB that the heap grows by),
-// and by trim(). So used() + kept() is at most what was in use at once, and what sizes that differ leave between.
+// whole huge pages are taken. What is kept goes back to the system when the heap has no room, and by trim(). It
+// also does when less than 256 MiB of the machine's or container's memory would be left; the heap looks every
+// 64 MiB that it grows by. So used() + kept() is at most what was in use at once, and what sizes that differ
+// leave between.
 //
 // A process has one heap for all its communicators, of_process(): what was allocated through one of them is
 // reached in the operations of every other. The last communicator or buffer frees it. A child after fork()
