@@ -56,7 +56,7 @@ TEST(CommunicatorsOfAProcess, ShareItsHeapAndWhatItHasMapped) {
 
 }  // namespace
 
-/// Of a rank whose output is not wanted where all is well.
+/// Prints what failed, on a rank that prints nothing else.
 class Failures final : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& part) override {
     if (!part.failed()) return;
