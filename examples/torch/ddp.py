@@ -6,7 +6,6 @@
 """
 
 import argparse
-import time
 
 import torch
 import torch.distributed as dist
@@ -15,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import weft.torch  # noqa: F401 (torch before 2.15 does not find the backend by itself)
 from launch import as_two_ranks
-from text import Gpt, Text, loss_of
+from text import Gpt, learn
 
 
 def main():
@@ -32,17 +31,9 @@ def main():
     if given.hook:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook if given.hook == "fp16" else default_hooks.bf16_compress_hook)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    text = Text(rank)
-    began = time.monotonic()
-    for step in range(given.steps):
-        optimizer.zero_grad()
-        loss = loss_of(model, text.batch(sequences=8))
-        loss.backward()
-        optimizer.step()
-        if rank == 0 and (step % 10 == 0 or step == given.steps - 1):
-            print(f"step {step:4d}: loss {loss.item():.3f}", flush=True)
+    learn(model, optimizer, given.steps, rank)
     if rank == 0:
-        print(f"{given.steps / (time.monotonic() - began):.1f} steps a second on {ranks} ranks, over {given.backend}")
+        print(f"trained on {ranks} ranks, over {given.backend}")
     dist.destroy_process_group()
 
 

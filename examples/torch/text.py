@@ -1,6 +1,7 @@
 """What the examples learn: the license texts that every Debian machine has, as bytes, and a small transformer for them."""
 
 import pathlib
+import time
 
 import torch
 from torch import nn
@@ -65,3 +66,18 @@ class Gpt(nn.Module):
 def loss_of(model, batch):
     data, following = batch
     return nn.functional.cross_entropy(model(data).flatten(0, 1), following.flatten())
+
+
+def learn(model, optimizer, steps, rank):
+    """An ordinary training loop: what is distributed is in the model that it is given. Rank 0 prints."""
+    text = Text(rank)
+    began = time.monotonic()
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model, text.batch(sequences=8))
+        loss.backward()
+        optimizer.step()
+        if rank == 0 and (step % 10 == 0 or step == steps - 1):
+            print(f"step {step:4d}: loss {loss.item():.3f}", flush=True)
+    if rank == 0:
+        print(f"{steps / (time.monotonic() - began):.1f} steps a second")

@@ -46,6 +46,14 @@ def _child(body, rank, size, backend, folder, timeout, arguments):
     os._exit(code)
 
 
+def _look_at(child, rank, codes):
+    """Whether it has ended; then its status is in `codes`."""
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        codes[rank] = status
+    return bool(done)
+
+
 def _gather(children, folder, timeout, may_die):
     deadline = time.monotonic() + timeout
     codes = {}
@@ -53,17 +61,13 @@ def _gather(children, folder, timeout, may_die):
         for rank, child in enumerate(children):
             if rank in codes:
                 continue
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                codes[rank] = status
+            _look_at(child, rank, codes)
         if time.monotonic() > deadline or any(code != 0 and rank not in may_die for rank, code in codes.items()):
             time.sleep(0.5 if codes else 0)
             for rank, child in enumerate(children):
                 if rank in codes:
                     continue
-                done, status = os.waitpid(child, os.WNOHANG)
-                if done:
-                    codes[rank] = status
+                if _look_at(child, rank, codes):
                     continue
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)

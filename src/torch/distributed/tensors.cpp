@@ -125,14 +125,10 @@ Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::Scal
   return reduction;
 }
 
-View moved(const at::Tensor& tensor) {
+View view_of(const at::Tensor& tensor) {
   const Elements elements = elements_of(tensor.scalar_type());
   const std::int64_t count = tensor.numel() * elements.each;
   return {count == 0 ? nullptr : tensor.mutable_data_ptr(), count, elements.dtype};
-}
-
-View reduced(const at::Tensor& tensor) {
-  return moved(tensor);
 }
 
 void expect_on_host(const char* operation, const at::Tensor& tensor) {

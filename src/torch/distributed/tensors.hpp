@@ -26,10 +26,8 @@ struct Reduction {
 /// @throws ValueError where torch's operation of such elements is none of weft's
 Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::ScalarType type);
 
-/// The elements, to be moved. The tensor is contiguous.
-View moved(const at::Tensor& tensor);
-/// The elements, to be reduced; bool and complex as said above. The tensor is contiguous.
-View reduced(const at::Tensor& tensor);
+/// The elements, to be moved or reduced; bool and complex as said above. The tensor is contiguous.
+View view_of(const at::Tensor& tensor);
 
 /// @throws ValueError for a tensor that is sparse, or not on the host
 void expect_on_host(const char* operation, const at::Tensor& tensor);

@@ -30,7 +30,7 @@ TorchBackend::Result TorchBackend::broadcast(Tensors& tensors, const c10d::Broad
       {c10d::OpType::BROADCAST, "weft:broadcast", tensors, {tensors}, options.timeout, is_async(options)});
   const at::Tensor memory = tensor.contiguous();
   work->step([memory, root](const Issue& issue) {
-    issue.add(issue.comm.broadcast(moved(memory), root, issue.stream));
+    issue.add(issue.comm.broadcast(view_of(memory), root, issue.stream));
   });
   if (!memory.is_same(tensor)) work->at_end([memory, tensor] { copy_elements(tensor, memory); });
   return start(std::move(work));
@@ -46,7 +46,7 @@ TorchBackend::Result TorchBackend::allreduce(Tensors& tensors, const c10d::Allre
       {c10d::OpType::ALLREDUCE, "weft:all_reduce", tensors, {tensors}, options.timeout, is_async(options)});
   const Ends ends = ends_of(tensor, reduction);
   work->step([ends, op = reduction.op](const Issue& issue) {
-    issue.add(issue.comm.all_reduce(reduced(ends.in), reduced(ends.out), op, issue.stream));
+    issue.add(issue.comm.all_reduce(view_of(ends.in), view_of(ends.out), op, issue.stream));
   });
   if (!ends.out.is_same(tensor)) work->at_end([ends, tensor] { copy_elements(tensor, ends.out); });
   return start(std::move(work));
@@ -68,7 +68,7 @@ TorchBackend::Result TorchBackend::allreduce_coalesced(Tensors& tensors,
   for (const at::Tensor& tensor : tensors) all.push_back(ends_of(tensor, reduction));
   work->step([all, op = reduction.op](const Issue& issue) {
     for (const Ends& ends : all)
-      issue.add(issue.comm.all_reduce(reduced(ends.in), reduced(ends.out), op, issue.stream));
+      issue.add(issue.comm.all_reduce(view_of(ends.in), view_of(ends.out), op, issue.stream));
   });
   work->at_end([all, tensors] {
     for (std::size_t i = 0; i < all.size(); ++i) copy_elements(tensors[i], all[i].out);
@@ -86,7 +86,7 @@ TorchBackend::Result TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOp
       make({c10d::OpType::REDUCE, "weft:reduce", tensors, {tensors}, options.timeout, is_async(options)});
   const Ends ends = ends_of(tensor, reduction);
   work->step([ends, op = reduction.op, root](const Issue& issue) {
-    issue.add(issue.comm.reduce(reduced(ends.in), reduced(ends.out), op, root, issue.stream));
+    issue.add(issue.comm.reduce(view_of(ends.in), view_of(ends.out), op, root, issue.stream));
   });
   if (!ends.out.is_same(tensor) && root == getRank())
     work->at_end([ends, tensor] { copy_elements(tensor, ends.out); });

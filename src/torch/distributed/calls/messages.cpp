@@ -38,9 +38,9 @@ void exchange(TorchWork& work, const Messages& messages, int rank) {
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       if (peer == own) continue;
       if (is_sent(messages.out, peer))
-        group.send(moved(messages.out[peer]), static_cast<int>(peer), tag_of_collectives);
+        group.send(view_of(messages.out[peer]), static_cast<int>(peer), tag_of_collectives);
       if (is_sent(messages.in, peer))
-        group.receive(moved(messages.in[peer]), static_cast<int>(peer), tag_of_collectives);
+        group.receive(view_of(messages.in[peer]), static_cast<int>(peer), tag_of_collectives);
       is_alone = is_alone && !is_sent(messages.out, peer) && !is_sent(messages.in, peer);
     }
     if (!is_alone) issue.add(group.start(issue.stream));
@@ -196,7 +196,7 @@ TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int tag) {
   auto work = make({c10d::OpType::SEND, "weft:send", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
   work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).send(moved(memory), peer, label).start(issue.own_stream()));
+    issue.add(weft::Group(issue.comm).send(view_of(memory), peer, label).start(issue.own_stream()));
   });
   return start(std::move(work));
 }
@@ -210,7 +210,7 @@ TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int tag) {
   const at::Tensor memory = tensor.contiguous();
   work->came_from(peer);
   work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).receive(moved(memory), peer, label).start(issue.own_stream()));
+    issue.add(weft::Group(issue.comm).receive(view_of(memory), peer, label).start(issue.own_stream()));
   });
   copy_back_at_end(*work, tensors, {memory});
   return start(std::move(work));
@@ -223,7 +223,7 @@ TorchBackend::Result TorchBackend::recvAnysource(Tensors& tensors, int tag) {
   auto work = make({c10d::OpType::RECVANYSOURCE, "weft:recvAnySource", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
   work->step([memory, label = tag_of(operation, tag)](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).receive_any(moved(memory), label).start(issue.own_stream()));
+    issue.add(weft::Group(issue.comm).receive_any(view_of(memory), label).start(issue.own_stream()));
   });
   copy_back_at_end(*work, tensors, {memory});
   return start(std::move(work));

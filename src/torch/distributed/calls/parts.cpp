@@ -22,7 +22,7 @@ void expect_one_each(const char* operation, const std::vector<at::Tensor>& tenso
 }
 
 void add_all_gather(const Issue& issue, const at::Tensor& in, const at::Tensor& out) {
-  issue.add(issue.comm.all_gather(moved(in), moved(out), issue.stream));
+  issue.add(issue.comm.all_gather(view_of(in), view_of(out), issue.stream));
 }
 
 /// Into a list whose tensors may have different sizes, the same on all ranks.
@@ -50,7 +50,7 @@ void gather_into_list(TorchWork& work, const at::Tensor& in, const std::vector<a
   copy_elements(places[own], source);
   work.step([places](const Issue& issue) {
     for (std::size_t i = 0; i < places.size(); ++i)
-      issue.add(issue.comm.broadcast(moved(places[i]), static_cast<int>(i), issue.stream));
+      issue.add(issue.comm.broadcast(view_of(places[i]), static_cast<int>(i), issue.stream));
   });
   work.at_end([places, out] {
     for (std::size_t i = 0; i < out.size(); ++i) copy_elements(out[i], places[i]);
@@ -58,7 +58,7 @@ void gather_into_list(TorchWork& work, const at::Tensor& in, const std::vector<a
 }
 
 void add_reduce_scatter(const Issue& issue, const at::Tensor& in, const at::Tensor& out, ReduceOp op) {
-  issue.add(issue.comm.reduce_scatter(reduced(in), reduced(out), op, issue.stream));
+  issue.add(issue.comm.reduce_scatter(view_of(in), view_of(out), op, issue.stream));
 }
 
 }  // namespace
@@ -185,8 +185,8 @@ TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tens
     for (const at::Tensor& each : parts) sources.push_back(prepared(each, reduction));
     work->step([sources, place, own, op = reduction.op](const Issue& issue) {
       for (std::size_t root = 0; root < sources.size(); ++root) {
-        const View to = root == own ? reduced(place) : reduced(sources[root]);
-        issue.add(issue.comm.reduce(reduced(sources[root]), to, op, static_cast<int>(root), issue.stream));
+        const View to = root == own ? view_of(place) : view_of(sources[root]);
+        issue.add(issue.comm.reduce(view_of(sources[root]), to, op, static_cast<int>(root), issue.stream));
       }
     });
   }

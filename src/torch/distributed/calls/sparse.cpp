@@ -88,12 +88,12 @@ TorchBackend::Result TorchBackend::allreduce_sparse(Tensors& tensors, const c10d
                     options.timeout,
                     is_async(options)});
   work->step([sum](const Issue& issue) {
-    issue.add(issue.comm.all_gather(moved(sum->own_count), moved(sum->counts), issue.stream));
+    issue.add(issue.comm.all_gather(view_of(sum->own_count), view_of(sum->counts), issue.stream));
   });
   work->step([sum, ranks](const Issue& issue) {
     sum->pad(ranks);
-    issue.add(issue.comm.all_gather(moved(sum->padded_indices), moved(sum->all_indices), issue.stream));
-    issue.add(issue.comm.all_gather(moved(sum->padded_values), moved(sum->all_values), issue.stream));
+    issue.add(issue.comm.all_gather(view_of(sum->padded_indices), view_of(sum->all_indices), issue.stream));
+    issue.add(issue.comm.all_gather(view_of(sum->padded_values), view_of(sum->all_values), issue.stream));
   });
   work->at_end([sum, ranks] { sum->add_up(ranks); });
   return start(std::move(work));
