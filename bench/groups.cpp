@@ -7,9 +7,9 @@
 // They run in turn; medians over the rounds, of the rank that took longest in each. "address_space_mib" is how much the process's
 // VmSize has grown. The first sum is an all_reduce of 1 MiB of private memory, which touches all of the communicator's memory.
 
-#include <fstream>
 #include <optional>
 
+#include "process_memory.hpp"
 #include "program.hpp"
 #include "rounds.hpp"
 #include "weft/weft.hpp"
@@ -17,17 +17,6 @@
 namespace {
 
 using namespace weft;
-
-/// A figure of this process, in MiB. @param key such as "VmSize:"
-double status_mib(const std::string& key) {
-  std::ifstream file("/proc/self/status");
-  std::string word;
-  double kib = 0;
-  while (file >> word) {
-    if (word == key && file >> kib) return kib / 1024;
-  }
-  throw Error(ErrorKind::system, text("/proc/self/status has no ", key));
-}
 
 std::vector<int> everybody(const World& world) {
   std::vector<int> ranks;
@@ -57,9 +46,9 @@ int run(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 50;
   const World world = World::from_environment();
   const auto meeting = world.rendezvous()->split(everybody(world));
-  const double before = status_mib("VmSize:");
+  const double before = bench::status_mib("VmSize:");
   Communicator comm = connect(world);
-  const double first = status_mib("VmSize:") - before;
+  const double first = bench::status_mib("VmSize:") - before;
   Stream stream;
   Buffer data = Buffer::on_host(DataType::f32, 1 << 18);  // private: staged
   std::vector<double> met;
@@ -75,12 +64,12 @@ int run(int argc, char** argv) {
     if (round > 0) met.push_back(seconds);
     for (Way& way : ways) {
       comm.barrier(stream).wait();
-      const double then = status_mib("VmSize:");
+      const double then = bench::status_mib("VmSize:");
       std::optional<Communicator> made;
       const double to_make = bench::seconds_of([&] { made = way.make(); });
       const double to_sum =
           bench::seconds_of([&] { made->all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
-      const double grown = status_mib("VmSize:") - then;
+      const double grown = bench::status_mib("VmSize:") - then;
       comm.barrier(stream).wait();
       const double to_close = bench::seconds_of([&] { made.reset(); });
       if (round == 0) continue;  // a warm-up

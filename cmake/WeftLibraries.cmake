@@ -2,6 +2,9 @@
 # and what belongs to other libraries, stays inside libweft.so.
 set(objects "")
 set(floors weft_core weft_collectives weft_gradient weft_compression weft_schedules weft_pipeline weft_zero)
+if(WEFT_CHECKPOINT_ON)
+  list(APPEND floors weft_checkpoint)
+endif()
 foreach(floor ${floors})
   list(APPEND objects $<TARGET_OBJECTS:${floor}>)
   get_target_property(sources ${floor} SOURCES)

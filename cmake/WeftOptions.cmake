@@ -5,7 +5,7 @@ set(WEFT_SUMMARY "" CACHE INTERNAL "")
 
 function(weft_row name state reason)
   string(LENGTH "${name}" used)
-  math(EXPR pad "14 - ${used}")
+  math(EXPR pad "16 - ${used}")
   string(REPEAT " " ${pad} spaces)
   set_property(GLOBAL APPEND_STRING PROPERTY WEFT_SUMMARY "  ${name}${spaces}${state}   ${reason}\n")
 endfunction()
@@ -67,6 +67,13 @@ if(Boost_FOUND AND OpenSSL_FOUND)
 endif()
 weft_option(WEFT_BOOST "ranks that meet over TCP; the programs" "${boost_found}"
             "Boost 1.81 and OpenSSL 3 (libboost1.81-dev, libboost-program-options1.81-dev, libboost-json1.81-dev, libssl-dev)")
+
+find_path(WEFT_XXHASH_INCLUDE xxhash.h)
+set(checkpoint_found FALSE)
+if(WEFT_BOOST_ON AND WEFT_XXHASH_INCLUDE)
+  set(checkpoint_found TRUE)
+endif()
+weft_option(WEFT_CHECKPOINT "checkpoints" "${checkpoint_found}" "xxHash (libxxhash-dev) and what WEFT_BOOST needs")
 
 find_library(WEFT_HIGHWAY_LIBRARY hwy)
 find_path(WEFT_HIGHWAY_INCLUDE hwy/highway.h)

@@ -12,7 +12,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev liburing-dev
-          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libpugixml-dev)
+          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libxxhash-dev libpugixml-dev)
 case ${1:-run} in
   run) ;;
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
@@ -28,10 +28,10 @@ if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14);
 # PyTorch with what tests and builds of weft.torch need, in an environment of its own that is kept.
 torch_environment() {
   local venv=${WEFT_TORCH_VENV:-$HOME/.cache/weft-torch}
-  if [ "${1:-run}" != torch ] || "$venv/bin/python" -c 'import expecttest, numpy, scikit_build_core, torch' 2>/dev/null; then return; fi
+  if [ "${1:-run}" != torch ] || "$venv/bin/python" -c 'import expecttest, numpy, safetensors, scikit_build_core, torch' 2>/dev/null; then return; fi
   echo "setup: installing PyTorch in $venv"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-  "$venv/bin/pip" install -q torch numpy expecttest scikit-build-core || { echo "setup: pip failed; see above" >&2; exit 70; }
+  "$venv/bin/pip" install -q torch numpy expecttest safetensors scikit-build-core || { echo "setup: pip failed; see above" >&2; exit 70; }
 }
 
 missing=()

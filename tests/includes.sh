@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Includes point down: core < collectives < gradient < compression, zero, pipeline (neighbours) < everything else. Vendor
+# Includes point down: core < collectives < gradient, checkpoint < compression, zero, pipeline (neighbours) < everything else. Vendor
 # headers are included only by include/weft/interop/ in public (torch's by include/weft/torch/), and the library never includes programs or examples.
 # usage: includes.sh [FOLDER OF THE PROJECT]; prints each arrow that points up and exits 1
 set -euo pipefail
@@ -9,7 +9,7 @@ floor() {  # sets `floor`
   case $1 in
     core) floor=1 ;;
     collectives) floor=2 ;;
-    gradient) floor=3 ;;
+    gradient | checkpoint) floor=3 ;;
     compression | zero | pipeline) floor=4 ;;
     *) floor=5 ;;
   esac
@@ -37,7 +37,7 @@ while IFS=: read -r file line; do
     weft/interop/cuda.hpp) to=core ;;
     weft/interop/*) to=collectives ;;
     weft/*/*) to=${target#weft/} to=${to%%/*} ;;
-    core/* | collectives/* | gradient/* | compression/* | zero/* | pipeline/* | report/*) to=${target%%/*} ;;
+    core/* | collectives/* | gradient/* | checkpoint/* | compression/* | zero/* | pipeline/* | report/*) to=${target%%/*} ;;
     weft/weft.hpp) to=everything ;;
     common/* | weft-*/* | gpt/* | examples/*) complain "$file includes $target: the library includes no program"; continue ;;
     mpi.h | cuda*.h | nccl.h | torch/* | boost/* | ucp/*)

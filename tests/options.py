@@ -110,6 +110,19 @@ class PlanMemory(Program):
         return option == "--bucket-bytes" and "--bucket-ring-bytes" not in chosen
 
 
+class PlanCheckpoint(Program):
+    name = "weft-plan checkpoint"
+
+    def __init__(self, bin, work):
+        super().__init__(bin, work)
+        for seed in ("1", "2"):
+            subprocess.run([bin / "save_checkpoint", work / f"saved-{seed}", "40", "2", seed], check=True)
+        self.options = {"--verify": [FLAG], "--diff": [work / "saved-2"], "--export": [FILE], "--json": [FILE]}
+
+    def command(self, chosen, whole):
+        return [self.bin / "weft-plan", "checkpoint", self.work / "saved-1"]
+
+
 class PlanBuckets(Program):
     name = "weft-plan buckets"
     options = {"--latency-us": [70], "--gbytes-per-second": [0.3], "--bucket-bytes": [100000], "--json": [FILE]}
@@ -321,7 +334,7 @@ class Runs:
         files = {option: folder / option.strip("-") for option, value in chosen.items() if value is FILE}
         command = [str(word) for word in [*self.program.command(chosen, whole), *words_of(chosen, files), *getattr(self.program, "program", [])]]
         status, out, err = run_on_terminal(command)
-        contents = {option: path.read_text() for option, path in files.items() if path.exists()}
+        contents = {option: path.read_text(errors="replace") for option, path in files.items() if path.exists()}
         said = err.replace("\r\n", "\n")
         if status == 42:
             return status, None, said
@@ -392,7 +405,7 @@ def faults(program, chosen, runs):
 
 
 LONG_NAMES = {"b": "minbytes", "e": "maxbytes", "f": "stepfactor", "i": "stepbytes", "n": "iters", "w": "warmup-iters", "d": "datatype", "o": "op", "r": "root"}
-PROGRAMS = [PlanSchedule, PlanMemory, PlanBuckets, ReportNccl, ReportEnv, ReportDiff, Bench, Scaling, Gpt, Launch]
+PROGRAMS = [PlanSchedule, PlanMemory, PlanBuckets, PlanCheckpoint, ReportNccl, ReportEnv, ReportDiff, Bench, Scaling, Gpt, Launch]
 
 
 def main():

@@ -44,6 +44,9 @@
 #                                        within 5 s after the deadline; BIN: build/recorded/bin
 #   tests/soak.sh interrupts [COUNT [BIN]]   programs (100) that a signal ends at any moment, or whose disk is full from any byte on
 #                                        (tests/interrupts.py): no file is left that is not whole
+#   tests/soak.sh checkpoints [COUNT [BIN]]  jobs (300) that are killed at any moment while they save checkpoints, bits (1000) that are flipped in
+#                                        one, and disks (100) that are full from any byte on: the last one that was saved always
+#                                        loads, a torn one never does, and a flipped bit is named
 #   tests/soak.sh options [COUNT [BIN]]      combinations of options (200 of each program), drawn at random (tests/options.py): each option has an
 #                                        effect that can be seen, or is refused
 #   tests/soak.sh arm64                      the conformance tests, cross-compiled for 64-bit ARM, under qemu-user: ranks as threads, and 1, 2 and
@@ -85,6 +88,12 @@ hosts() {
   done
   echo "$jobs jobs, $failed failed"
   [ $failed -eq 0 ]
+}
+
+checkpoints() {
+  local count=${1:-300}
+  "$bin/soak_checkpoint" "$count" "$seed" || return 1
+  WEFT_SEED=$seed WEFT_FLIPS=$((count * 10 / 3)) WEFT_FULL_DISKS=$(((count + 2) / 3)) "$bin/checkpoint_threads_test" --gtest_filter='Damage.*' --gtest_brief=1
 }
 
 mixes() {
@@ -344,6 +353,6 @@ case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
-  mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

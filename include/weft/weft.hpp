@@ -1,6 +1,10 @@
 #pragma once
 // Everything a trainer includes.
 
+#if __has_include("weft/checkpoint/saver.hpp")  // weft may be built without
+#include "weft/checkpoint/checkpoint.hpp"
+#include "weft/checkpoint/saver.hpp"
+#endif
 #include "weft/collectives/clock.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/collectives/world.hpp"

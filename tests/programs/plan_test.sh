@@ -7,7 +7,7 @@ plan=$1 scaling=$2 launch=$3
 . "$(dirname "$0")/../support/checks.sh"
 
 check help 0 "weft-plan buckets run.json" "$plan" --help
-refused "nothing" "nothing to plan is named; allowed are buckets, memory and schedule" "$plan"
+refused "nothing" "nothing to plan is named; allowed are buckets, checkpoint, memory and schedule" "$plan"
 refused "an unknown word" "'lunch' is nothing to plan" "$plan" lunch file
 refused "no trace" "no trace is named; weft-scaling --trace FILE" "$plan" buckets
 refused "a trace that is not there" "'/nowhere': cannot read it: No such file" "$plan" buckets /nowhere

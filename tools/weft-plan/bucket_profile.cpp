@@ -3,13 +3,13 @@
 #include <array>
 #include <boost/json.hpp>
 
-#include "report/json_node.hpp"
+#include "core/files/json_node.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
 namespace {
 
-using report::JsonNode;
+using detail::JsonNode;
 
 // So many elements of 8 bytes in as many parameters as a file can name do not overflow.
 constexpr std::int64_t most_elements = std::int64_t{1} << 36;

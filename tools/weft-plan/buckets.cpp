@@ -61,8 +61,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (command != "buckets") {
     throw Error(ErrorKind::usage,
                 command.empty() ? "nothing to plan is named" : text("'", command, "' is nothing to plan"),
-                "allowed are buckets, memory and schedule: weft-plan buckets TRACE, weft-plan memory, "
-                "weft-plan schedule");
+                "allowed are buckets, checkpoint, memory and schedule: weft-plan buckets TRACE, weft-plan checkpoint PATH, "
+                "weft-plan memory, weft-plan schedule");
   }
   if (options.file.empty()) {
     throw Error(ErrorKind::usage, "no trace is named",
@@ -87,6 +87,7 @@ Options parse(const std::vector<std::string>& arguments) {
 std::string help() {
   std::ostringstream out;
   out << "weft-plan buckets TRACE [options]\n"
+         "weft-plan checkpoint PATH [options]       weft-plan checkpoint --help says more\n"
          "weft-plan memory [options]                weft-plan memory --help says more\n"
          "weft-plan schedule [options]              weft-plan schedule --help says more\n\n"
          "Explains the gradient buckets of a training: when each is ready, leaves and arrives, what that "

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "buckets.hpp"
+#include "checkpoints.hpp"
 #include "common/command_line.hpp"
 #include "memory.hpp"
 #include "schedule.hpp"
@@ -8,6 +9,8 @@
 namespace {
 
 int run(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "checkpoint")
+    return weft::plan::run_checkpoint({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "memory")
     return weft::plan::run_memory({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "schedule")

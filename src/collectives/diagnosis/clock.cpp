@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 
+#include "collectives/diagnosis/texts.hpp"
 #include "core/base/output_file.hpp"
 #include "weft/core/error.hpp"
 
@@ -45,28 +46,6 @@ std::int64_t ask(const Communicator& comm, int questions) {
   return offset;
 }
 
-/// All ranks' texts at rank 0, by rank; elsewhere nothing.
-std::vector<std::string> gathered(Communicator comm, const std::string& mine) {
-  Stream stream;
-  const auto length = static_cast<std::int64_t>(mine.size());
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(comm.size()));
-  comm.all_gather(ConstView(std::span(&length, 1)), View(std::span(lengths)), stream).wait();
-  std::vector<std::vector<std::uint8_t>> received(lengths.size());
-  Group group(comm);
-  const std::vector<std::uint8_t> bytes(mine.begin(), mine.end());
-  std::vector<std::uint8_t> own = bytes;
-  if (comm.rank() > 0) group.send(View(std::span(own)), 0);
-  for (std::size_t rank = 1; comm.rank() == 0 && rank < received.size(); ++rank) {
-    received[rank].resize(static_cast<std::size_t>(lengths[rank]));
-    group.receive(View(std::span(received[rank])), static_cast<int>(rank));
-  }
-  group.start(stream).wait();
-  std::vector<std::string> texts;
-  for (const auto& one : received) texts.emplace_back(one.begin(), one.end());
-  texts.front() = mine;
-  return texts;
-}
-
 }  // namespace
 
 std::chrono::nanoseconds clock_offset(Communicator comm) {
@@ -81,7 +60,7 @@ std::chrono::nanoseconds clock_offset(Communicator comm) {
 }
 
 std::string merged_trace(const Trace& trace, const Communicator& comm) {
-  const auto events = gathered(comm, trace.events(comm.rank(), clock_offset(comm)));
+  const auto events = detail::gather_texts(comm, trace.events(comm.rank(), clock_offset(comm)));
   if (comm.rank() != 0) return {};
   std::string all = trace.heading();
   const char* separator = "";

@@ -48,18 +48,22 @@ void OutputFile::fail(int error) const {
   throw Error(ErrorKind::usage, text(called_, ": cannot write it: ", std::strerror(error)));
 }
 
-void OutputFile::write(std::string_view content) {
+void OutputFile::add(std::string_view content) {
   if (file_.get() < 0) throw Error(ErrorKind::internal, text(called_, " is written twice"));
   try {
     write_all(file_.get(), content, called_);
-    if (!draft_.empty()) {
-      // The name changes when the content is on the disk, or a crash could leave the name without it.
-      if (fsync(file_.get()) != 0) throw system_error(text("cannot write ", called_));
-      if (std::rename(draft_.c_str(), path_.c_str()) != 0) throw system_error(text("cannot write ", called_));
-    }
   } catch (...) {
     discard();
     throw;
+  }
+}
+
+void OutputFile::finish() {
+  // The name changes when the content is on the disk, or a crash could leave the name without it.
+  if (!draft_.empty() && (fsync(file_.get()) != 0 || std::rename(draft_.c_str(), path_.c_str()) != 0)) {
+    const Error failed = system_error(text("cannot write ", called_));
+    discard();
+    throw failed;
   }
   draft_.clear();
   file_.reset();

@@ -28,7 +28,13 @@ class OutputFile {
   ~OutputFile() { discard(); }
 
   /// All of the content, once. @throws Error (system) naming the file; it is then what it was before
-  void write(std::string_view content);
+  void write(std::string_view content) {
+    add(content);
+    finish();
+  }
+  /// The same in parts, for content that need not be in memory: the file has it when finish() returns.
+  void add(std::string_view content);
+  void finish();
   /// Leaves the file as it was; nothing more can be written.
   void discard() noexcept;
 

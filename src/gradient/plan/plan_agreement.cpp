@@ -4,22 +4,12 @@
 #include <optional>
 #include <sstream>
 
+#include "collectives/diagnosis/texts.hpp"
 #include "core/base/fnv.hpp"
 #include "gradient/plan/shape_text.hpp"
 
 namespace weft::detail {
 namespace {
-
-/// Returns the message of rank `root` on every rank: its length is broadcast first, then its bytes.
-std::string broadcast(Communicator& comm, std::string message, int root) {
-  Stream stream;
-  auto length = static_cast<std::int64_t>(message.size());
-  comm.broadcast(View(std::span(&length, 1)), root, stream).wait();
-  std::vector<std::uint8_t> bytes(message.begin(), message.end());
-  bytes.resize(static_cast<std::size_t>(length));
-  comm.broadcast(View(std::span(bytes)), root, stream).wait();
-  return {bytes.begin(), bytes.end()};
-}
 
 /// One line per parameter: name, shape and type, and its offset if the layout has widened gaps.
 std::vector<std::string> described(const ParamLayout& layout) {
@@ -54,11 +44,11 @@ std::string difference(const std::vector<std::string>& first, const std::vector<
                                    const Disagreement& otherwise) {
   std::string lines;
   for (const std::string& line : mine) lines += line + '\n';
-  std::istringstream in(broadcast(comm, comm.rank() == 0 ? lines : "", 0));
+  std::istringstream in(broadcast_text(comm, comm.rank() == 0 ? lines : "", 0));
   std::vector<std::string> first;
   for (std::string line; std::getline(in, line);) first.push_back(line);
   const bool finds = comm.rank() == different;
-  const std::string found = broadcast(comm, finds ? difference(first, mine, different) : "", different);
+  const std::string found = broadcast_text(comm, finds ? difference(first, mine, different) : "", different);
   throw Error(ErrorKind::mismatch, text(otherwise.what, ": ", found), otherwise.advice,
               {comm.rank(), otherwise.operation, 0});
 }
@@ -107,8 +97,8 @@ void agree_on(Communicator& comm, const std::string& mine, const Disagreement& o
   const auto hash = static_cast<std::int64_t>(Fnv().add(mine).value());
   const auto other = first_different_rank(hashes(comm, hash));
   if (!other) return;
-  const std::string first = broadcast(comm, comm.rank() == 0 ? mine : "", 0);
-  const std::string second = broadcast(comm, comm.rank() == *other ? mine : "", *other);
+  const std::string first = broadcast_text(comm, comm.rank() == 0 ? mine : "", 0);
+  const std::string second = broadcast_text(comm, comm.rank() == *other ? mine : "", *other);
   throw Error(ErrorKind::mismatch, text(otherwise.what, ": rank 0 ", first, "; rank ", *other, " ", second),
               otherwise.advice, {comm.rank(), otherwise.operation, 0});
 }

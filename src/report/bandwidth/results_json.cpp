@@ -6,11 +6,13 @@
 #include <tuple>
 #include <utility>
 
-#include "report/json_node.hpp"
+#include "core/files/json_node.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report::bandwidth {
 namespace {
+
+using weft::detail::JsonNode;
 
 namespace json = boost::json;
 

@@ -3,11 +3,13 @@
 #include <boost/json.hpp>
 #include <set>
 
+#include "core/files/json_node.hpp"
 #include "report/flight/flight.hpp"
-#include "report/json_node.hpp"
 
 namespace weft::report {
 namespace {
+
+using weft::detail::JsonNode;
 
 namespace json = boost::json;
 

@@ -1,12 +1,14 @@
 #include "report/output/json.hpp"
 
 #include "core/base/strings.hpp"
-#include "report/json_node.hpp"
+#include "core/files/json_node.hpp"
 #include "report/nccl/log_line.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
 namespace {
+
+using weft::detail::JsonNode;
 
 namespace json = boost::json;
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
-#include "report/json_node.hpp"
+#include "core/files/json_node.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
 namespace {
+
+using weft::detail::JsonNode;
 
 constexpr int most_ranks = 1 << 24;
 

@@ -24,6 +24,7 @@ class Weft(CMakePackage):
     depends_on("ucx", when="+ucx")
     depends_on("boost@1.81:", when="+tcp")
     depends_on("openssl@3:", when="+tcp")
+    depends_on("xxhash", when="+tcp")
     depends_on("boost@1.81: +program_options+json", when="+tools")
     depends_on("openblas", when="+tools")
     depends_on("pugixml", when="+tools")

@@ -19,7 +19,7 @@
 
 #include "weft/core/error.hpp"
 
-namespace weft::report {
+namespace weft::detail {
 
 /// A value in a file. It knows its path, which becomes text only in an error.
 class JsonNode {
@@ -147,4 +147,4 @@ class JsonNode {
   std::size_t index_ = 0;
 };
 
-}  // namespace weft::report
+}  // namespace weft::detail

@@ -1,0 +1,2 @@
+// Boost.JSON itself, compiled into this library: a program that links weft then needs no library of Boost.
+#include <boost/json/src.hpp>

@@ -1,0 +1,104 @@
+#include "checkpoint/stored_bytes.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "checkpoint/checksums.hpp"
+#include "weft/core/copy.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+
+namespace {
+
+constexpr const char* other_copy = "load an older checkpoint, or restore the file from a copy";
+
+void copy_to(View to, ConstView from) {
+  if (to.device().is_host()) {
+    std::memcpy(to.data(), from.data(), from.size_bytes());
+    return;
+  }
+  Stream stream(to.device());
+  copy(to, from, stream);
+  stream.synchronize();
+}
+
+}  // namespace
+
+const std::size_t StoredBytes::block_bytes = checkpoint_block;
+
+StoredBytes::StoredBytes(const std::string& folder, const StoredFile& file)
+    : path_(folder + '/' + file.name), file_(file), descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_.get() < 0) throw system_error(text("cannot read ", path_), other_copy);
+  struct stat there {};
+  if (fstat(descriptor_.get(), &there) != 0) throw system_error(text("cannot read ", path_), other_copy);
+  if (static_cast<std::uint64_t>(there.st_size) != file_.bytes)
+    throw Error(ErrorKind::system,
+                text(path_, " has ", there.st_size, " bytes; ", file_.bytes, " were written"), other_copy);
+}
+
+void StoredBytes::read(const std::string& tensor, const StoredPiece& piece, std::int64_t first, View to) {
+  const auto step = static_cast<std::int64_t>(block_bytes / size_of(to.dtype()));
+  std::int64_t at = first - piece.first;
+  const std::int64_t end = at + to.count();
+  while (at < end) {
+    const std::int64_t number = at / step;
+    const std::int64_t begins = number * step;
+    const std::int64_t ends = std::min(begins + step, piece.count);
+    const View place = to.slice(at - (first - piece.first), std::min(ends, end) - at);
+    if (at == begins && ends <= end && place.device().is_host()) {
+      fill(place, tensor, piece, number);
+    } else {
+      copy_to(place, ConstView(block(tensor, to.dtype(), piece, number)).slice(at - begins, place.count()));
+    }
+    at += place.count();
+  }
+}
+
+View StoredBytes::block(const std::string& tensor, DataType dtype, const StoredPiece& piece,
+                        std::int64_t number) {
+  const auto step = static_cast<std::int64_t>(block_bytes / size_of(dtype));
+  if (memory_.count() == 0)
+    memory_ = Buffer::on_host(DataType::u8, static_cast<std::int64_t>(block_bytes), Contents::any);
+  const View here(memory_.view().data(), std::min(step, piece.count - number * step), dtype);
+  fill(here, tensor, piece, number);
+  return here;
+}
+
+void StoredBytes::fill(View to, const std::string& tensor, const StoredPiece& piece, std::int64_t number) {
+  const std::uint64_t at = piece.at + static_cast<std::uint64_t>(number) * block_bytes;
+  read_all(to.bytes(), to.size_bytes(), at);
+  if (checksum({to.bytes(), to.size_bytes()}) == piece.blocks[static_cast<std::size_t>(number)]) return;
+  throw Error(ErrorKind::system,
+              text(path_, ": bytes [", at, ", ", at + to.size_bytes(), ") of tensor ", tensor,
+                   " are not what was written: the file is damaged"),
+              other_copy);
+}
+
+void StoredBytes::check_header(std::uint64_t elements) {
+  std::string header(file_.bytes - std::min(elements, file_.bytes), '\0');
+  read_all(reinterpret_cast<std::byte*>(header.data()), header.size(), 0);
+  if (checksum(header) == file_.header) return;
+  throw Error(ErrorKind::system, text(path_, ": its header is not what was written: the file is damaged"),
+              other_copy);
+}
+
+void StoredBytes::read_all(std::byte* to, std::size_t bytes, std::uint64_t at) const {
+  while (bytes > 0) {
+    const ssize_t got = pread(descriptor_.get(), to, bytes, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(text("cannot read ", path_), other_copy);
+    if (got == 0)
+      throw Error(ErrorKind::system, text(path_, " became shorter while it was read"), other_copy);
+    to += got;
+    at += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,22 @@
+// Saves a state drawn from a seed, for tests of what reads checkpoints. usage: save_checkpoint FOLDER STEP RANKS SEED
+
+#include <cstdlib>
+#include <iostream>
+
+#include "unit/checkpoint/states.hpp"
+#include "weft/checkpoint/saver.hpp"
+
+int main(int argc, char** argv) try {
+  using namespace weft;
+  if (argc != 5) throw Error(ErrorKind::usage, "save_checkpoint FOLDER STEP RANKS SEED");
+  const int ranks = std::atoi(argv[3]);
+  const auto all = test::random_tensors(std::strtoull(argv[4], nullptr, 10), 20000);
+  run_as_threads(ranks, [&](Communicator comm) {
+    checkpoint::Saver(comm, argv[1])
+        .save(std::atoll(argv[2]), test::pieces_of(all, comm.rank(), ranks),
+              {{"position", std::int64_t{12}}, {"scale", 0.5}, {"random", argv[4]}});
+  });
+} catch (const weft::Error& error) {
+  std::cerr << error.what() << std::endl;
+  return weft::exit_code(error.kind());
+}
