@@ -44,10 +44,9 @@ class Saver {
 
   /// All ranks' pieces together are each tensor's elements, each once. @param values those of rank 0 count
   /// @returns the path of the checkpoint, which is on the disk then.
-  /// @throws Error on all ranks, naming the rank that failed; the folder then has what it had before. (usage) for elements
-  /// that are missing or saved twice, a shape that does not match, values that are not finite, a step that is there already.
-  /// (mismatch) for ranks that save different steps. (system) where the disk is full or cannot be written, and where ranks see
-  /// different folders
+  /// @throws Error on all ranks, naming the rank that failed; the folder then has what it had before. Usage: elements that are
+  /// missing or saved twice, a shape that does not match, a value that is not finite, a step that is there already. Mismatch:
+  /// ranks that save different steps. System: the disk is full or cannot be written, or ranks see different folders
   std::string save(std::int64_t step, std::span<const Piece> pieces, const Values& values = {});
 
  private:
