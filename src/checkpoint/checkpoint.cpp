@@ -24,9 +24,9 @@ namespace {
 /// Elements of one stored piece that are wanted.
 struct Range {
   const StoredPiece* piece;
-  const std::string* tensor;
-  std::int64_t first;
-  View to;
+  const Wanted* wanted;
+  std::int64_t first;  ///< of the tensor
+  std::int64_t count;
 };
 
 const StoredTensor& tensor_for(const Wanted& wanted, const Index& index, const std::string& path) {
@@ -40,27 +40,25 @@ const StoredTensor& tensor_for(const Wanted& wanted, const Index& index, const s
                 near ? text("it has ", *near) : std::string(advice));
   }
   const StoredTensor& tensor = found->second;
-  if (tensor.dtype != wanted.values.dtype() || tensor.shape != wanted.shape)
+  if (tensor.dtype != wanted.dtype() || tensor.shape != wanted.shape)
     throw Error(ErrorKind::mismatch,
                 text("tensor ", wanted.tensor, " is ", type_and_shape(tensor.dtype, tensor.shape), " in ",
-                     path, " and ", type_and_shape(wanted.values.dtype(), wanted.shape), " here"),
+                     path, " and ", type_and_shape(wanted.dtype(), wanted.shape), " here"),
                 advice);
-  if (wanted.first < 0 || wanted.first > tensor.count() - wanted.values.count())
-    throw Error(ErrorKind::usage, text("elements [", wanted.first, ", ", wanted.first + wanted.values.count(),
+  if (wanted.first < 0 || wanted.first > tensor.count() - wanted.count())
+    throw Error(ErrorKind::usage, text("elements [", wanted.first, ", ", wanted.first + wanted.count(),
                                        ") of tensor ", wanted.tensor, ", which has ", tensor.count()));
   return tensor;
 }
 
-void add_ranges(const Wanted& wanted, const std::string& name, const StoredTensor& tensor,
-                std::vector<Range>& ranges) {
-  const std::int64_t end = wanted.first + wanted.values.count();
+void add_ranges(const Wanted& wanted, const StoredTensor& tensor, std::vector<Range>& ranges) {
+  const std::int64_t end = wanted.first + wanted.count();
   auto piece = std::ranges::upper_bound(tensor.pieces, wanted.first, {},
                                         [](const StoredPiece& one) { return one.first + one.count; });
   for (; piece != tensor.pieces.end() && piece->first < end; ++piece) {
     const std::int64_t from = std::max(piece->first, wanted.first);
     const std::int64_t to = std::min(piece->first + piece->count, end);
-    if (from < to)
-      ranges.push_back({&*piece, &name, from, wanted.values.slice(from - wanted.first, to - from)});
+    if (from < to) ranges.push_back({&*piece, &wanted, from, to - from});
   }
 }
 
@@ -132,8 +130,7 @@ std::map<std::string, TensorInfo> Checkpoint::tensors() const {
 void Checkpoint::read(std::span<const Wanted> pieces) const {
   const Index& index = state_->index;
   std::vector<Range> ranges;
-  for (const Wanted& wanted : pieces)
-    add_ranges(wanted, wanted.tensor, tensor_for(wanted, index, path()), ranges);
+  for (const Wanted& wanted : pieces) add_ranges(wanted, tensor_for(wanted, index, path()), ranges);
   std::ranges::sort(ranges, {},
                     [](const Range& one) { return std::tuple(one.piece->file, one.piece->at, one.first); });
   for (auto from = ranges.begin(); from != ranges.end();) {
@@ -141,7 +138,7 @@ void Checkpoint::read(std::span<const Wanted> pieces) const {
     const auto to =
         std::find_if(from, ranges.end(), [&](const Range& one) { return one.piece->file != number; });
     StoredBytes file(path(), index.files[number]);
-    for (; from != to; ++from) file.read(*from->tensor, *from->piece, from->first, from->to);
+    for (; from != to; ++from) file.read(*from->piece, *from->wanted, from->first, from->count);
   }
 }
 

@@ -53,13 +53,13 @@ Apart compare_tensors(const std::string& name, const StoredTensor& tensor, const
   Apart apart;
   for (std::int64_t at = 0; at < tensor.count(); at += step) {
     const std::int64_t count = std::min(step, tensor.count() - at);
-    const Wanted from_first{name, tensor.shape, at, one.view().slice(0, count)};
-    const Wanted from_second{name, tensor.shape, at, other.view().slice(0, count)};
+    const View here = one.view().slice(0, count);
+    const View there = other.view().slice(0, count);
+    const Wanted from_first{name, tensor.shape, at, here};
+    const Wanted from_second{name, tensor.shape, at, there};
     first.read({&from_first, 1});
     second.read({&from_second, 1});
-    dispatch(tensor.dtype, [&]<class T>(std::type_identity<T>) {
-      compare<T>(from_first.values, from_second.values, apart);
-    });
+    dispatch(tensor.dtype, [&]<class T>(std::type_identity<T>) { compare<T>(here, there, apart); });
   }
   return apart;
 }

@@ -32,16 +32,20 @@ void check(const Piece& piece) {
   if (!count_of(piece.shape, all))
     throw Error(ErrorKind::usage,
                 text("tensor ", piece.tensor, " has a negative size, or too many elements"));
-  if (piece.first < 0 || piece.first > all || piece.values.count() > all - piece.first)
+  if (piece.first < 0 || piece.first > all || piece.count() > all - piece.first)
     throw Error(ErrorKind::usage, text("a piece of tensor ", piece.tensor, " is elements [", piece.first,
-                                       ", ", piece.first + piece.values.count(), ") of ", all));
+                                       ", ", piece.first + piece.count(), ") of ", all));
+}
+
+std::uint64_t bytes_of(const Piece& piece) {
+  return static_cast<std::uint64_t>(piece.count()) * size_of(piece.dtype());
 }
 
 HeaderRow row_of(const Piece& piece) {
-  HeaderRow row{piece.tensor, piece.values.dtype(), piece.shape, piece.values.size_bytes()};
-  if (piece.values.count() != elements_of(piece.shape)) {
-    row.name += text('[', piece.first, ':', piece.first + piece.values.count(), ']');
-    row.shape = {piece.values.count()};
+  HeaderRow row{piece.tensor, piece.dtype(), piece.shape, bytes_of(piece)};
+  if (piece.count() != elements_of(piece.shape)) {
+    row.name += text('[', piece.first, ':', piece.first + piece.count(), ']');
+    row.shape = {piece.count()};
   }
   return row;
 }
@@ -55,11 +59,11 @@ class PieceWriter {
  public:
   PieceWriter(int file, const std::string& called) : file_(file), called_(called) {}
 
-  std::vector<std::uint64_t> write(ConstView values) {
-    const auto step = static_cast<std::int64_t>(checkpoint_block / size_of(values.dtype()));
+  std::vector<std::uint64_t> write(const Piece& piece) {
+    const auto step = static_cast<std::int64_t>(checkpoint_block / size_of(piece.dtype()));
     std::vector<std::uint64_t> blocks;
-    for (std::int64_t at = 0; at < values.count(); at += step) {
-      const std::string_view bytes = as_text(on_host(values.slice(at, std::min(step, values.count() - at))));
+    for (std::int64_t at = 0; at < piece.count(); at += step) {
+      const std::string_view bytes = as_text(on_host(piece, at, std::min(step, piece.count() - at)));
       blocks.push_back(checksum(bytes));
       write_all(file_, bytes, called_);
       begin_to_flush(bytes.size());
@@ -79,14 +83,19 @@ class PieceWriter {
     unflushed_ = 0;
   }
 
-  ConstView on_host(ConstView values) {
-    if (values.device().is_host()) return values;
+  ConstView on_host(const Piece& piece, std::int64_t at, std::int64_t count) {
+    const ConstView* const values = std::get_if<ConstView>(&piece.values);
+    if (values != nullptr && values->device().is_host()) return values->slice(at, count);
     if (staged_.count() == 0)
       staged_ = Buffer::on_host(DataType::u8, static_cast<std::int64_t>(checkpoint_block), Contents::any);
-    const View here(staged_.view().data(), values.count(), values.dtype());
-    Stream stream(values.device());
-    copy(here, values, stream);
-    stream.synchronize();
+    const View here(staged_.view().data(), count, piece.dtype());
+    if (values == nullptr) {
+      std::get<checkpoint::Computed>(piece.values).fill(at, here);
+    } else {
+      Stream stream(values->device());
+      copy(here, values->slice(at, count), stream);
+      stream.synchronize();
+    }
     return here;
   }
 
@@ -122,10 +131,9 @@ Index write_rank_file(const std::string& path, std::int64_t step, std::span<cons
   for (const Piece& piece : pieces) {
     check(piece);
     // A rank without elements of a tensor adds nothing; a tensor without elements is there all the same.
-    if (piece.values.count() > 0 || elements_of(piece.shape) == 0) order.push_back(&piece);
+    if (piece.count() > 0 || elements_of(piece.shape) == 0) order.push_back(&piece);
   }
-  std::ranges::stable_sort(order, std::greater(),
-                           [](const Piece* one) { return size_of(one->values.dtype()); });
+  std::ranges::stable_sort(order, std::greater(), [](const Piece* one) { return size_of(one->dtype()); });
   std::vector<HeaderRow> rows;
   std::set<std::string> names;
   for (const Piece* piece : order) {
@@ -143,12 +151,12 @@ Index write_rank_file(const std::string& path, std::int64_t step, std::span<cons
   PieceWriter writer(file.get(), path);
   for (const Piece* piece : order) {
     StoredTensor& tensor = index.tensors[piece->tensor];
-    if (!tensor.pieces.empty() && (tensor.dtype != piece->values.dtype() || tensor.shape != piece->shape))
+    if (!tensor.pieces.empty() && (tensor.dtype != piece->dtype() || tensor.shape != piece->shape))
       throw Error(ErrorKind::usage, text("tensor ", piece->tensor, " has two shapes or types on one rank"));
-    tensor.dtype = piece->values.dtype();
+    tensor.dtype = piece->dtype();
     tensor.shape = piece->shape;
-    tensor.pieces.push_back({0, piece->first, piece->values.count(), at, writer.write(piece->values)});
-    at += piece->values.size_bytes();
+    tensor.pieces.push_back({0, piece->first, piece->count(), at, writer.write(*piece)});
+    at += bytes_of(*piece);
   }
   if (fsync(file.get()) != 0) throw system_error(text("cannot write ", path));
   index.step = step;

@@ -18,7 +18,10 @@ namespace {
 
 constexpr const char* other_copy = "load an older checkpoint, or restore the file from a copy";
 
-void copy_to(View to, ConstView from) {
+/// Elements that begin at `at` of the wanted piece.
+void hand_over(const checkpoint::Wanted& wanted, std::int64_t at, ConstView from) {
+  if (const auto* const taken = std::get_if<checkpoint::Taken>(&wanted.values)) return taken->take(at, from);
+  const View to = std::get<View>(wanted.values).slice(at, from.count());
   if (to.device().is_host()) {
     std::memcpy(to.data(), from.data(), from.size_bytes());
     return;
@@ -42,21 +45,25 @@ StoredBytes::StoredBytes(const std::string& folder, const StoredFile& file)
                 text(path_, " has ", there.st_size, " bytes; ", file_.bytes, " were written"), other_copy);
 }
 
-void StoredBytes::read(const std::string& tensor, const StoredPiece& piece, std::int64_t first, View to) {
-  const auto step = static_cast<std::int64_t>(block_bytes / size_of(to.dtype()));
+void StoredBytes::read(const StoredPiece& piece, const checkpoint::Wanted& wanted, std::int64_t first,
+                       std::int64_t count) {
+  const View* const memory = std::get_if<View>(&wanted.values);
+  const bool on_host = memory != nullptr && memory->device().is_host();
+  const auto step = static_cast<std::int64_t>(block_bytes / size_of(wanted.dtype()));
   std::int64_t at = first - piece.first;
-  const std::int64_t end = at + to.count();
-  while (at < end) {
+  for (const std::int64_t end = at + count; at < end;) {
     const std::int64_t number = at / step;
     const std::int64_t begins = number * step;
     const std::int64_t ends = std::min(begins + step, piece.count);
-    const View place = to.slice(at - (first - piece.first), std::min(ends, end) - at);
-    if (at == begins && ends <= end && place.device().is_host()) {
-      fill(place, tensor, piece, number);
+    const std::int64_t some = std::min(ends, end) - at;
+    const std::int64_t place = piece.first + at - wanted.first;
+    if (on_host && at == begins && at + some == ends) {
+      fill(memory->slice(place, some), wanted.tensor, piece, number);
     } else {
-      copy_to(place, ConstView(block(tensor, to.dtype(), piece, number)).slice(at - begins, place.count()));
+      hand_over(wanted, place,
+                ConstView(block(wanted.tensor, wanted.dtype(), piece, number)).slice(at - begins, some));
     }
-    at += place.count();
+    at += some;
   }
 }
 

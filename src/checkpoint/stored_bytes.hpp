@@ -16,9 +16,10 @@ class StoredBytes {
   /// One file of the checkpoint in `folder`. @throws Error (system) where it is missing or of another length
   StoredBytes(const std::string& folder, const StoredFile& file);
 
-  /// Elements [first, first + to.count()) of the tensor, which lie in the piece. @throws Error (system) for bytes that cannot be read, or are
-  /// not what was written, naming file, tensor and place
-  void read(const std::string& tensor, const StoredPiece& piece, std::int64_t first, View to);
+  /// Elements [first, first + count) of a tensor, which lie in the stored piece and in the wanted one. @throws Error (system) for bytes that
+  /// cannot be read, or are not what was written, naming file, tensor and place
+  void read(const StoredPiece& piece, const checkpoint::Wanted& wanted, std::int64_t first,
+            std::int64_t count);
   /// Calls `visit(ConstView)` with all of the piece, block by block.
   template <class Visit>
   void each_block(const std::string& tensor, DataType dtype, const StoredPiece& piece, Visit&& visit) {
