@@ -1,5 +1,6 @@
 // The cost of a step of AdamW on one core: bf16 gradients to bf16 parameters, in one pass, beside the same
-// memory read and written without arithmetic, and beside DeepSpeed's four passes, in turn.
+// memory read and written without arithmetic, and beside DeepSpeed's four passes, in turn. Also in two groups,
+// those of matrices and of vectors, where a GPT's blocks of two widths have a range for each tensor or two.
 //
 //   bench_optimizer [--peer LIBRARY] [--millions N] [--rounds K]      default: 64 Mi parameters, 15 rounds
 //
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,7 +21,7 @@
 #include "program.hpp"
 #include "rounds.hpp"
 #include "weft/weft.hpp"
-#include "zero/update/fused_step.hpp"
+#include "zero/update/grouped_step.hpp"
 
 namespace {
 
@@ -119,6 +121,47 @@ Arguments parse(int argc, char** argv) {
   return result;
 }
 
+/// A GPT's blocks, until `count` elements are full. Vectors of a norm lie between the matrices.
+ParamLayout blocks(std::int64_t width, std::int64_t count) {
+  std::vector<ParamSpec> specs;
+  const auto add = [&](std::vector<std::int64_t> shape) {
+    std::int64_t elements = shape[0];
+    if (shape.size() > 1) elements *= shape[1];
+    if (count < elements) return false;
+    count -= elements;
+    specs.push_back({.name = std::to_string(specs.size()), .count = elements, .shape = std::move(shape)});
+    return true;
+  };
+  while (add({width}) && add({width}) && add({width, 3 * width}) && add({3 * width}) && add({width, width}) &&
+         add({width}) && add({width}) && add({width}) && add({width, 4 * width}) && add({4 * width}) &&
+         add({4 * width, width}) && add({width})) {
+  }
+  return ParamLayout(DataType::bf16, specs);
+}
+
+/// Two groups over the arrays.
+struct Groups {
+  Groups(std::int64_t width, std::int64_t count) {
+    const ParamLayout layout = blocks(width, count);
+    const zero::ParamGroups groups = zero::decay_matrices(layout);
+    std::vector<int> group_numbers;
+    for (int i = 0; i < layout.parameters(); ++i) group_numbers.push_back(groups.group_number(ParamId{i}));
+    runs = detail::GroupRuns(layout, group_numbers);
+    for (const zero::ParamGroup& group : groups.groups())
+      rules.push_back(detail::rule_of(zero::AdamW{}, group));
+    runs.visit(0, count, [this](auto, auto, auto) { ++ranges; });
+  }
+  detail::GroupedFactors factors(int step, double scale) const {
+    detail::GroupedFactors result{.runs = &runs};
+    for (const zero::Optimizer& rule : rules)
+      result.by_group.push_back(detail::factors(rule, step, zero::AdamW{}.learning_rate, scale));
+    return result;
+  }
+  detail::GroupRuns runs;
+  std::vector<zero::Optimizer> rules;
+  std::int64_t ranges = 0;
+};
+
 int run(const Arguments& arguments) {
   bench::stay_on_one_core();
   const zero::AdamW rule;
@@ -142,11 +185,22 @@ int run(const Arguments& arguments) {
   cases.push_back({"fused step, split master", stepped(detail::Master::split)});
   cases.push_back({"moved alone, f32 master, 28 bytes", moved(detail::Master::f32)});
   cases.push_back({"fused step, f32 master", stepped(detail::Master::f32)});
+  const std::size_t first_grouped = cases.size();
+  std::vector<std::unique_ptr<Groups>> groups;
+  for (const std::int64_t width : {384, 32}) {
+    groups.push_back(std::make_unique<Groups>(width, arguments.count));
+    cases.push_back({text("two groups in ", groups.back()->ranges, " ranges, width ", width),
+                     [&arrays, &groups = *groups.back()](int round) {
+                       detail::grouped_step(slice_of(arrays, detail::Master::f32), 0,
+                                            groups.factors(round + 1, scale), Stream());
+                     }});
+  }
+  const std::size_t peer = cases.size();
   if (!arguments.peer.empty()) {
     wide = Buffer::on_host(DataType::f32, arguments.count);
-    cases.push_back({"four passes of the peer", [&, peer = peer_of(arguments.peer)](int round) {
+    cases.push_back({"four passes of the peer", [&, step = peer_of(arguments.peer)](int round) {
                        const auto floats = [](Buffer& buffer) { return buffer.as<float>().data(); };
-                       peer(static_cast<std::uint64_t>(round) + 1, static_cast<float>(rule.learning_rate),
+                       step(static_cast<std::uint64_t>(round) + 1, static_cast<float>(rule.learning_rate),
                             static_cast<float>(scale), arguments.count,
                             &arrays.gradient.as<BFloat16>()[0].bits, floats(wide), floats(arrays.master),
                             floats(arrays.first), floats(arrays.second),
@@ -158,10 +212,14 @@ int run(const Arguments& arguments) {
   for (const std::size_t i : {std::size_t{1}, std::size_t{3}}) {
     std::printf("%s: %.3f of the memory's bound", cases[i].name.c_str(),
                 bench::median(cases[i - 1].seconds) / bench::median(cases[i].seconds));
-    if (cases.size() > 4)
-      std::printf(", %.2f times the peer", bench::median(cases[4].seconds) / bench::median(cases[i].seconds));
+    if (cases.size() > peer)
+      std::printf(", %.2f times the peer",
+                  bench::median(cases[peer].seconds) / bench::median(cases[i].seconds));
     std::printf("\n");
   }
+  for (std::size_t i = first_grouped; i < peer; ++i)
+    std::printf("%s: %.3f times the step of one group\n", cases[i].name.c_str(),
+                bench::median(cases[i].seconds) / bench::median(cases[3].seconds));
   return 0;
 }
 

@@ -39,5 +39,6 @@
 #include "weft/zero/gradient_scaler.hpp"
 #include "weft/zero/memory_plan.hpp"
 #include "weft/zero/optimizer.hpp"
+#include "weft/zero/param_groups.hpp"
 #include "weft/zero/sharded_optimizer.hpp"
 #include "weft/zero/sharded_params.hpp"

@@ -6,6 +6,7 @@
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/interop/cuda.hpp"
+#include "zero/update/grouped_step.hpp"
 #include "zero/update/update_cuda.hpp"
 
 namespace weft::test {
@@ -80,6 +81,35 @@ TEST(FusedStepOnDevice, EveryStepIsItsTwin) {
       }
     }
   }
+}
+
+// Biases among matrices: runs of a few lines, that follow each other in one memory.
+TEST(FusedStepOnDevice, GroupsAreRunsOfTheKernel) {
+  const ParamLayout layout(DataType::f32, {{"weight", 4096}, {"bias", 33}, {"head", 1024}, {"gain", 1}});
+  const detail::GroupRuns runs(layout, {0, 1, 0, 1});
+  SomeStep here(Form::f32, DataType::f32, layout.size());
+  here.draw(3);
+  SomeStep there = here;
+  detail::GroupedFactors factors{.runs = &runs};
+  for (const double decay : {0.1, 0.0})
+    factors.by_group.push_back(detail::factors(zero::AdamW{.weight_decay = decay}, 2, 1e-2, 1));
+  Stream stream(Device::cuda(0));
+  Mirrored gradient = mirror(there.gradient, stream), parameters = mirror(there.parameters, stream),
+           first = mirror(there.first, stream), second = mirror(there.second, stream);
+  const auto on_device = [&](Mirrored& memory) {
+    return View(memory.at(0), layout.size(), DataType::f32, Device::cuda(0));
+  };
+  detail::grouped_step({.gradient = on_device(gradient),
+                        .parameters = on_device(parameters),
+                        .first = on_device(first),
+                        .second = on_device(second)},
+                       0, factors, stream);
+  runs.visit(0, layout.size(), [&](std::int64_t from, std::int64_t to, std::size_t group) {
+    detail::plain::update(here.arrays(from, to), factors.by_group[group]);
+  });
+  for (Mirrored* one : {&parameters, &first, &second}) one->fetch(stream);
+  stream.synchronize();
+  EXPECT_EQ(here.differs_at(there), -1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Trainings in 16 and 32 bits, by a seed, in which gradients overflow and are clipped at random: under a
-// stage of ZeRO, with buckets, bucket rings, prefetch and wires drawn too, beside plain data parallelism.
+// stage of ZeRO, with buckets, bucket rings, prefetch, wires and parameter groups drawn too, beside plain data
+// parallelism.
 // Loss scale, skipped steps, norms and parameters must be bitwise the same.
 //
 //   soak_zero SEED STEPS    trains until each of both has taken STEPS steps; ends with 0 when no training
@@ -19,6 +20,22 @@ using test::ZeroTraining;
 
 constexpr int longest = 500;
 
+/// Three groups, one of which may be frozen. Parameter 3, whose gradients overflow, is trained.
+void draw_groups(ZeroTraining& job, Draw& draw) {
+  std::vector<zero::ParamGroup> groups{
+      {.name = "own"},
+      {.name = "fast", .rate_factor = draw.one_of({0.0, 0.5, 3.0}), .weight_decay = 0.0},
+      {.name = "other", .frozen = draw.once_in(2)}};
+  if (!groups[2].frozen) groups[2].beta1 = draw.one_of({0.0, 0.5});
+  for (int i = 0; i < ZeroTraining::parameters; ++i)
+    groups[i == 3 ? 0U : static_cast<std::size_t>(draw.below(3))].params.push_back(ParamId{i});
+  job.stepping.groups = zero::ParamGroups(ZeroTraining::layout(job.dtype), groups);
+  job.sharding.frozen = job.stepping.groups->frozen();
+  job.before_step = [](int step, zero::ShardedOptimizer& optimizer) {
+    if (step % 5 == 0) optimizer.set_rate_factor("fast", 1.0 / (1 + step));
+  };
+}
+
 ZeroTraining drawn(std::uint64_t seed, int steps) {
   Draw draw(seed);
   ZeroTraining job{.ranks = 2 + draw.below(3), .steps = steps, .seed = seed};
@@ -30,6 +47,7 @@ ZeroTraining drawn(std::uint64_t seed, int steps) {
                                                     .hysteresis = 1 + draw.below(3)};
   job.overflow_once_in = 8 + draw.below(30);
   if (job.dtype == DataType::bf16 && draw.once_in(2)) job.stepping.master = zero::Master::split;
+  if (draw.once_in(2)) draw_groups(job, draw);
   return job;
 }
 

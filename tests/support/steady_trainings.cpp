@@ -56,6 +56,7 @@ class Trainings {
     stages();
     accumulation_and_norms();
     exact_values();
+    groups();
     offload();
     hooks_and_replicas();
     reducers();
@@ -122,6 +123,25 @@ class Trainings {
     add("bf16", job);
     job.stepping.master = zero::Master::split;
     add("bf16_in_halves", job);
+  }
+  /// Every second parameter decays, and one is frozen.
+  void groups() {
+    for (int stage = 0; stage <= 3; ++stage) {
+      ZeroTraining job = in_stage(stage);
+      zero::ParamGroup even{.name = "even"}, odd{.name = "odd", .weight_decay = 0.0};
+      for (int i = 1; i < ZeroTraining::parameters; ++i)
+        (i % 2 == 0 ? even : odd).params.push_back(ParamId{i});
+      const zero::ParamGroup frozen{.name = "frozen", .params = {ParamId{0}}, .frozen = true};
+      job.stepping.groups = zero::ParamGroups(ZeroTraining::layout(job.dtype), {even, odd, frozen});
+      job.sharding.frozen = job.stepping.groups->frozen();
+      job.before_step = [](int step, zero::ShardedOptimizer& optimizer) {
+        optimizer.set_rate_factor("even", 1.0 / (1 + step));
+      };
+      add(text("stage_", stage, "_groups"), job);
+      job.stepping.offload = {.share = 0.5, .tile_bytes = 1000};
+      job.says_rate = true;
+      add(text("stage_", stage, "_groups_behind_backward"), job);
+    }
   }
   void offload() {
     for (int stage = 0; stage <= 3; ++stage) {

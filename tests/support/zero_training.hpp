@@ -37,6 +37,12 @@ struct ZeroTraining {
   std::vector<double> file_shares{};
   /// Runs work on gradients in the order of a stream; default: now.
   std::function<void(const Stream&, std::function<void()>)> launch{};
+  /// The learning rates of the steps, in turn; none: the optimizer's own.
+  std::vector<double> rates{};
+  /// Called by every rank before each of its steps.
+  std::function<void(int step, zero::ShardedOptimizer& optimizer)> before_step{};
+  /// Gradients do not depend on parameters and are multiples of 1/64, so that their sums have no rounding.
+  bool coarse = false;
   int micro_steps = 1;
   /// Steps whose gradients are infinite on one rank, by number; drawn.
   int overflow_once_in = 0;
@@ -118,7 +124,8 @@ struct ZeroTraining {
     result.skipped.reserve(static_cast<std::size_t>(steps));
     for (int step = 0; step < steps; ++step) {
       const double scale = adam.loss_scale();
-      if (says_rate) adam.begin_step(learning_rate());
+      if (before_step) before_step(step, adam);
+      if (says_rate) adam.begin_step(learning_rate(step));
       for (int micro = 0; micro < micro_steps; ++micro) {
         const bool last = micro + 1 == micro_steps;
         params.begin_step(last ? Exchange::now : Exchange::no_sync);
@@ -128,7 +135,7 @@ struct ZeroTraining {
         backward(params, comm.rank(), step * micro_steps + micro, scale, compute);
         if (!last) params.finish_step(compute);
       }
-      const zero::StepResult stepped = adam.step(compute);
+      const zero::StepResult stepped = adam.step(compute, learning_rate(step));
       compute.synchronize();
       const auto turn = [step](const std::vector<double>& list) -> std::optional<double> {
         if (list.empty()) return std::nullopt;
@@ -151,7 +158,8 @@ struct ZeroTraining {
     return result;
   }
 
-  double learning_rate() const {
+  double learning_rate(int step) const {
+    if (!rates.empty()) return rates[static_cast<std::size_t>(step) % rates.size()];
     return std::visit([](const auto& rule) { return rule.learning_rate; }, optimizer);
   }
 
@@ -164,6 +172,7 @@ struct ZeroTraining {
     for (int unit = params.units() - 1; unit >= 0; --unit) {
       const zero::Gathered full = params.gather(unit, compute);
       for (; id >= 0 && params.unit_of(ParamId{id}) == unit; --id) {
+        if (params.is_frozen(ParamId{id})) continue;
         const View values = full[ParamId{id}];
         const View gradient = params.gradient(ParamId{id}, compute);
         const bool adds = params.accumulating();
@@ -171,7 +180,7 @@ struct ZeroTraining {
         const bool is_endless = overflows && number == ParamId{3} && rank == step % ranks;
         const auto work = [this, number, step, rank, scale, values, gradient, adds, is_endless] {
           for (std::int64_t i = 0; i < values.count(); ++i) {
-            const float slope = get(values, i) + noise(static_cast<std::uint64_t>(step) + 1, rank, number, i);
+            const float slope = slope_at(get(values, i), step, rank, number, i);
             const float before = adds ? get(gradient, i) : 0;
             put(gradient, i, before + static_cast<float>(slope * scale));
           }
@@ -189,6 +198,11 @@ struct ZeroTraining {
     }
   }
 
+  /// The gradient of an element.
+  float slope_at(float value, int step, int rank, ParamId number, std::int64_t i) const {
+    const float drawn = noise(static_cast<std::uint64_t>(step) + 1, rank, number, i);
+    return coarse ? std::floor(drawn * 64) / 64 : value + drawn;
+  }
   static std::uint64_t hash(std::uint64_t a, std::uint64_t b) {
     return mixed(a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL);
   }

@@ -98,7 +98,8 @@ PipelineTrainer<Real>::State::State(Communicator communicator, const ModelSpec& 
       optimizing(spec.optimizer) {
   load_initial();
   options.stepping.whole_model = pipeline;
-  optimizer.emplace(params, optimizer_of(optimizing), options.stepping);
+  optimizer.emplace(params, optimizer_of(optimizing),
+                    with_groups(options.stepping, optimizing, params.layout()));
   make_stages();
 }
 

@@ -15,6 +15,13 @@ zero::Optimizer optimizer_of(const OptimizerSpec& spec) {
                      .weight_decay = spec.weight_decay};
 }
 
+zero::ShardedOptimizerOptions with_groups(zero::ShardedOptimizerOptions options, const OptimizerSpec& spec,
+                                          const ParamLayout& layout) {
+  const bool decays = spec.kind == OptimizerKind::adamw && spec.weight_decay > 0;
+  if (decays && !options.groups) options.groups = zero::decay_matrices(layout);
+  return options;
+}
+
 namespace {
 
 /// Gathers the groups of a model's layers as they are used.
@@ -109,7 +116,8 @@ class Trainer<Real>::State {
         source(params, model->table(), compute),
         optimizing(spec.optimizer) {
     load_initial();
-    optimizer.emplace(params, optimizer_of(optimizing), options.stepping);
+    optimizer.emplace(params, optimizer_of(optimizing),
+                      with_groups(options.stepping, optimizing, params.layout()));
     model->follow(&source);
   }
 

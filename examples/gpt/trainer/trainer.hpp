@@ -32,6 +32,11 @@ struct Share {
 /// The spec as weft's own type.
 zero::Optimizer optimizer_of(const OptimizerSpec& spec);
 
+/// The options with groups, where they have none and the optimizer decays weights: matrices decay, vectors
+/// (biases, gains) do not.
+zero::ShardedOptimizerOptions with_groups(zero::ShardedOptimizerOptions options, const OptimizerSpec& spec,
+                                          const ParamLayout& layout);
+
 struct TrainerOptions {
   Share share;
   int micro_steps = 1;

@@ -21,6 +21,8 @@
 // Where device memory is short, a part of the state lies on the host, in memory or in a file, and is updated
 // there (offload.hpp).
 //
+// Groups of parameters have options of their own, and may be frozen (param_groups.hpp).
+//
 // With loss scaling, backward starts from loss * adam.loss_scale().
 //
 // NaN and infinite gradients: a step that knows the norm knows of them before it changes anything. It then
@@ -33,10 +35,12 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "weft/zero/gradient_scaler.hpp"
 #include "weft/zero/offload.hpp"
 #include "weft/zero/optimizer.hpp"
+#include "weft/zero/param_groups.hpp"
 #include "weft/zero/sharded_params.hpp"
 
 namespace weft::zero {
@@ -57,6 +61,9 @@ struct ShardedOptimizerOptions {
   std::optional<NonFinite> non_finite{};
   Master master = Master::f32;
   Offload offload{};
+  /// nullopt: the optimizer's own options for all trained parameters. What groups freeze is
+  /// ShardedOptions::frozen, too.
+  std::optional<ParamGroups> groups{};
   /// For a model in parts: one rank of each part, this rank among them, such as the devices of one pipeline.
   /// All must have the same rank in their part's ShardedParams. Construction is then collective over these
   /// ranks, and so is step() where it clips or scales; without clipping and scaling step() does not wait for
@@ -80,6 +87,11 @@ class ShardedOptimizer {
   /// behind backward. With clipping or loss scaling the update still waits for step().
   /// @throws Error (usage) when called twice for one step
   void begin_step(double learning_rate);
+  /// Sets the rate factor of a group from the next step on. Call it between steps, with the same factor on
+  /// every rank: ranks do not compare it.
+  /// @throws Error (usage) after begin_step, for a name that is no group's, for a frozen group, and unless the
+  /// factor is finite and 0 or more
+  void set_rate_factor(std::string_view group, double factor);
   /// Moves state: from now on this share of it is off the device (Offload::share), and `file_share` of that
   /// lies in the file (Offload::file_share; nullopt: as before). Call it between steps, when `compute` has
   /// finished the last one; blocks.

@@ -34,6 +34,9 @@
 // Gradient accumulation: all micro-steps but the last begin with Exchange::no_sync and end with
 // finish_step(compute) in place of adam.step(compute).
 //
+// Frozen parameters are loaded and gathered as the others are. Backward leaves them out: it calls neither
+// gradient() nor mark_ready() for them.
+//
 // WRONG: keeping full[id] beyond the scope of `full`: in stage 3 its gather buffer may hold another unit by
 // then.
 // WRONG: reading parameters without a gather because the stage replicates them: the last step's update may
@@ -72,6 +75,9 @@ struct ShardedOptions {
   /// Units (FSDP units): the first parameter of each, ascending from parameter 0. Default: one unit of all
   /// parameters.
   std::vector<ParamId> units{};
+  /// Parameters without gradient, optimizer state and bytes on the wire, which keep the values that they are
+  /// loaded with. Every rank has them whole, in every stage. The same on all ranks.
+  std::vector<ParamId> frozen{};
   /// Stage 3: memory for prefetched units, beside `held_units` gather buffers. Default: one gather buffer.
   /// Each gather buffer has the size of the largest unit.
   std::optional<std::size_t> prefetch_bytes{};
@@ -97,15 +103,16 @@ class ShardedParams {
   class State;
 
   /// Collective.
-  /// @throws Error (usage) for a stage outside 0 to 3, units that do not ascend, or fewer elements than
-  /// ranks; (mismatch) where ranks differ
+  /// @throws Error (usage) for a stage outside 0 to 3, units that do not ascend, frozen parameters that are
+  /// unknown, twice there or all, or fewer elements than ranks; (mismatch) where ranks differ
   ShardedParams(Communicator comm, const ParamLayout& layout, ShardedOptions options = {});
   ~ShardedParams();
   ShardedParams(ShardedParams&&) noexcept;
 
   const Stage& stage() const;
-  /// The layout in use. Shards need aligned buckets, so offsets may differ from those of the layout that was
-  /// given.
+  /// All parameters. Without frozen ones it is the layout in use: shards need aligned buckets, so offsets may
+  /// differ from those of the layout that was given. With frozen ones it is the layout that was given;
+  /// trained parameters then lie as reducer().layout() says, which has them alone, numbered from 0.
   const ParamLayout& layout() const;
   int units() const;
   int unit_of(ParamId id) const;
@@ -130,7 +137,9 @@ class ShardedParams {
   void begin_step(Exchange exchange = Exchange::now);
   /// Whether backward adds to the gradient; otherwise it overwrites.
   bool accumulating() const;
+  bool is_frozen(ParamId id) const;
   /// Where backward writes the gradient in this step; see GradientReducer::gradient.
+  /// @throws Error (usage) for a frozen parameter, as mark_ready() does
   View gradient(ParamId id, const Stream& compute);
   void mark_ready(ParamId id, const Stream& compute);
   void poll();
@@ -138,6 +147,7 @@ class ShardedParams {
   /// @throws Error (usage) in the last one
   void finish_step(const Stream& compute);
 
+  /// Over the trained parameters alone: its ParamIds are those of reducer().layout().
   GradientReducer& reducer();
   const GradientReducer& reducer() const;
   /// Seconds that the compute streams have waited for gradients and parameters so far.

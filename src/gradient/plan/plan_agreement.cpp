@@ -25,16 +25,16 @@ std::vector<std::string> described(const ParamLayout& layout) {
   return lines;
 }
 
-/// Describes the first parameter in which two models differ.
+/// Describes the first line in which two ranks differ.
 std::string difference(const std::vector<std::string>& first, const std::vector<std::string>& second,
-                       int rank) {
+                       int rank, const char* line) {
   const std::size_t most = std::min(first.size(), second.size());
   for (std::size_t i = 0; i < most; ++i) {
     if (first[i] != second[i])
-      return text("parameter ", i, " is ", first[i], " on rank 0 and ", second[i], " on rank ", rank);
+      return text(line, " ", i, " is ", first[i], " on rank 0 and ", second[i], " on rank ", rank);
   }
   const bool more = first.size() > second.size();
-  return text("rank 0 has ", first.size(), " parameters and rank ", rank, " ", second.size(), ": ",
+  return text("rank 0 has ", first.size(), " ", line, "s and rank ", rank, " ", second.size(), ": ",
               (more ? first : second)[most], " is only on rank ", more ? 0 : rank);
 }
 
@@ -48,7 +48,8 @@ std::string difference(const std::vector<std::string>& first, const std::vector<
   std::vector<std::string> first;
   for (std::string line; std::getline(in, line);) first.push_back(line);
   const bool finds = comm.rank() == different;
-  const std::string found = broadcast_text(comm, finds ? difference(first, mine, different) : "", different);
+  const std::string found =
+      broadcast_text(comm, finds ? difference(first, mine, different, otherwise.line) : "", different);
   throw Error(ErrorKind::mismatch, text(otherwise.what, ": ", found), otherwise.advice,
               {comm.rank(), otherwise.operation, 0});
 }

@@ -24,6 +24,7 @@ struct Disagreement {
   const char* what;
   const char* advice;
   const char* operation;
+  const char* line = "parameter";  ///< what a line is about
 };
 /// Compares a line for each parameter. The Error reads "what: parameter 3 is LINE on rank 0 and LINE on rank
 /// 2".

@@ -57,8 +57,8 @@ std::int64_t OffloadedState::reach(std::int64_t at, std::int64_t most) const {
 //   2. on the worker thread, wait for the copy, then update masters, moments and parameters
 //   3. remember the piece, so that upload() can copy its parameters to the device
 // Host streams progress only when polled, so the worker polls the copying streams after each piece.
-void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFactors& factors,
-                            const Event& reduced, bool reaches_gradient, std::uint64_t step) {
+void OffloadedState::update(std::int64_t at, ConstView gradient, const Change& change, const Event& reduced,
+                            bool reaches_gradient, std::uint64_t step) {
   if (at >= in_memory_) {
     announce(at, gradient.count());
     worker_.run([this, step] { file_->read_ahead(step); });
@@ -75,8 +75,8 @@ void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFacto
     count = reach(at + done, std::min(most, gradient.count() - done));
     const ConstView there = gradient.slice(done, count);
     update_piece(at + done,
-                 reaches_gradient ? ConstView(there.data(), count, there.dtype()) : download(there), factors,
-                 step);
+                 reaches_gradient ? ConstView(there.data(), count, there.dtype()) : download(there),
+                 {change.begin + done, change.factors}, step);
     const Event updated = worker_.record();
     if (!reaches_gradient) tiles_[next_tile_++ % tiles_.size()].free = updated;
     updated_.push_back({at + done, count, updated});
@@ -88,15 +88,16 @@ void OffloadedState::update(std::int64_t at, ConstView gradient, const StepFacto
 }
 
 // A piece lies either in memory or in the file.
-void OffloadedState::update_piece(std::int64_t at, ConstView gradient, const StepFactors& factors,
+void OffloadedState::update_piece(std::int64_t at, ConstView gradient, const Change& change,
                                   std::uint64_t step) {
   const std::int64_t count = gradient.count();
   const View parameters = parameters_.view().slice(at, count);
   if (at < in_memory_)
-    return fused_step(arrays_.views(at, count).step(kind_, gradient, parameters), factors, worker_);
-  worker_.run([this, at, count, gradient, parameters, factors, step] {
+    return grouped_step(arrays_.views(at, count).step(kind_, gradient, parameters), change.begin,
+                        *change.factors, worker_);
+  worker_.run([this, at, count, gradient, parameters, change, step] {
     file_->visit(at - in_memory_, count, true, step, [&](const StateViews& there) {
-      fused_step(there.step(kind_, gradient, parameters), factors, Stream());
+      grouped_step(there.step(kind_, gradient, parameters), change.begin, *change.factors, Stream());
     });
   });
 }

@@ -14,6 +14,7 @@
 #include "weft/zero/offload.hpp"
 #include "zero/offload/state_file.hpp"
 #include "zero/offload/state_layout.hpp"
+#include "zero/update/grouped_step.hpp"
 
 namespace weft::detail {
 
@@ -22,6 +23,12 @@ class OffloadedState {
   /// Called with masters and moments of `count` elements, which stay in memory during the call. `done`
   /// elements of the visited range came before.
   using Visitor = std::function<void(std::int64_t done, std::int64_t count, const StateViews& there)>;
+
+  /// How an update goes: factors by group, and where its elements begin in the flat space.
+  struct Change {
+    std::int64_t begin = 0;
+    std::shared_ptr<const GroupedFactors> factors{};
+  };
 
   OffloadedState(Device device, const StateKind& kind, const StateSplit& split, const zero::Offload& options,
                  int rank);
@@ -32,7 +39,7 @@ class OffloadedState {
   /// valid until the event that upload() returns.
   /// @param reaches_gradient whether the host reads the gradient where it lies, without a copy
   /// @param step the step's number for messages
-  void update(std::int64_t at, ConstView gradient, const StepFactors& factors, const Event& reduced,
+  void update(std::int64_t at, ConstView gradient, const Change& change, const Event& reduced,
               bool reaches_gradient, std::uint64_t step);
   /// Copies updated parameters from `at` on to the device's `parameters` after `free`. Call it in the order
   /// of update(). The event is done when the copy is.
@@ -68,7 +75,7 @@ class OffloadedState {
   /// Announces elements of the file that will be visited.
   void announce(std::int64_t at, std::int64_t count);
   /// Updates one piece on the worker.
-  void update_piece(std::int64_t at, ConstView gradient, const StepFactors& factors, std::uint64_t step);
+  void update_piece(std::int64_t at, ConstView gradient, const Change& change, std::uint64_t step);
   /// Copies a gradient into the next tile; the worker waits for the copy.
   ConstView download(ConstView gradient);
 

@@ -1,9 +1,6 @@
 // The options of a ShardedOptimizer: what is allowed, and what ranks compare before the first step.
 
 #include <algorithm>
-#include <iomanip>
-#include <limits>
-#include <sstream>
 #include <type_traits>
 
 #include "gradient/plan/plan_agreement.hpp"
@@ -13,13 +10,6 @@ namespace weft::detail {
 namespace {
 
 constexpr const char* operation = "ShardedOptimizer";
-
-/// To the last bit: options that differ in one digit train different models.
-std::string digits(double value) {
-  std::ostringstream out;
-  out << std::setprecision(std::numeric_limits<double>::max_digits10) << value;
-  return out.str();
-}
 
 std::string described(const zero::Optimizer& optimizer) {
   return std::visit(
@@ -45,6 +35,10 @@ void agree_on_options(Communicator all, const zero::Optimizer& optimizer,
   agree_on(all,
            text(described(optimizer), ", ", described(scaling_of(options)), split ? ", split masters" : ""),
            {"ranks have different optimizers", "give the same rule and options on every rank", operation});
+  agree_on(
+      all,
+      options.groups ? lines_of(*options.groups) : std::vector<std::string>{"one group of all parameters"},
+      {"ranks have different parameter groups", "make the same groups on every rank", operation, "option"});
 }
 
 void agree_on_whole_model(Communicator whole_model, const Communicator& part,
@@ -63,9 +57,6 @@ void agree_on_whole_model(Communicator whole_model, const Communicator& part,
 CountedRanges::CountedRanges(const ParamLayout& layout, const std::vector<ParamId>& counted_elsewhere) {
   for (const ParamId id : counted_elsewhere) {
     const int number = static_cast<int>(id);
-    if (number < 0 || number >= layout.parameters())
-      throw Error(ErrorKind::usage, text("counted_elsewhere has parameter ", number),
-                  text("parameters are 0 to ", layout.parameters() - 1));
     const bool is_last = number + 1 == layout.parameters();
     holes_.push_back({layout.offset(id), is_last ? layout.size() : layout.offset(ParamId{number + 1})});
   }

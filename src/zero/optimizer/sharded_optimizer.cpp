@@ -32,7 +32,9 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
   detail::check(optimizer_);
   detail::check(detail::scaling_of(options_));
   detail::agree_on_options(params_.all(), optimizer_, options_);
-  counted_ = detail::CountedRanges(params_.layout(), options_.counted_elsewhere);
+  groups_.emplace(optimizer_, options_.groups, params_.model(), params_.layout());
+  counted_ = detail::CountedRanges(
+      params_.layout(), params_.model().trained_of(options_.counted_elsewhere, "counted_elsewhere"));
   if (options_.whole_model) detail::agree_on_whole_model(*options_.whole_model, params_.all(), options_);
   guard_.emplace(
       params_.reducer(),
@@ -41,7 +43,7 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
                                    .whole_model = options_.whole_model,
                                    .has_replicas = params_.has_replicas()},
       detail::scaling_of(options_));
-  kind_ = detail::StateKind::of(params_.layout().dtype(), optimizer_, options_.master);
+  kind_ = detail::StateKind::of(params_.layout().dtype(), groups_->rule_of_state(), options_.master);
   expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
   place();
   if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
@@ -59,7 +61,16 @@ void ShardedOptimizer::State::begin_step(double learning_rate) {
                 text("begin_step with a learning rate of ", learning_rate, " after one of ", *begun_),
                 "call step() first",
                 {params_.comm().rank(), "begin_step", static_cast<std::uint64_t>(steps_ + 1)});
+  if (!guard_->is_on()) begun_factors_ = groups_->factors(steps_ + 1, learning_rate, 1);
   begun_ = learning_rate;
+}
+
+void ShardedOptimizer::State::set_rate_factor(std::string_view group, double factor) {
+  if (begun_)
+    throw Error(ErrorKind::usage, text("a rate factor of group ", group, " is set after begin_step"),
+                "set it before the step begins",
+                {params_.comm().rank(), "set_rate_factor", static_cast<std::uint64_t>(steps_ + 1)});
+  groups_->set_rate_factor(group, factor);
 }
 
 double ShardedOptimizer::State::rate_of_step(std::optional<double> learning_rate) const {
@@ -81,12 +92,13 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
   free_ = compute.record();
   const StepResult result = guard_->is_on() ? step_by_norm(compute, rate) : step_at_once(compute, rate);
   begun_.reset();
+  begun_factors_.reset();
   reduced_buckets_.clear();
   if (offloaded_) offloaded_->end_step();
   if (!result.skipped) params_.all_updated();
   if (finder_) finder_->end_step(params_.exposed_seconds());
   if (finder_ && finder_->knows_enough()) {
-    const auto factors = detail::factors(optimizer_, 1, rate, 1);
+    const auto factors = detail::factors(groups_->rule_of_state(), 1, rate, 1);
     const auto bytes = static_cast<std::size_t>(bounds_.back()) * size_of(kind_.dtype);
     Stream(compute).synchronize();
     const double file_rate = offloaded_ ? offloaded_->file_rate() : std::numeric_limits<double>::infinity();
@@ -98,7 +110,7 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
 }
 
 StepResult ShardedOptimizer::State::step_at_once(const Stream& compute, double learning_rate) {
-  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, 1);
+  const Factors factors = begun_ ? begun_factors_ : groups_->factors(steps_ + 1, learning_rate, 1);
   const auto each = [&](const Bucket& bucket) { update(bucket, factors, compute); };
   params_.reducer().finish_step(compute, std::ref(each));  // by reference: a copy would allocate
   ++steps_;
@@ -115,7 +127,7 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   params_.reducer().finish_step(compute, std::ref(each));
   const auto verdict = guard_->finish(compute);
   if (verdict.bad) return {.skipped = true};
-  const auto factors = detail::factors(optimizer_, steps_ + 1, learning_rate, verdict.factor);
+  const Factors factors = groups_->factors(steps_ + 1, learning_rate, verdict.factor);
   // Forward first needs the buckets that backward reduced last.
   for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
   ++steps_;
@@ -127,23 +139,23 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
 void ShardedOptimizer::State::on_reduced(const Bucket& bucket, const Event& reduced) {
   if (finder_) finder_->bucket_reduced();
   const bool at_once = begun_ && !guard_->is_on();
-  if (at_once) update_on_host(bucket, detail::factors(optimizer_, steps_ + 1, *begun_, 1), reduced);
+  if (at_once) update_on_host(bucket, begun_factors_, reduced);
   reduced_buckets_[bucket.begin] = {reduced, at_once};
 }
 
-void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const detail::StepFactors& factors,
+void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const Factors& factors,
                                              const Event& reduced) {
   const auto part = params_.part(bucket);
   for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
     if (!piece.offloaded) continue;
-    offloaded_->update(piece.at, part.gradient.slice(piece.begin - part.state_at, piece.count), factors,
+    const std::int64_t offset = piece.begin - part.state_at;
+    offloaded_->update(piece.at, part.gradient.slice(offset, piece.count), {part.begin + offset, factors},
                        reduced, params_.has_gradients_on_host(), static_cast<std::uint64_t>(steps_ + 1));
   }
 }
 
 // The offloaded pieces begin first because they take longest.
-void ShardedOptimizer::State::update(const Bucket& bucket, const detail::StepFactors& factors,
-                                     const Stream& compute) {
+void ShardedOptimizer::State::update(const Bucket& bucket, const Factors& factors, const Stream& compute) {
   if (offloaded_) {
     const ReducedBucket& known = reduced_buckets_[bucket.begin];
     if (!known.is_updated) update_on_host(bucket, factors, known.reduced);
@@ -158,7 +170,7 @@ void ShardedOptimizer::State::update(const Bucket& bucket, const detail::StepFac
     } else {
       const ConstView gradient = part.gradient.slice(offset, piece.count);
       const detail::StateViews state = arrays_.views(piece.at, piece.count);
-      detail::fused_step(state.step(kind_, gradient, parameters), factors, compute);
+      detail::grouped_step(state.step(kind_, gradient, parameters), part.begin + offset, *factors, compute);
     }
   }
   params_.updated(bucket, compute, uploaded);
@@ -173,6 +185,9 @@ ShardedOptimizer::ShardedOptimizer(ShardedOptimizer&&) noexcept = default;
 
 void ShardedOptimizer::begin_step(double learning_rate) {
   state_->begin_step(learning_rate);
+}
+void ShardedOptimizer::set_rate_factor(std::string_view group, double factor) {
+  state_->set_rate_factor(group, factor);
 }
 void ShardedOptimizer::offload(double share, std::optional<double> file_share) {
   state_->offload(share, file_share);

@@ -11,6 +11,7 @@
 #include "zero/offload/share_finder.hpp"
 #include "zero/offload/state_layout.hpp"
 #include "zero/optimizer/gradient_guard.hpp"
+#include "zero/optimizer/optimizer_groups.hpp"
 #include "zero/params/params_state.hpp"
 
 namespace weft::detail {
@@ -34,7 +35,7 @@ void agree_on_whole_model(Communicator whole_model, const Communicator& part,
 class CountedRanges {
  public:
   CountedRanges() = default;
-  /// @throws Error (usage) for a number that is no parameter's
+  /// @param counted_elsewhere parameters of the layout
   CountedRanges(const ParamLayout& layout, const std::vector<ParamId>& counted_elsewhere);
 
   /// Calls each(from, to) for the ranges of [begin, end) that count, in ascending order. They begin on cache
@@ -69,6 +70,7 @@ class ShardedOptimizer::State {
   State& operator=(const State&) = delete;
 
   void begin_step(double learning_rate);
+  void set_rate_factor(std::string_view group, double factor);
   void offload(double share, std::optional<double> file_share);
   StepResult step(const Stream& compute, std::optional<double> learning_rate);
   double loss_scale() const { return guard_->loss_scale(); }
@@ -78,6 +80,7 @@ class ShardedOptimizer::State {
   std::int64_t file_bytes() const { return offloaded_ ? offloaded_->file_bytes() : 0; }
 
  private:
+  using Factors = std::shared_ptr<const detail::GroupedFactors>;
   /// A bucket that is averaged when `reduced` is done.
   struct ReducedBucket {
     Event reduced{};
@@ -93,19 +96,21 @@ class ShardedOptimizer::State {
   std::unique_ptr<detail::OffloadedState> offloaded_of(const detail::StateSplit& split) const;
   void on_reduced(const Bucket& bucket, const Event& reduced);
   double rate_of_step(std::optional<double> learning_rate) const;
-  void update_on_host(const Bucket& bucket, const detail::StepFactors& factors, const Event& reduced);
-  void update(const Bucket& bucket, const detail::StepFactors& factors, const Stream& compute);
+  void update_on_host(const Bucket& bucket, const Factors& factors, const Event& reduced);
+  void update(const Bucket& bucket, const Factors& factors, const Stream& compute);
   StepResult step_at_once(const Stream& compute, double learning_rate);
   StepResult step_by_norm(const Stream& compute, double learning_rate);
 
   ShardedParams::State& params_;
   Optimizer optimizer_;
   ShardedOptimizerOptions options_;
+  std::optional<detail::OptimizerGroups> groups_;  // always, once options are checked
   detail::StateKind kind_;
   std::optional<detail::GradientGuard> guard_;  // always, once options are checked
   detail::CountedRanges counted_;
   std::int64_t steps_ = 0;
   std::optional<double> begun_{};  // the rate given to begin_step
+  Factors begun_factors_{};        // of that rate
   /// This step's buckets, by their begin.
   std::map<std::int64_t, ReducedBucket, std::less<>,
            RecycledAllocator<std::pair<const std::int64_t, ReducedBucket>>>

@@ -73,7 +73,7 @@ void ShardedParams::State::gather(int unit, const Stream& compute) {
     throw Error(ErrorKind::usage, text(name_of(unit), " is gathered twice"),
                 "let go of what gather() returned before gathering it again", {comm_.rank(), "gather", 0});
   }
-  if (one.memory.empty()) {
+  if (!one.is_whole) {
     const auto held = buffers_->hold(unit);
     if (!held) refuse_more(unit);
     one.buffer = held->buffer;
@@ -92,7 +92,7 @@ void ShardedParams::State::gather(int unit, const Stream& compute) {
 void ShardedParams::State::release(int unit, const Stream& compute) noexcept {
   Unit& one = units_[static_cast<std::size_t>(unit)];
   one.held = false;
-  if (!one.memory.empty()) return;
+  if (one.is_whole) return;
   try {
     buffer_[static_cast<std::size_t>(one.buffer)].released = compute.record();
     buffers_->release(unit);
@@ -105,7 +105,7 @@ void ShardedParams::State::gather_all(const Stream& compute) {
   expect_alike();
   for (int unit = 0; unit < units(); ++unit) {
     Unit& one = units_[static_cast<std::size_t>(unit)];
-    if (one.memory.empty()) {
+    if (!one.is_whole) {
       throw Error(ErrorKind::usage, "gather_all in stage 3, which never has all parameters",
                   "gather a unit before it is used", {comm_.rank(), "gather_all", 0});
     }
@@ -114,26 +114,43 @@ void ShardedParams::State::gather_all(const Stream& compute) {
 }
 
 View ShardedParams::State::gradient(ParamId id, const Stream& compute) {
+  const ParamId number = model_.trained(id, "gradient");
   auto& offloaded = units_[static_cast<std::size_t>(unit_of(id))].offloaded;
   std::erase_if(offloaded, [](const Event& event) { return event.done() && !event.error(); });
   wait(offloaded, offloaded, compute);
-  return reducer_->gradient(id, compute);
+  return reducer_->gradient(number, compute);
+}
+
+void ShardedParams::State::mark_ready(ParamId id, const Stream& compute) {
+  reducer_->mark_ready(model_.trained(id, "mark_ready"), compute);
+}
+
+View ShardedParams::State::frozen(ParamId id) const {
+  return model_.frozen()->view(frozen_, model_.number(id));
 }
 
 View ShardedParams::State::at(int unit, ParamId id) const {
   if (unit_of(id) != unit) {
     throw Error(ErrorKind::usage,
-                text(layout().name(id), " is not of ", name_of(unit), ", which was gathered"),
+                text(model_.model().name(id), " is not of ", name_of(unit), ", which was gathered"),
                 text("gather unit ", unit_of(id)));
   }
   const Unit& one = units_[static_cast<std::size_t>(unit)];
-  const View memory = one.memory.empty() ? buffer_[static_cast<std::size_t>(one.buffer)].memory : one.memory;
-  return memory.slice(layout().offset(id) - one.begin, layout().count(id));
+  if (model_.is_frozen(id)) return frozen(id);
+  const View memory = one.is_whole ? one.memory : buffer_[static_cast<std::size_t>(one.buffer)].memory;
+  const ParamId number = model_.number(id);
+  return memory.slice(layout().offset(number) - one.begin, layout().count(number));
 }
 
 Buffer ShardedParams::State::whole(ParamId id) {
   const int unit = unit_of(id);
-  Buffer values = Buffer::on_host(layout().dtype(), layout().count(id));
+  Buffer values = Buffer::on_host(layout().dtype(), model_.model().count(id));
+  if (model_.is_frozen(id)) {
+    expect_alike();
+    copy(values.view(), frozen(id), own_);
+    own_.synchronize();
+    return values;
+  }
   gather(unit, own_);
   copy(values.view(), at(unit, id), own_);
   own_.synchronize();
@@ -238,7 +255,8 @@ void ShardedParams::State::all_updated() {
 }
 
 std::string ShardedParams::State::name_of(int unit) const {
-  return text("unit ", unit, " (from ", layout().name(units_[static_cast<std::size_t>(unit)].first), ")");
+  return text("unit ", unit, " (from ", model_.model().name(units_[static_cast<std::size_t>(unit)].first),
+              ")");
 }
 
 void ShardedParams::State::refuse_more(int unit) const {

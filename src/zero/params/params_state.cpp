@@ -14,7 +14,8 @@
 namespace weft::zero {
 namespace {
 
-detail::ParamsSharing sharing_of(const ShardedOptions& options, const Communicator& comm) {
+detail::ParamsSharing sharing_of(const ShardedOptions& options, const std::vector<ParamId>& units,
+                                 const Communicator& comm) {
   std::optional<std::size_t> bucket_bytes = options.bucket_bytes;
   if (!bucket_bytes && options.hook) bucket_bytes = options.hook->bucket_bytes(comm);
   return {.stage = options.stage,
@@ -22,7 +23,7 @@ detail::ParamsSharing sharing_of(const ShardedOptions& options, const Communicat
           .bucket_bytes = bucket_bytes.value_or(detail::usual_bucket_bytes(comm.topology().nodes())),
           .bucket_ring_bytes = options.bucket_ring_bytes,
           .granularity = options.hook ? options.hook->granularity() : 1,
-          .units = options.units,
+          .units = units,
           .prefetch_bytes = options.prefetch_bytes,
           .held_units = options.held_units,
           .whole_below = options.whole_below};
@@ -45,6 +46,17 @@ Communicator sharing(Communicator all, const ShardedOptions& options) {
   if (zero::stage(options.stage).optimizer == Placement::replicated)
     throw Error(ErrorKind::usage, "shard_ranks in stage 0, which shares nothing out", "use stage 1, 2 or 3");
   return *all.split(all.rank() / options.shard_ranks, all.rank());
+}
+
+/// Otherwise ranks would reduce different gradients.
+void agree_on_frozen(Communicator all, const detail::TrainedParams& model) {
+  std::vector<std::string> names;
+  for (int i = 0; i < model.model().parameters(); ++i) {
+    if (model.is_frozen(ParamId{i})) names.push_back(model.model().name(ParamId{i}));
+  }
+  detail::agree_on(all, names,
+                   {"ranks freeze different parameters", "give the same ShardedOptions::frozen on every rank",
+                    "ShardedParams", "frozen parameter"});
 }
 
 /// Hybrid sharding: ranks that share reduce among themselves; then each part is averaged over the ranks that
@@ -92,26 +104,30 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
       gathers_(comm_.device().is_host() ? comm_ : *comm_.split(0, comm_.rank())),
       options_(std::move(options)),
       stage_(zero::stage(options_.stage)),
+      model_(layout, options_.frozen),
       wire_(std::make_shared<detail::Wire>(gathers_, options_.wire)),
       counters_(detail::shared_counters(all_)),
       own_(comm_.device()) {
   detail::expect_offload_fits(options_.stage, options_.offload_parameters, options_.offload_gradients);
-  const detail::ParamsPlan plan(layout, sharing_of(options_, comm_));
+  detail::expect_units(layout, options_.units);
+  agree_on_frozen(all_, model_);
+  const auto [units, numbers] = model_.units(options_.units);
+  const detail::ParamsPlan plan(model_.trained(), sharing_of(options_, units, comm_));
   if (plan.shards()) {
-    make_shards(layout, plan);
+    make_shards(plan);
   } else {
     ReducerOptions reducer = reducer_of(options_);
     if (options_.bucket_bytes) reducer.buckets = BucketBytes{*options_.bucket_bytes};
-    reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
+    reducer_ = std::make_unique<GradientReducer>(comm_, model_.trained(), reducer);
   }
-  place_units(plan);
+  place_units(plan, numbers);
 }
 
 ShardedParams::State::~State() {
   wire_->close();
 }
 
-void ShardedParams::State::make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan) {
+void ShardedParams::State::make_shards(const detail::ParamsPlan& plan) {
   shards_ = plan.shards();
   ReducerOptions reducer = reducer_of(options_);
   if (options_.shard_ranks > 0) {
@@ -123,16 +139,28 @@ void ShardedParams::State::make_shards(const ParamLayout& layout, const detail::
   reducer.means = Means::sharded;
   if (const auto bytes = plan.bucket_ring_bytes())
     reducer.ring = BucketRing{.bytes = *bytes, .means_on_host = options_.offload_gradients};
-  reducer_ = std::make_unique<GradientReducer>(comm_, layout, reducer);
+  reducer_ = std::make_unique<GradientReducer>(comm_, model_.trained(), reducer);
   wire_->serve(shards_->plan().buckets().size());
 }
 
-void ShardedParams::State::place_units(const detail::ParamsPlan& plan) {
+// A unit of the model that has no trained parameter is none of the plan.
+void ShardedParams::State::place_units(const detail::ParamsPlan& plan,
+                                       const std::vector<std::size_t>& numbers) {
   whole_ = gathers_.allocate(layout().dtype(), plan.whole());
-  for (const auto& unit : plan.units()) {
-    units_.push_back(
-        {.first = unit.first, .begin = unit.begin, .count = unit.count, .buckets = unit.buckets});
-    if (unit.whole_at) units_.back().memory = whole_.view().slice(*unit.whole_at, unit.count);
+  if (const auto& frozen = model_.frozen()) {
+    frozen_memory_ = Buffer::on(comm_.device(), frozen->dtype(), frozen->size());
+    frozen_ = frozen_memory_.view();
+  }
+  for (const ParamId first : options_.units.empty() ? std::vector{ParamId{0}} : options_.units)
+    units_.push_back({.first = first});
+  for (std::size_t i = 0; i < plan.units().size(); ++i) {
+    const auto& planned = plan.units()[i];
+    Unit& unit = units_[numbers[i]];
+    unit.begin = planned.begin;
+    unit.count = planned.count;
+    unit.buckets = planned.buckets;
+    unit.is_whole = planned.whole_at.has_value();
+    if (unit.is_whole) unit.memory = whole_.view().slice(*planned.whole_at, unit.count);
   }
   if (shards_) unit_of_bucket_.resize(shards_->plan().buckets().size());
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
@@ -175,7 +203,7 @@ View ShardedParams::State::own_part(std::size_t bucket) {
 }
 
 void ShardedParams::State::load(ParamId id, ConstView values) {
-  const ParamLayout& layout = this->layout();
+  const ParamLayout& layout = model_.model();
   if (values.count() != layout.count(id) || values.dtype() != layout.dtype()) {
     throw Error(ErrorKind::usage,
                 text("values of ", layout.name(id), " are ", values.count(), " ", values.dtype(),
@@ -196,11 +224,12 @@ void ShardedParams::State::load(ParamId id, ConstView values) {
 }
 
 void ShardedParams::State::set(ParamId id, ConstView values) {
-  const ParamLayout& layout = this->layout();
   const Unit& unit = units_[static_cast<std::size_t>(unit_of(id))];
-  const std::int64_t begin = layout.offset(id);
-  const std::int64_t end = begin + layout.count(id);
-  if (!unit.memory.empty()) {
+  const std::int64_t begin = model_.is_frozen(id) ? 0 : layout().offset(model_.number(id));
+  const std::int64_t end = begin + values.count();
+  if (model_.is_frozen(id)) {
+    copy(frozen(id), values, own_);
+  } else if (unit.is_whole) {
     copy(unit.memory.slice(begin - unit.begin, values.count()), values, own_);
   } else {
     for (const std::size_t bucket : unit.buckets) {
@@ -217,10 +246,11 @@ void ShardedParams::State::set(ParamId id, ConstView values) {
 // A rank that has loaded nothing takes part, too, before the first step.
 void ShardedParams::State::expect_alike() {
   if (alike_ || options_.initial_values != InitialValues::compare) return;
-  loaded_.resize(static_cast<std::size_t>(layout().parameters()));
-  for (int i = 0; i < layout().parameters(); ++i) {
+  const ParamLayout& model = model_.model();
+  loaded_.resize(static_cast<std::size_t>(model.parameters()));
+  for (int i = 0; i < model.parameters(); ++i) {
     std::string& line = loaded_[static_cast<std::size_t>(i)];
-    if (line.empty()) line = layout().name(ParamId{i}) + ", not loaded";
+    if (line.empty()) line = model.name(ParamId{i}) + ", not loaded";
   }
   detail::agree_on(
       all_, loaded_,
@@ -268,7 +298,8 @@ std::uint64_t ShardedParams::State::wire_bytes() const {
 
 std::int64_t ShardedParams::State::held_bytes() const {
   const std::size_t shard = options_.offload_parameters ? 0 : shard_memory_.size_bytes();
-  return static_cast<std::int64_t>(whole_.size_bytes() + shard + gather_memory_.size_bytes()) +
+  return static_cast<std::int64_t>(whole_.size_bytes() + frozen_memory_.size_bytes() + shard +
+                                   gather_memory_.size_bytes()) +
          reducer_->held_bytes();
 }
 

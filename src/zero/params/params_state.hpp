@@ -13,6 +13,7 @@
 #include "weft/zero/sharded_params.hpp"
 #include "zero/params/gather_buffers.hpp"
 #include "zero/plan/params_plan.hpp"
+#include "zero/plan/trained_params.hpp"
 
 namespace weft::zero {
 
@@ -32,7 +33,10 @@ class ShardedParams::State {
   State& operator=(const State&) = delete;
 
   const Stage& stage() const { return stage_; }
+  /// The layout of trained parameters; buckets, shards and optimizer state are in it.
   const ParamLayout& layout() const { return reducer_->layout(); }
+  /// All parameters. The ParamIds below are the model's.
+  const detail::TrainedParams& model() const { return model_; }
   GradientReducer& reducer() { return *reducer_; }
   /// The ranks that state is sharded over.
   const Communicator& comm() const { return comm_; }
@@ -51,6 +55,7 @@ class ShardedParams::State {
   View at(int unit, ParamId id) const;
   void gather_all(const Stream& compute);
   View gradient(ParamId id, const Stream& compute);
+  void mark_ready(ParamId id, const Stream& compute);
 
   // For ShardedOptimizer.
   std::int64_t state_elements() const;
@@ -79,13 +84,14 @@ class ShardedParams::State {
  private:
   struct Unit {
     ParamId first{};
-    std::int64_t begin = 0;  // in the flat space
+    std::int64_t begin = 0;  // in the flat space; a unit may have nothing but frozen parameters
     std::int64_t count = 0;
     std::vector<std::size_t> buckets{};  // empty where nothing is sharded
-    View memory{};                    // of a replicated unit; empty where it is gathered into gather buffers
-    RecycledVector<Event> arrived{};  // gathers into `memory`
-    RecycledVector<Event> offloaded{};  // offloaded updates, which read the unit's gradients
-    int buffer = -1;                    // that it was gathered into last
+    bool is_whole = true;                // or gathered into gather buffers
+    View memory{};                       // of a replicated unit
+    RecycledVector<Event> arrived{};     // gathers into `memory`
+    RecycledVector<Event> offloaded{};   // offloaded updates, which read the unit's gradients
+    int buffer = -1;                     // that it was gathered into last
     bool held = false;
   };
   struct GatherBuffer {
@@ -96,10 +102,12 @@ class ShardedParams::State {
 
   void set(ParamId id, ConstView values);
   void expect_alike();
-  void make_shards(const ParamLayout& layout, const detail::ParamsPlan& plan);
-  void place_units(const detail::ParamsPlan& plan);
+  /// Where a frozen parameter lies.
+  View frozen(ParamId id) const;
+  void make_shards(const detail::ParamsPlan& plan);
+  void place_units(const detail::ParamsPlan& plan, const std::vector<std::size_t>& numbers);
   void make_gather_buffers(const detail::ParamsPlan& plan);
-  bool is_whole(std::size_t bucket) const { return !units_[unit_of_bucket_[bucket]].memory.empty(); }
+  bool is_whole(std::size_t bucket) const { return units_[unit_of_bucket_[bucket]].is_whole; }
   /// This rank's part of a bucket's parameters.
   View own_part(std::size_t bucket);
   void fetch(int unit, GatherBuffer& buffer);
@@ -117,6 +125,7 @@ class ShardedParams::State {
   Communicator gathers_;  // on a device a communicator of its own: NCCL runs the operations of one in turn
   ShardedOptions options_;
   Stage stage_;
+  detail::TrainedParams model_;
   std::optional<detail::ShardPlan> shards_;  // nullopt in stage 0
   std::unique_ptr<GradientReducer> reducer_;
   std::shared_ptr<detail::Wire> wire_;
@@ -129,7 +138,9 @@ class ShardedParams::State {
   std::vector<std::string> loaded_;
   bool alike_ = false;  // whether they have
   Exchange exchange_ = Exchange::now;
-  Buffer whole_;  // replicated units
+  Buffer whole_;          // replicated units
+  Buffer frozen_memory_;  // of frozen parameters, which every rank has whole
+  View frozen_;
   Buffer shard_memory_;
   View shard_;  // as the device addresses it
   Buffer gather_memory_;

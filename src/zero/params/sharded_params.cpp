@@ -13,7 +13,8 @@ const Stage& ShardedParams::stage() const {
   return state_->stage();
 }
 const ParamLayout& ShardedParams::layout() const {
-  return state_->layout();
+  const detail::TrainedParams& model = state_->model();
+  return model.frozen() ? model.model() : state_->layout();
 }
 int ShardedParams::units() const {
   return state_->units();
@@ -40,11 +41,14 @@ void ShardedParams::begin_step(Exchange exchange) {
 bool ShardedParams::accumulating() const {
   return reducer().accumulating();
 }
+bool ShardedParams::is_frozen(ParamId id) const {
+  return state_->model().is_frozen(id);
+}
 View ShardedParams::gradient(ParamId id, const Stream& compute) {
   return state_->gradient(id, compute);
 }
 void ShardedParams::mark_ready(ParamId id, const Stream& compute) {
-  reducer().mark_ready(id, compute);
+  state_->mark_ready(id, compute);
 }
 void ShardedParams::poll() {
   reducer().poll();

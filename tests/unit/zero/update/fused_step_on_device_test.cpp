@@ -8,6 +8,7 @@
 #include "unit/zero/update/some_step.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/copy.hpp"
+#include "zero/update/grouped_step.hpp"
 
 namespace weft::test {
 namespace {
@@ -60,6 +61,32 @@ TEST_F(FusedStepOnDevice, RunsTheKernelInTheOrderOfItsStream) {
         detail::fused_step(slice, constants, stream);
       }
       fetch(there.slice(first), slice, stream);
+      stream.synchronize();
+      EXPECT_EQ(kernels_->launches - before, 3);
+      EXPECT_EQ(here.differs_at(there), -1);
+    }
+  }
+}
+
+// Two groups of three parameters, from within the first one to within the padding.
+TEST_F(FusedStepOnDevice, RunsTheKernelOnceForEachRunOfAGroup) {
+  const ParamLayout layout(DataType::f32, {{"a", 64}, {"b", 96}, {"c", 32}});
+  const detail::GroupRuns runs(layout, {0, 1, 0});
+  for (const Form form : all_forms) {
+    for (const zero::Optimizer& rule : all_rules()) {
+      SomeStep here(form, DataType::bf16, 177);
+      here.draw(10);
+      SomeStep there = here;
+      Stream stream(Device::cuda(1));
+      detail::GroupedFactors factors{.runs = &runs};
+      for (const double rate : {1e-2, 3e-1}) factors.by_group.push_back(detail::factors(rule, 2, rate, 0.5));
+      const detail::StepSlice slice = on_device(there.slice(factors.by_group[0]), stream);
+      const int before = kernels_->launches;
+      detail::grouped_step(slice, 33, factors, stream);
+      const std::int64_t ends[] = {0, 64 - 33, 160 - 33, 177};
+      for (std::size_t run = 0; run < 3; ++run)
+        detail::plain::update(here.arrays(ends[run], ends[run + 1]), factors.by_group[run % 2]);
+      fetch(there.slice(factors.by_group[0]), slice, stream);
       stream.synchronize();
       EXPECT_EQ(kernels_->launches - before, 3);
       EXPECT_EQ(here.differs_at(there), -1);
