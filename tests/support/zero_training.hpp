@@ -44,6 +44,15 @@ struct ZeroTraining {
   /// Gradients do not depend on parameters and are multiples of 1/64, so that their sums have no rounding.
   bool coarse = false;
   int micro_steps = 1;
+  /// Each step has so many parts, whatever the number of ranks, which divides it: a rank takes its share of them in micro-steps. Gradients
+  /// are their mean.
+  int parts = 0;
+  int first_step = 0;  ///< of a training that goes on from a checkpoint
+  /// Called by every rank before its first step and after its last.
+  using Visit = std::function<void(const Communicator& comm, zero::ShardedParams& params,
+                                   zero::ShardedOptimizer& optimizer, const Stream& compute)>;
+  Visit at_start{};
+  Visit at_end{};
   /// Steps whose gradients are infinite on one rank, by number; drawn.
   int overflow_once_in = 0;
   std::uint64_t seed = 1;
@@ -119,20 +128,26 @@ struct ZeroTraining {
     });
     zero::ShardedOptimizer adam(params, optimizer, stepping);
     Stream compute = computes_on_thread ? Stream::queued() : Stream(comm.device());
+    if (at_start) at_start(comm, params, adam, compute);
+    const int micros = parts == 0 ? micro_steps : parts / comm.size();
     Result result;
     result.norms.reserve(static_cast<std::size_t>(steps));
     result.skipped.reserve(static_cast<std::size_t>(steps));
-    for (int step = 0; step < steps; ++step) {
+    for (int step = first_step; step < steps; ++step) {
       const double scale = adam.loss_scale();
       if (before_step) before_step(step, adam);
       if (says_rate) adam.begin_step(learning_rate(step));
-      for (int micro = 0; micro < micro_steps; ++micro) {
-        const bool last = micro + 1 == micro_steps;
+      for (int micro = 0; micro < micros; ++micro) {
+        const bool last = micro + 1 == micros;
         params.begin_step(last ? Exchange::now : Exchange::no_sync);
         if (gather_twice) {
           for (int unit = 0; unit < params.units(); ++unit) (void)params.gather(unit, compute);
         }
-        backward(params, comm.rank(), step * micro_steps + micro, scale, compute);
+        if (parts == 0) {
+          backward(params, comm.rank(), step * micros + micro, scale, compute);
+        } else {  // a part is drawn by its number
+          backward(params, comm.rank() * micros + micro, step, scale, compute);
+        }
         if (!last) params.finish_step(compute);
       }
       const zero::StepResult stepped = adam.step(compute, learning_rate(step));
@@ -146,6 +161,7 @@ struct ZeroTraining {
       if (stepped.norm) result.norms.push_back(*stepped.norm);
       if (after_step) after_step(step);
     }
+    if (at_end) at_end(comm, params, adam, compute);
     for (int i = 0; i < params.layout().parameters(); ++i) {
       const Buffer values = params.whole(ParamId{i});
       for (std::int64_t k = 0; k < values.count(); ++k) result.parameters.push_back(get(values.view(), k));

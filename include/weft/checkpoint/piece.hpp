@@ -63,6 +63,12 @@ using Value = std::variant<std::int64_t, double, std::string>;
 /// Position in the data, loss scale, state of a random generator: whatever all ranks have alike.
 using Values = std::map<std::string, Value>;
 
+/// What an object hands to a Saver.
+struct State {
+  std::vector<Piece> pieces;
+  Values values;
+};
+
 inline std::int64_t Piece::count() const {
   const ConstView* const view = std::get_if<ConstView>(&values);
   return view != nullptr ? view->count() : std::get<Computed>(values).count;

@@ -35,10 +35,19 @@ class LossScaler {
   /// How many steps have overflowed so far.
   std::int64_t skipped() const { return skipped_; }
 
+  /// What it goes on from in a later run.
+  struct State {
+    double scale;
+    std::int64_t overflows_left, clean_steps, skipped;
+  };
+  State state() const { return {scale_, overflows_left_, clean_, skipped_}; }
+  /// @throws Error (usage) for a scale below the minimum or not finite, and for negative counts
+  void load_state(const State& state);
+
  private:
   LossScalerOptions options_;
   double scale_;
-  int overflows_left_;
+  std::int64_t overflows_left_;
   std::int64_t clean_ = 0;  // steps since the last overflow or growth
   std::int64_t skipped_ = 0;
 };

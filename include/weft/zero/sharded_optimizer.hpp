@@ -33,10 +33,13 @@
 // GradientReducer and update tensor by tensor instead.
 // WRONG: whole_model made of the ranks that share a part. The constructor throws Error (mismatch).
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
+#include "weft/checkpoint/piece.hpp"
 #include "weft/zero/gradient_scaler.hpp"
 #include "weft/zero/offload.hpp"
 #include "weft/zero/optimizer.hpp"
@@ -103,6 +106,23 @@ class ShardedOptimizer {
   /// @throws Error (usage) for another rate; for NaN and infinite gradients, where NonFinite::refuse says so;
   /// and where gradients overflow at the smallest loss scale
   StepResult step(const Stream& compute, std::optional<double> learning_rate = std::nullopt);
+
+  /// What a later run goes on from, with any stage, number of ranks, buckets and offload: this rank's share of parameters ("NAME"), masters
+  /// ("NAME/master", f32) and moments ("NAME/exp_avg", "NAME/exp_avg_sq", "NAME/momentum_buffer"), frozen parameters, and as values the
+  /// number of steps, the loss scale and the groups' rate factors. Blocks until the last step is in them. Collective where parameters are
+  /// gathered. Valid until the next step or offload(). @throws Error (usage) within a step, and while a unit is held
+  checkpoint::State state(const Stream& compute);
+  /// Collective. Goes on from what state() gave, whichever ranks gave it: checkpoint::Checkpoint fits. Parameters need not be loaded before.
+  /// @throws Error (usage) as state(), and for values of another kind of training; what `from` throws. Then the parameters are no more to
+  /// be used
+  template <class Checkpoint>
+  void load_state(const Checkpoint& from, const Stream& compute) {
+    load_state(
+        from.values(), [&from](std::span<const checkpoint::Wanted> wanted) { from.read(wanted); }, compute);
+  }
+  /// The same from anywhere. @param read fills the pieces, before it returns
+  void load_state(const checkpoint::Values& values,
+                  const std::function<void(std::span<const checkpoint::Wanted>)>& read, const Stream& compute);
 
   /// The factor to multiply the loss by; 1 without loss scaling.
   double loss_scale() const;

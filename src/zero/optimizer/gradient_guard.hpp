@@ -34,6 +34,8 @@ class GradientGuard {
   /// Whether a step needs the norm.
   bool is_on() const { return norm_.has_value(); }
   double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+  /// Null without loss scaling.
+  zero::LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
   /// Adds values that begin on a cache line, as they are when `compute` gets here.
   void add(ConstView means, const Stream& compute) { norm_->add(means, compute); }
 

@@ -91,4 +91,12 @@ void OptimizerGroups::set_rate_factor(std::string_view name, double factor) {
   rate_factors_[group] = factor;
 }
 
+std::map<std::string, double> OptimizerGroups::rate_factors() const {
+  std::map<std::string, double> all;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    if (!frozen_[i] && !names_[i].empty()) all.emplace(names_[i], rate_factors_[i]);
+  }
+  return all;
+}
+
 }  // namespace weft::detail

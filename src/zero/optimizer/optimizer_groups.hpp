@@ -1,6 +1,7 @@
 #pragma once
 // The groups of a ShardedOptimizer: the rule of each, its rate factor, and which elements it has.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ class OptimizerGroups {
   /// @throws Error (usage) for a name of no group or a frozen one's, and a factor that is negative or not
   /// finite
   void set_rate_factor(std::string_view name, double factor);
+  /// Of the groups that are not frozen, by name; none where there are no groups.
+  std::map<std::string, double> rate_factors() const;
 
  private:
   std::vector<std::string> names_;  // all vectors are by group

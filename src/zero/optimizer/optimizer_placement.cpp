@@ -101,9 +101,7 @@ void ShardedOptimizer::State::offload(double share, std::optional<double> file_s
   if (file_share.value_or(0) > 0 && options_.offload.directory.empty())
     throw Error(ErrorKind::usage, text("a file_share of ", *file_share, " and no folder for a file"),
                 "make the optimizer with offload.directory");
-  if (!reduced_buckets_.empty())
-    throw Error(ErrorKind::usage, "state is offloaded within a step", "call step() first",
-                {params_.comm().rank(), "offload", static_cast<std::uint64_t>(steps_ + 1)});
+  expect_between_steps("offload");
   if (offloaded_) offloaded_->synchronize();
   const double filed = file_share.value_or(options_.offload.file_share);
   detail::StateSplit split = split_by(share, filed);

@@ -195,6 +195,14 @@ void ShardedOptimizer::offload(double share, std::optional<double> file_share) {
 StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> learning_rate) {
   return state_->step(compute, learning_rate);
 }
+checkpoint::State ShardedOptimizer::state(const Stream& compute) {
+  return state_->state(compute);
+}
+void ShardedOptimizer::load_state(const checkpoint::Values& values,
+                                  const std::function<void(std::span<const checkpoint::Wanted>)>& read,
+                                  const Stream& compute) {
+  state_->load_state(values, read, compute);
+}
 double ShardedOptimizer::loss_scale() const {
   return state_->loss_scale();
 }

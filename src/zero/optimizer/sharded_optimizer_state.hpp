@@ -1,7 +1,8 @@
 #pragma once
 // The implementation of ShardedOptimizer: its options (optimizer_options.cpp), where its state lies
-// (optimizer_placement.cpp), and the step (sharded_optimizer.cpp).
+// (optimizer_placement.cpp), how it is saved (optimizer_saving.cpp), and the step (sharded_optimizer.cpp).
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -73,6 +74,9 @@ class ShardedOptimizer::State {
   void set_rate_factor(std::string_view group, double factor);
   void offload(double share, std::optional<double> file_share);
   StepResult step(const Stream& compute, std::optional<double> learning_rate);
+  checkpoint::State state(const Stream& compute);
+  void load_state(const checkpoint::Values& values,
+                  const std::function<void(std::span<const checkpoint::Wanted>)>& read, const Stream& compute);
   double loss_scale() const { return guard_->loss_scale(); }
   std::int64_t steps() const { return steps_; }
   std::int64_t state_bytes() const { return arrays_.bytes(); }
@@ -86,6 +90,26 @@ class ShardedOptimizer::State {
     Event reduced{};
     bool is_updated = false;  ///< whether its offloaded part is
   };
+
+  /// Elements of one tensor that lie in one place.
+  struct Range {
+    ParamId id{};            // among the trained
+    std::int64_t first = 0;  // in the tensor
+    View parameters{};
+    detail::StateSplit::Piece piece{};
+  };
+  /// @param own of what several ranks have alike, this rank's share alone
+  template <class Visit>
+  void each_range(bool own, Visit&& visit);
+  /// Visits its masters and moments, from its element `at` on, wherever they lie.
+  std::function<void(std::int64_t at, std::int64_t count, bool changes,
+                     const detail::OffloadedState::Visitor& visitor)>
+  visitor_of(const detail::StateSplit::Piece& piece);
+  void expect_between_steps(const char* operation) const;
+  void settle(const Stream& compute, const char* operation);
+  checkpoint::Values saved_values();
+  void load_values(const checkpoint::Values& values);
+  std::vector<checkpoint::Wanted> wanted();
 
   void place();
   void listen();

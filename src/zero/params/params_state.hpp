@@ -71,6 +71,16 @@ class ShardedParams::State {
   void updated(const Bucket& bucket, const Stream& compute, const Event& offloaded = {});
   /// All buckets are updated: drops the gather buffers' contents and prefetches.
   void all_updated();
+  /// Whether this rank saves its state: one of the ranks that keep the same.
+  bool saves() const { return all_.rank() < comm_.size(); }
+  /// Frozen parameters: their layout, and where they lie; none where nothing is frozen.
+  const std::optional<ParamLayout>& frozen_layout() const { return model_.frozen(); }
+  View frozen_memory() const { return frozen_; }
+  /// All ranks have loaded the same checkpoint: there is nothing to compare.
+  void restored() {
+    loaded_ = {};
+    alike_ = true;
+  }
   /// Progresses gathers that waited for an offloaded update. Any thread may call it.
   void progress() { wire_->poll(); }
 
