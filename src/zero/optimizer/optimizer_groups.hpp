@@ -32,7 +32,7 @@ class OptimizerGroups {
   /// @throws Error (usage) for a name of no group or a frozen one's, and a factor that is negative or not
   /// finite
   void set_rate_factor(std::string_view name, double factor);
-  /// Of the groups that are not frozen, by name; none where there are no groups.
+  /// By name, without frozen groups; none where there are no groups.
   std::map<std::string, double> rate_factors() const;
 
  private:
