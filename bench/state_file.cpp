@@ -60,13 +60,16 @@ struct Stepped {
     state.synchronize();
   }
   void step(const Buffer& gradient, const zero::AdamW& rule, int number) {
-    const auto factors = detail::factors(rule, number, rule.learning_rate, 1);
-    state.update(0, gradient.view(), factors, {}, true, static_cast<std::uint64_t>(number));
+    auto factors = std::make_shared<detail::GroupedFactors>();
+    factors->runs = &all;
+    factors->by_group.push_back(detail::factors(rule, number, rule.learning_rate, 1));
+    state.update(0, gradient.view(), {0, factors}, {}, true, static_cast<std::uint64_t>(number));
     state.upload(0, parameters.view(), {});
     state.end_step();
     state.synchronize();
   }
 
+  detail::GroupRuns all;  // one group
   Buffer parameters;
   detail::OffloadedState state;
 };

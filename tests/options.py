@@ -50,6 +50,11 @@ def masked(text):
     return re.sub(r" +", " ", re.sub(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", "#", text))
 
 
+def content_of(path):
+    """Of a folder what is in it, by name."""
+    return " ".join(sorted(one.name for one in path.iterdir())) if path.is_dir() else path.read_text(errors="replace")
+
+
 def words_of(chosen, files):
     words = []
     for option, value in chosen.items():
@@ -268,13 +273,18 @@ class Gpt(Program):
         other.write_text("".join(reversed(self.text.read_text())))
         self.options = {
             "--text": [other], "--model": ["mlp-8x1024"], "--optimizer": ["sgd"], "--learning-rate": [1e-3], "--final-fraction": [0.9], "--warmup": [2],
-            "--beta1": [0.5], "--pipeline": ["1f1b", "zb-h1", "auto"], "--pipeline-devices": [1], "--steps": [5, 9], "--seed": [7], "--quiet": [FLAG]}
+            "--beta1": [0.5], "--pipeline": ["1f1b", "zb-h1", "auto"], "--pipeline-devices": [1], "--steps": [5, 9], "--seed": [7], "--quiet": [FLAG],
+            "--checkpoint": [FILE], "--checkpoint-every": [3], "--checkpoint-keep": [1]}
 
     def command(self, chosen, whole):
         base = [] if "--model" in chosen else ["--model", "gpt-tiny"]
         base += [] if "--steps" in chosen else ["--steps", "8"]
         base += [] if "--text" in chosen else ["--text", self.text]
         return [self.bin / "weft-launch", "-n", "2", self.bin / "gpt", *base]
+
+    def is_default(self, option, chosen):
+        # Without --checkpoint-every there is one checkpoint, at the end.
+        return option == "--checkpoint-keep" and "--checkpoint-every" not in chosen
 
 
 class Launch(Program):
@@ -334,7 +344,7 @@ class Runs:
         files = {option: folder / option.strip("-") for option, value in chosen.items() if value is FILE}
         command = [str(word) for word in [*self.program.command(chosen, whole), *words_of(chosen, files), *getattr(self.program, "program", [])]]
         status, out, err = run_on_terminal(command)
-        contents = {option: path.read_text(errors="replace") for option, path in files.items() if path.exists()}
+        contents = {option: content_of(path) for option, path in files.items() if path.exists()}
         said = err.replace("\r\n", "\n")
         if status == 42:
             return status, None, said

@@ -11,6 +11,7 @@
 #include "common/usage_once.hpp"
 #include "gpt/math/blas_advice.hpp"
 #include "gpt/pipeline/pipeline_trainer.hpp"
+#include "gpt/trainer/checkpoints.hpp"
 
 namespace {
 
@@ -26,6 +27,7 @@ struct Options {
   examples::RecipeChanges recipe;
   std::int64_t steps = 400;
   std::uint64_t seed = 1;
+  examples::CheckpointOptions checkpoint;
   bool quiet = false;
 };
 
@@ -48,6 +50,14 @@ po::options_description description(Options& options) {
        "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")                        //
       ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)")            //
+      ("checkpoint", po::value(&options.checkpoint.folder)->value_name("FOLDER"),
+       "go on from the newest checkpoint in it, and save there: at the end, on SIGUSR1 (and end), and when "
+       "it "
+       "has a file checkpoint-now")  //
+      ("checkpoint-every", po::value(&options.checkpoint.every)->value_name("N"),
+       "and every so many steps")  //
+      ("checkpoint-keep", po::value(&options.checkpoint.keep_last)->value_name("N"),
+       "how many stay; 0: all (2)")  //
       ("quiet,q", "no progress, and of the losses the last one alone");
   tool::add_common(result);
   return result;
@@ -61,6 +71,14 @@ void take(const po::variables_map& values, Options& options) {
   if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
   if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   options.quiet = values.count("quiet") != 0;
+  if (options.checkpoint.folder.empty())
+    tool::refuse_ignored(values, {"checkpoint-every", "checkpoint-keep"}, "--checkpoint is not given");
+  if (values.count("checkpoint-every") != 0 && options.checkpoint.every < 1)
+    throw Error(ErrorKind::usage,
+                text("--checkpoint-every ", options.checkpoint.every, " is not a number of 1 or more"));
+  if (options.checkpoint.keep_last < 0)
+    throw Error(ErrorKind::usage,
+                text("--checkpoint-keep ", options.checkpoint.keep_last, " is not a number of 0 or more"));
   if (options.pipeline.empty()) tool::refuse_ignored(values, {"pipeline-devices"}, "--pipeline is not given");
   if (options.optimizer == "sgd")
     tool::refuse_ignored(values, {"beta1"}, "sgd has no first moment, adamw has");
@@ -94,31 +112,36 @@ struct Told {
 };
 
 /// Trains, and prints the held-out loss ten times, or once: over 16 batches of the model's size, divided among the
-/// ranks.
+/// ranks. @returns the exit status: 75 where a notice to end came and the training is to be started again
 template <class AnyTrainer>
-void train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, const Told& told,
-           int batch) {
+int train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, const Told& told, int batch,
+          examples::Checkpoints& checkpoints) {
   const std::int64_t steps = told.steps;
   const std::int64_t each = trainer.sequences();
   const std::int64_t together = each * share.ranks;
   const std::int64_t batches = (std::int64_t{16} * batch + together - 1) / together;
   const std::int64_t between = told.quiet ? steps : std::max<std::int64_t>(1, steps / 10);
-  told.progress.begin("steps", steps);
-  for (std::int64_t step = 0; step < steps; ++step) {
+  const std::int64_t done = checkpoints.resume(trainer);
+  const auto say = [&](const std::string& line) {
+    if (comm.rank() == 0) told.progress.aside([&] { std::cout << line << std::flush; });
+  };
+  if (done > 0 && !told.quiet) say(text("goes on after step ", done, " of ", steps, '\n'));
+  told.progress.begin("steps", steps - done);
+  for (std::int64_t step = done; step < steps; ++step) {
     trainer.step();
     told.progress.advance();
+    if (!checkpoints.after_step(trainer, step + 1, step + 1 == steps)) {
+      say(text("told to end: saved after step ", step + 1, " of ", steps, "; start it again to go on\n"));
+      return exit_code(ErrorKind::peer_lost);
+    }
     if ((step + 1) % between != 0 && step + 1 != steps) continue;
     double sum = 0;
     for (std::int64_t i = 0; i < batches; ++i)
       sum += trainer.held_out_loss((i * share.ranks + share.rank) * each, batches * together);
     const double loss = mean(comm, sum / static_cast<double>(batches));
-    if (comm.rank() == 0) {
-      told.progress.aside([&] {
-        std::cout << text("step ", step + 1, " of ", steps, ": held-out loss ", loss, " nats per byte\n")
-                  << std::flush;
-      });
-    }
+    say(text("step ", step + 1, " of ", steps, ": held-out loss ", loss, " nats per byte\n"));
   }
+  return 0;
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -129,7 +152,8 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << "gpt [options]\n\nTrains on every rank the launcher provides.\n\n"
               << description(options)
               << "\nExamples:\n  mpirun -n 2 gpt --text /usr/share/common-licenses --steps 400\n"
-              << "  mpirun -n 4 gpt --pipeline zb-h1 --pipeline-devices 2\n";
+              << "  mpirun -n 4 gpt --pipeline zb-h1 --pipeline-devices 2\n"
+              << "  weft-launch -n 2 gpt --checkpoint checkpoints --checkpoint-every 50\n";
     return 0;
   }
   const examples::ModelSpec spec = tool::alike_on_ranks([&] {
@@ -168,11 +192,13 @@ int run(const std::vector<std::string>& arguments) {
     progress.aside([&] { std::cerr << text("gpt: ", advice, "\n") << std::flush; });
   progress.prepare("the model");
   const Told told{options.steps, options.quiet, progress};
+  options.checkpoint.run = text(options.model, ", seed ", options.seed, ", ", options.steps, " steps");
+  examples::Checkpoints checkpoints(comm, options.checkpoint);
   if (options.pipeline.empty()) {
     const examples::Share share{comm.rank(), comm.size()};
     examples::Trainer<float> trainer(comm, spec, source,
                                      {.share = share, .steps = options.steps, .seed = options.seed});
-    train(comm, trainer, share, told, spec.sequences);
+    return train(comm, trainer, share, told, spec.sequences, checkpoints);
   } else {
     examples::PipelineTrainer<float> trainer(comm, spec, source, pipelined);
     const pipeline::Schedule& schedule = trainer.plan().schedule;
@@ -184,9 +210,8 @@ int run(const std::vector<std::string>& arguments) {
                   << std::flush;
       });
     }
-    train(comm, trainer, trainer.share(), told, spec.sequences);
+    return train(comm, trainer, trainer.share(), told, spec.sequences, checkpoints);
   }
-  return 0;
 }
 
 }  // namespace

@@ -85,9 +85,12 @@ Checkpoint::Checkpoint(std::string path) {
 
 std::vector<std::string> Checkpoint::all(const std::string& folder) {
   std::vector<std::string> paths;
-  for (const std::int64_t step : complete_steps(folder))
-    paths.push_back(folder + '/' + checkpoint_name(step));
+  for (const std::int64_t step : complete_steps(folder)) paths.push_back(path_of(folder, step));
   return paths;
+}
+
+std::string Checkpoint::path_of(const std::string& folder, std::int64_t step) {
+  return folder + '/' + checkpoint_name(step);
 }
 
 std::optional<Checkpoint> Checkpoint::newest(const std::string& folder) {

@@ -15,6 +15,7 @@
 #include "checkpoint/index.hpp"
 #include "checkpoint/rank_file.hpp"
 #include "collectives/diagnosis/texts.hpp"
+#include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -99,7 +100,7 @@ class Saver::State {
     if (!outcome.empty() && files_) files_->discard(step);
     agree(outcome);
     if (files_ && options_.keep_last > 0) remove_older();
-    return text(folder_, '/', checkpoint_name(step));
+    return Checkpoint::path_of(folder_, step);
   }
 
  private:

@@ -54,6 +54,21 @@ void PipelineTrainer<Real>::step() {
 }
 
 template <class Real>
+zero::ShardedOptimizer& PipelineTrainer<Real>::optimizer() {
+  return *state_->optimizer;
+}
+
+template <class Real>
+const Stream& PipelineTrainer<Real>::compute() const {
+  return state_->compute;
+}
+
+template <class Real>
+void PipelineTrainer<Real>::go_on_after(std::int64_t steps) {
+  state_->steps = steps;
+}
+
+template <class Real>
 std::int64_t PipelineTrainer<Real>::steps_done() const {
   return state_->steps;
 }

@@ -54,6 +54,13 @@ class PipelineTrainer {
 
   void step();
   std::int64_t steps_done() const;
+
+  /// For checkpoints. Its state and steps_done() are all that a training goes on from: data follow the steps.
+  zero::ShardedOptimizer& optimizer();
+  const Stream& compute() const;
+  /// So many steps were done when the optimizer's state was saved.
+  void go_on_after(std::int64_t steps);
+
   /// The loss of the last step, the mean over all pipelines, in nats per byte.
   double training_loss();
   /// Mean loss of sequences() held-out sequences of `count`, from `first`, which is the same on all ranks of

@@ -193,6 +193,21 @@ double Trainer<Real>::step() {
 }
 
 template <class Real>
+zero::ShardedOptimizer& Trainer<Real>::optimizer() {
+  return *state_->optimizer;
+}
+
+template <class Real>
+const Stream& Trainer<Real>::compute() const {
+  return state_->compute;
+}
+
+template <class Real>
+void Trainer<Real>::go_on_after(std::int64_t steps) {
+  state_->steps = steps;
+}
+
+template <class Real>
 std::int64_t Trainer<Real>::steps_done() const {
   return state_->steps;
 }

@@ -58,6 +58,13 @@ class Trainer {
   /// @returns the training loss of this rank's share, in nats per byte
   double step();
   std::int64_t steps_done() const;
+
+  /// For checkpoints. Its state and steps_done() are all that a training goes on from: data follow the steps.
+  zero::ShardedOptimizer& optimizer();
+  const Stream& compute() const;
+  /// So many steps were done when the optimizer's state was saved.
+  void go_on_after(std::int64_t steps);
+
   /// The mean loss over the sequences of one batch, from `first` on, of `count` held-out ones. Collective.
   double held_out_loss(std::int64_t first, std::int64_t count);
   /// Sequences that one held_out_loss() call evaluates.

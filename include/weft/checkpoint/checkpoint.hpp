@@ -47,6 +47,8 @@ class Checkpoint {
 
   /// The paths of all complete checkpoints in a folder, oldest first; none where there is no such folder.
   static std::vector<std::string> all(const std::string& folder);
+  /// Where a folder has the one of a step, if it has it.
+  static std::string path_of(const std::string& folder, std::int64_t step);
   /// The complete one with the largest step; none in an empty or missing folder. @throws as the constructor
   static std::optional<Checkpoint> newest(const std::string& folder);
 

@@ -107,14 +107,14 @@ class ShardedOptimizer {
   /// and where gradients overflow at the smallest loss scale
   StepResult step(const Stream& compute, std::optional<double> learning_rate = std::nullopt);
 
-  /// What a later run goes on from, with any stage, number of ranks, buckets and offload: this rank's share of parameters ("NAME"), masters
-  /// ("NAME/master", f32) and moments ("NAME/exp_avg", "NAME/exp_avg_sq", "NAME/momentum_buffer"), frozen parameters, and as values the
-  /// number of steps, the loss scale and the groups' rate factors. Blocks until the last step is in them. Collective where parameters are
-  /// gathered. Valid until the next step or offload(). @throws Error (usage) within a step, and while a unit is held
+  /// What a later run goes on from, with any stage, number of ranks, buckets and offload. Pieces: this rank's share of parameters
+  /// ("NAME"), of masters ("NAME/master", f32) and of moments ("NAME/exp_avg", "NAME/exp_avg_sq", "NAME/momentum_buffer"); rank 0 adds
+  /// frozen parameters. Values: the number of steps, the loss scale, the groups' rate factors. All ranks call it; it blocks until the last
+  /// step is in them. Valid until the next step or offload(). @throws Error (usage) within a step, and while a unit is held
   checkpoint::State state(const Stream& compute);
   /// Collective. Goes on from what state() gave, whichever ranks gave it: checkpoint::Checkpoint fits. Parameters need not be loaded before.
-  /// @throws Error (usage) as state(), and for values of another kind of training; what `from` throws. Then the parameters are no more to
-  /// be used
+  /// @throws Error (usage) as state(), and for values of another kind of training; (mismatch) where ranks load different ones; what
+  /// `from` throws. Parameters and state are then of no use
   template <class Checkpoint>
   void load_state(const Checkpoint& from, const Stream& compute) {
     load_state(

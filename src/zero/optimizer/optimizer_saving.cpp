@@ -146,8 +146,10 @@ checkpoint::State ShardedOptimizer::State::state(const Stream& compute) {
   checkpoint::State saved{{}, saved_values()};
   if (!params_.saves()) return saved;
   const ParamLayout& layout = params_.layout();
+  const auto elsewhere = params_.model().trained_of(options_.counted_elsewhere, "counted_elsewhere");
   each_range(true, [&](const Range& range) {
     const auto& [id, first, parameters, piece] = range;
+    if (std::ranges::find(elsewhere, id) != elsewhere.end()) return;  // another part saves it
     const auto add = [&](const std::string& ending, auto values) {
       saved.pieces.push_back({layout.name(id) + ending, layout.shape(id), first, std::move(values)});
     };

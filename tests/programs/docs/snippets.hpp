@@ -31,6 +31,8 @@ extern std::vector<ParamId> first_of_each_layer;
 extern std::optional<GradientReducer> the_reducer;
 extern GradientReducer& reducer;
 extern zero::ShardedParams& params;
+extern zero::ShardedOptimizer& adam_of_zero;
+extern checkpoint::Saver& saver;
 extern ReduceOp op;
 extern View view, parameters;
 extern ParamId id;

@@ -1,0 +1,25 @@
+// Where weft was built without checkpoints.
+
+#include "gpt/trainer/checkpoints.hpp"
+
+namespace weft::examples {
+
+class Checkpoints::State {};
+
+Checkpoints::Checkpoints(Communicator /*comm*/, CheckpointOptions options) {
+  if (!options.folder.empty())
+    throw Error(ErrorKind::usage, "--checkpoint: weft was built without checkpoints",
+                "install xxHash (libxxhash-dev), and build it with -DWEFT_CHECKPOINT=ON");
+}
+Checkpoints::~Checkpoints() = default;
+
+std::int64_t Checkpoints::load(zero::ShardedOptimizer& /*optimizer*/, const Stream& /*compute*/) {
+  return 0;
+}
+
+bool Checkpoints::save(zero::ShardedOptimizer& /*optimizer*/, const Stream& /*compute*/,
+                       std::int64_t /*steps*/, bool /*last*/) {
+  return true;
+}
+
+}  // namespace weft::examples

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The example trainer and its checkpoints: told to end and started again, also with other ranks and as a pipeline, it trains as if nothing had happened.
+# usage: gpt_checkpoint_test.sh BIN
+set -u
+bin=$1
+. "$(dirname "$0")/../support/checks.sh"
+export OMP_NUM_THREADS=1 WEFT_FLIGHT_DIR=off
+
+train() {  # what, status, words, folder, ranks, more options...
+  check "$1" "$2" "$3" "$bin/weft-launch" -n "$5" "$bin/gpt" --model gpt-tiny --steps 900 --checkpoint "$work/$4" "${@:6}"
+}
+# Waits for a file, and names the training if it does not come.
+await() {
+  for ((i = 0; i < 600; ++i)); do [ -e "$1" ] && return; sleep 0.05; done
+  fail "$1 did not appear within 30 s"
+}
+
+train "an undisturbed training" 0 "^step 900 of 900: held-out loss" whole 2
+"$bin/weft-launch" -n 2 "$bin/gpt" --model gpt-tiny --steps 900 --checkpoint "$work/told" --checkpoint-every 40 --checkpoint-keep 0 > "$work/told.out" 2>&1 &
+job=$!
+await "$work/told/step-00000040"
+touch "$work/told/checkpoint-now"
+kill -USR1 $job  # weft-launch hands it on
+wait $job
+[ $? -eq 75 ] || fail "a training that is told to end does not end with 75"
+grep -q "^told to end: saved after step [0-9]* of 900; start it again to go on$" "$work/told.out" || fail "it does not say that it saved: $(cat "$work/told.out")"
+train "started again" 0 "^goes on after step [0-9]+ of 900$" told 2 --checkpoint-keep 0
+check "it trained as if nothing had happened" 0 "are alike" "$bin/weft-plan" checkpoint "$work/whole" --diff "$work/told"
+train "when all is done" 0 "^goes on after step 900 of 900$" told 2
+check "every checkpoint is whole" 0 "every byte has its checksum" "$bin/weft-plan" checkpoint "$work/told" --verify
+
+rm -r "$work/told"/step-00000[1-9]* "$work/told"/step-000000[5-9]*
+check "the one of step 40 is left" 0 "step-00000040" "$bin/weft-plan" checkpoint "$work/told"
+lines "and no other" 1 "step-"
+cp -r "$work/told" "$work/piped"
+train "with other ranks" 0 "^goes on after step 40 of 900$" told 1
+train "as a pipeline" 0 "^goes on after step 40 of 900$" piped 2 --pipeline zb-v
+train "another run" 42 "is of another run: gpt-tiny, seed 1, 900 steps; this is gpt-tiny, seed 2" told 2 --seed 2
+check "no such step" 42 "checkpoint-every 0 is not a number of 1 or more" "$bin/gpt" --checkpoint "$work/x" --checkpoint-every 0
+check "no such number" 42 "checkpoint-keep -1 is not a number of 0 or more" "$bin/gpt" --checkpoint "$work/x" --checkpoint-keep -1
+check "options without a folder" 42 "checkpoint-every has no effect: --checkpoint is not given" "$bin/gpt" --checkpoint-every 5
+check "a folder that cannot be made" 42 "cannot save into /dev/null/x: Not a directory" "$bin/gpt" --model gpt-tiny --steps 1 --checkpoint /dev/null/x
+finish
