@@ -22,4 +22,16 @@ target_compile_definitions(weft_torch_python INTERFACE WEFT_TORCH_VERSION="${WEF
 foreach(library c10 torch_cpu torch torch_python)
   target_link_libraries(weft_torch_python INTERFACE ${folder}/lib/lib${library}.so)
 endforeach()
+# Torch's CUDA: the library that has its streams. Their headers ask for CUDA's own, those of the toolkit.
+set(torch_cuda_found FALSE)
+if(WEFT_CUDA_EMULATION)
+  set(torch_cuda_found TRUE)
+elseif(WEFT_CUDA_ON AND EXISTS ${folder}/lib/libc10_cuda.so)
+  set(torch_cuda_found TRUE)
+  add_library(weft_torch_cuda INTERFACE)
+  target_include_directories(weft_torch_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(weft_torch_cuda INTERFACE ${folder}/lib/libc10_cuda.so)
+endif()
+weft_option(WEFT_TORCH_CUDA "tensors of CUDA devices in torch.distributed, over NCCL" "${torch_cuda_found}"
+            "WEFT_CUDA and a torch that is built for CUDA")
 weft_row(WEFT_TORCH "on " "torch.distributed's backend for torch ${WEFT_TORCH_VERSION}, ${folder}")

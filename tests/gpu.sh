@@ -20,7 +20,7 @@ begin=$SECONDS
 minutes=9
 dry=0
 only_build=0
-read -ra suites <<< "kernels low-rank fused-step codecs conformance-2 overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
+read -ra suites <<< "kernels low-rank fused-step codecs conformance-2 torch overhead bandwidth train-ddp train-zero1 train-zero2 train-zero3 train-offload \
 train-powersgd train-pipeline scaling powersgd-figures killed-rank tuner conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
 chosen=("${suites[@]}")
 
@@ -60,7 +60,7 @@ from_pip() {  # FILE...: the first that is there
 }
 
 build() {
-  local capability=${1:-90} sources=$PWD/gpu-pack/googletest options=() cublas header
+  local capability=${1:-90} built sources=$PWD/gpu-pack/googletest options=() cublas header
   [ -d "$sources" ] || sources=  # then GoogleTest is installed, or configuring says that it is not
   if [ $dry = 1 ]; then
     { cmake --preset recorded && cmake --build --preset recorded -j "$(nproc)" &&
@@ -86,10 +86,33 @@ build() {
       -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
     cmake --build build/gpu --target weft_tuner conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures \
       gpu_low_rank_figures $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
+    built=$?
+    if [[ " ${chosen[*]} " = *" torch "* ]]; then build_torch "$capability"; fi && [ $built = 0 ]
   } > "$out/build.log" 2>&1 && return
   grep -E 'error|FAILED' "$out/build.log" | head -n 20
   echo "gpu.sh: not all of it builds: $out/build.log" >&2
   return 1
+}
+
+# torch.distributed's backend for the torch of this machine's python3, in a folder of its own.
+build_torch() {
+  python3 -c 'import torch' 2> /dev/null || { echo "no torch in python3: it is not built"; return 0; }
+  cmake -S . -B build/gpu-torch -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_TORCH=ON -DWEFT_TORCH_PARTS=distributed -DWEFT_TORCH_PYTHON="$(command -v python3)" \
+    -DWEFT_CUDA=ON -DWEFT_TORCH_CUDA=ON -DWEFT_CUDA_ARCHITECTURES="$1" -DWEFT_TESTS=OFF -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF \
+    -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF -DWEFT_URING=OFF -DWEFT_METRICS=OFF && cmake --build build/gpu-torch --target weft_torch_distributed -j "$(nproc)"
+}
+
+# PyTorch's collectives on CUDA tensors over weft, 2 ranks of one GPU; what each should give is computed on the host.
+torch_twins() {
+  if [ $dry = 1 ]; then
+    bash tests/torch/torch_test.sh emulated build > "$work.torch" 2>&1
+    case $? in 0) ;; 77) tail -n 1 "$work.torch"; return ;; *) tail -n 20 "$work.torch"; return 1 ;; esac
+    bash tests/torch/torch_test.sh emulated cuda_test.py 2>&1
+    return
+  fi
+  [ -d build/gpu-torch/python/weft/torch ] || { echo "weft.torch is not built: python3 has no torch, or build.log says why"; return 1; }
+  PYTHONPATH=$PWD/build/gpu-torch/python:$PWD/tests/torch OMP_NUM_THREADS=1 WEFT_SHARE_DEVICE=1 python3 tests/torch/cuda_test.py 2>&1 | tee "$work.torch"
+  [ "${PIPESTATUS[0]}" = 0 ] && ! grep -q '^all is skipped' "$work.torch"
 }
 
 # run_ranks N PROGRAM...: a process a rank. Each one's output, its status and when it ended: $work/R.*
@@ -222,6 +245,7 @@ run_suite() {
     codecs) $bin/gpu_codecs_test ;;
     models) $bin/gpu_math_test ;;
     conformance-*) conformance "${1#conformance-}" ;;
+    torch) torch_twins ;;
     overhead) overhead ;;
     bandwidth) bandwidth ;;
     train-offload) train zero2+offload ;;

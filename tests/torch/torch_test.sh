@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds torch.distributed's backend against the torch of launchers/setup.sh torch, or runs a test of it.
-#   usage: torch_test.sh build | TEST.py [ARGUMENT...]; 77 where that torch is not installed
+#   usage: torch_test.sh [emulated] build | TEST.py [ARGUMENT...]; 77 where that torch is not installed
+#   emulated: another build, where CUDA is emulated, NCCL is a fake, and host tensors stand for a device's (tests/torch/emulated_lane.cpp)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -10,12 +11,22 @@ if [ ! -x "$venv/bin/python" ]; then
   exit 77
 fi
 build=${WEFT_TORCH_BUILD:-build/torch}
-if [ "${1:?build or a test}" = build ]; then
+options=(-DWEFT_TESTS=OFF -DWEFT_CUDA_ARCHITECTURES=90)
+targets=(weft_torch_distributed)
+if [ "${1:?build or a test}" = emulated ]; then
+  shift
+  build=${WEFT_TORCH_EMULATED_BUILD:-build/torch-emulated}
+  # What is compiled here is not measured: with -O2, GCC's warnings are right, and are errors.
+  options=(-DWEFT_CUDA=ON -DWEFT_CUDA_EMULATION=ON -DWEFT_TESTS=ON "-DWEFT_TEST_FOLDERS=fake_nccl" -DWEFT_URING=OFF -DWEFT_UCX=OFF
+           -DWEFT_WARNINGS_AS_ERRORS=ON "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG")
+  targets+=(weft_fake_nccl)
+  export LD_LIBRARY_PATH=$PWD/$build/lib WEFT_EMULATED_DEVICES=1 WEFT_NCCL_LIBRARY=$PWD/$build/lib/libweft_fake_nccl.so WEFT_SHARE_DEVICE=1
+fi
+if [ "$1" = build ]; then
   . launchers/toolchain.sh
-  off=()
-  for option in MPI METRICS CUDA TOOLS TESTS BENCH SHARED DEBIAN; do off+=("-DWEFT_$option=OFF"); done
-  cmake -B "$build" -DCMAKE_BUILD_TYPE=Release -DWEFT_TORCH=ON -DWEFT_TORCH_PARTS=distributed -DWEFT_TORCH_PYTHON="$venv/bin/python" "${off[@]}"
-  exec cmake --build "$build" --target weft_torch_distributed -j "$jobs"
+  for option in MPI METRICS TOOLS BENCH SHARED DEBIAN; do options+=("-DWEFT_$option=OFF"); done
+  cmake -B "$build" -DCMAKE_BUILD_TYPE=Release -DWEFT_TORCH=ON -DWEFT_TORCH_PARTS=distributed -DWEFT_TORCH_PYTHON="$venv/bin/python" "${options[@]}"
+  exec cmake --build "$build" --target "${targets[@]}" -j "$jobs"
 fi
 test=$1
 shift

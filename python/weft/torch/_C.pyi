@@ -3,6 +3,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 torch_version: str
+cuda_tensors: str
 
 class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[name-defined]
     """A process group's backend; torch.distributed calls it."""

@@ -4,7 +4,7 @@
     dist.init_process_group("weft")          # torchrun, or any other way that torch knows
 
 Torch finds the backend by itself (since 2.15, by the entry point torch.distributed.backends); older ones need `import weft.torch` first.
-Tensors are of the host; for those of CUDA devices say "cpu:weft,cuda:nccl".
+Tensors of the host go through shared memory or the network, those of CUDA devices over NCCL, if torch and weft were built with CUDA.
 """
 
 import atexit as _atexit
@@ -19,7 +19,7 @@ _check(_torch.__version__)
 
 from . import _C  # noqa: E402
 
-__all__ = ["Backend", "built_with", "register", "version"]
+__all__ = ["Backend", "built_with", "cuda_tensors", "register", "version"]
 
 Backend = _C.Backend
 
@@ -34,12 +34,22 @@ def built_with() -> str:
     return _C.built_with()
 
 
+def cuda_tensors() -> str:
+    """What becomes of tensors of CUDA devices: "over NCCL", or "refused: " and why."""
+    return _C.cuda_tensors
+
+
 def _connect(options, _backend_options=None):
     timeout = options.timeout
     if isinstance(timeout, _datetime.timedelta):
         timeout = timeout.total_seconds()
-    return _C.connect(options.store, options.group_rank, options.group_size, _datetime.timedelta(seconds=timeout), options.group_id,
-                      list(options.global_ranks_in_group or []))
+    backend = _C.connect(options.store, options.group_rank, options.group_size, _datetime.timedelta(seconds=timeout), options.group_id,
+                         list(options.global_ranks_in_group or []))
+    # init_process_group(device_id=): torch asks a backend to connect at once where it can also split, and weft's cannot.
+    device = getattr(getattr(options, "process_group", None), "bound_device_id", None)
+    if device is not None and device.type != "cpu":
+        backend.eager_connect_single_device(device)
+    return backend
 
 
 def register() -> None:

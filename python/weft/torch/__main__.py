@@ -17,6 +17,7 @@ def main() -> int:
     import torch.distributed as dist
 
     print(f"weft        {weft.torch.version()}, built {weft.torch.built_with()}")
+    print(f"CUDA        tensors of CUDA devices: {weft.torch.cuda_tensors()}")
     store = dist.HashStore()
     dist.init_process_group("weft", store=store, rank=0, world_size=1)
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))

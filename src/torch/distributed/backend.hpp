@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "torch/distributed/device/device_groups.hpp"
 #include "torch/distributed/group.hpp"
 
 namespace weft::distributed {
@@ -37,10 +38,11 @@ class TorchBackend final : public c10d::Backend {
   Result endCoalescing() override;
   void setTimeout(std::chrono::milliseconds timeout);
   void setSequenceNumberForGroup() override {}
-  std::uint64_t getSequenceNumberForGroup() override { return group_->sequence(); }
+  std::uint64_t getSequenceNumberForGroup() override;
   void abort() override;
   void shutdown() override;
-  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  /// Of the host, which has no index.
+  bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
   Result broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -76,6 +78,9 @@ class TorchBackend final : public c10d::Backend {
   Result recvAnysource(Tensors& tensors, int tag) override;
 
   Group& group() { return *group_; }
+  /// Connects the group's communicator for a device, which its first operation on a tensor there does otherwise. Messages between two
+  /// ranks go over it from then on. Collective.
+  void eagerConnectSingleDevice(at::Device device) override;
 
  private:
   template <class Options>
@@ -83,8 +88,10 @@ class TorchBackend final : public c10d::Backend {
     if constexpr (requires { options.asyncOp; }) return options.asyncOp;
     return true;
   }
-  TorchWorkPtr make(Call call) const { return c10::make_intrusive<TorchWork>(group_, std::move(call)); }
+  /// For the group of the tensors' device. The first call on a device connects it. @param device of a call without tensors
+  TorchWorkPtr make(Call call, c10::Device device = at::kCPU);
   Result start(TorchWorkPtr work);
+  bool is_coalescing();
   Result gather_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
                         const c10d::AllgatherOptions& options);
   Result reduce_scatter_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
@@ -93,9 +100,11 @@ class TorchBackend final : public c10d::Backend {
 
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<TorchStore> store_;
+  DeviceGroups on_devices_;
+  std::atomic<bool> is_eager_ = false;
   std::uint64_t monitored_ = 0;
   std::mutex coalesced_mutex_;
-  std::optional<std::vector<Result>> coalesced_;
+  std::optional<std::vector<TorchWorkPtr>> coalesced_;
 };
 
 }  // namespace weft::distributed

@@ -3,15 +3,48 @@
 #include <sstream>
 #include <thread>
 
+#include "torch/distributed/device/device_work.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/progress.hpp"
+#include "weft/collectives/rendezvous.hpp"
+#include "weft/collectives/world.hpp"
 #include "weft/core/backoff.hpp"
 
 namespace weft::distributed {
 
+GroupName GroupName::pair(int low, int high) const {
+  const auto in_world = [this](int rank) {
+    return ranks.empty() ? rank : ranks[static_cast<std::size_t>(rank)];
+  };
+  return {name, {in_world(low), in_world(high)}, true};
+}
+
+std::shared_ptr<Group> Group::connect(const Meeting& meeting, GroupName name,
+                                      std::chrono::milliseconds timeout) {
+  auto progress = Progress::of_process();
+  try {
+    const World world =
+        World::over(make_store_rendezvous(meeting.store, meeting.key, meeting.rank, meeting.size),
+                    {.connect_timeout = timeout, .timeout = timeout, .device = meeting.device},
+                    Environment::of_process());
+    Communicator comm = weft::connect(world);
+    auto lane = meeting.device.is_host() ? nullptr : make_lane(meeting.device);
+    return std::make_shared<Group>(std::move(comm), std::move(name), timeout, std::move(progress),
+                                   std::move(lane));
+  } catch (...) {
+    std::rethrow_exception(
+        distributed::as_torch_error(std::current_exception(), " (of group " + name.name + ")"));
+  }
+}
+
 Group::Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,
-             std::shared_ptr<Progress> progress)
-    : comm_(std::move(comm)), name_(std::move(name)), timeout_(timeout), progress_(std::move(progress)) {}
+             std::shared_ptr<Progress> progress, std::unique_ptr<Lane> lane)
+    : comm_(std::move(comm)),
+      name_(std::move(name)),
+      timeout_(timeout),
+      progress_(std::move(progress)),
+      lane_(std::move(lane)),
+      stream_(lane_ ? lane_->stream() : Stream()) {}
 
 std::exception_ptr Group::as_torch_error(const std::exception_ptr& error) const {
   std::ostringstream where;
@@ -53,6 +86,39 @@ void Group::start(const TorchWorkPtr& work) {
   }
   if (work->poll()) return;
   if (work->call().is_async || is_queued) progress_->watch(work);
+}
+
+void Group::start_together(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) {
+  {
+    const std::lock_guard lock(mutex_);
+    expect_open();
+    try {
+      hand_over(works);
+    } catch (...) {
+      const bool is_known = works.size() == 1 && !works.front()->has_issued();
+      if (is_known) std::rethrow_exception(as_torch_error(std::current_exception()));
+      for (const auto& work : works)
+        work->refuse_next(std::current_exception());  // what the device has keeps the memory
+    }
+    under_way_.fetch_add(static_cast<int>(works.size()));
+  }
+  for (const auto& work : works) {
+    if (!work->poll()) progress_->watch(work);
+  }
+}
+
+void Group::hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) {
+  lane_->after_current();
+  Messages messages(comm_, name_.is_pair);
+  for (const auto& work : works) {
+    if (work->is_ordered()) work->number(sequence_.fetch_add(1) + 1);
+    work->issue(comm_, *lane_, messages);
+  }
+  const std::optional<weft::Work> sent = messages.start(stream_);
+  for (const auto& work : works) work->run_end(*lane_);
+  const weft::Work last(stream_.record(), "torch operation", sequence_);
+  const std::shared_ptr<const Lane::Mark> mark = lane_->mark();
+  for (const auto& work : works) work->handed_over(sent ? &*sent : nullptr, last, mark);
 }
 
 void Group::go_on(TorchWork& work) {

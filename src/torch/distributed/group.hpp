@@ -2,7 +2,8 @@
 // A process group: one communicator of weft, which one thread at a time issues to.
 //
 // Calls are issued in their order. A work with further steps holds up those after it until its last step is
-// issued. A closed group refuses calls; what is under way goes on.
+// issued. A closed group refuses calls; what is under way goes on. A group with a lane is for the tensors of one
+// device (device/): its works have one step, and nothing is held up.
 
 #include <atomic>
 #include <condition_variable>
@@ -12,28 +13,49 @@
 #include <string>
 #include <vector>
 
+#include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/work.hpp"
+#include "weft/collectives/store.hpp"
 
 namespace weft::distributed {
 
+class DeviceWork;
 class Progress;
 
 /// A group as torch knows it.
 struct GroupName {
   std::string name;
   std::vector<std::int64_t> ranks;  ///< of the world; may be empty, where they are the same
+  bool is_pair = false;             ///< two ranks of a group, for messages between them
+
+  /// Of ranks `low` and `high` of this group.
+  GroupName pair(int low, int high) const;
+};
+
+/// Where the ranks of a communicator meet, and what for.
+struct Meeting {
+  std::shared_ptr<Store> store;
+  std::string key;  ///< of this communicator alone
+  int rank = 0;
+  int size = 1;
+  Device device;
 };
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
+  /// Collective; blocks until all are there. @throws torch's errors; naming the ranks that are missing
+  static std::shared_ptr<Group> connect(const Meeting& meeting, GroupName name,
+                                        std::chrono::milliseconds timeout);
+  /// @param lane null for host tensors
   Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,
-        std::shared_ptr<Progress> progress);
+        std::shared_ptr<Progress> progress, std::unique_ptr<Lane> lane);
 
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
   std::chrono::milliseconds timeout() const { return timeout_.load(); }
   void timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
-  const std::string& name() const { return name_.name; }
+  const GroupName& name() const { return name_; }
+  Lane* lane() const { return lane_.get(); }
   std::string backend() const { return comm_.backend(); }
   Progress& progress() const { return *progress_; }
   /// Zeroed memory that the ranks of this node reach without a copy.
@@ -41,6 +63,10 @@ class Group : public std::enable_shared_from_this<Group> {
 
   /// Issues its first step, or queues it. @throws as torch's errors what weft refuses in the call
   void start(const TorchWorkPtr& work);
+  /// Hands all over at once, to a device; their messages progress together.
+  void start_together(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
+  /// @throws an error of torch's where it is closed
+  void expect_open() const;
   /// Collectives that were called so far.
   std::uint64_t sequence() const { return sequence_.load(); }
   /// What weft throws, for users of torch.
@@ -62,18 +88,19 @@ class Group : public std::enable_shared_from_this<Group> {
   std::uint64_t held_up = 0;
 
  private:
-  void expect_open() const;
   void issue_waiting();
+  void hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
 
   Communicator comm_;
   const GroupName name_;
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::shared_ptr<Progress> progress_;
+  const std::unique_ptr<Lane> lane_;
   const Stream stream_;
 
   mutable std::mutex mutex_;
   std::deque<TorchWorkPtr> queue_;  ///< the first has further steps, the others are not issued
-  bool is_closed_ = false;
+  std::atomic<bool> is_closed_ = false;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<int> under_way_{0};
 };

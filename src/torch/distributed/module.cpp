@@ -37,4 +37,5 @@ PYBIND11_MODULE(_C, module) {
   module.def("version", &weft::library_version, "The version of weft.");
   module.def("built_with", &weft::built_with, "The transports and libraries of this build.");
   module.attr("torch_version") = WEFT_TORCH_VERSION;
+  module.attr("cuda_tensors") = weft::distributed::lanes_of_this_build();
 }

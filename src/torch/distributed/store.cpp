@@ -20,9 +20,8 @@ std::optional<std::string> TorchStore::get(const std::string& key, Deadline dead
     constexpr std::chrono::milliseconds longest = std::chrono::hours(24);
     try {
       store_->wait({key}, std::min(left, longest));
-    } catch (
-        const c10::
-            DistStoreError&) {  // as it says that the time is up; the lost connection, too, which check() then tells
+    } catch (const c10::Error&) {
+      // Each store has its own error for a time that is up. A connection that is lost is told by has().
       if (!has(key)) return std::nullopt;
     }
   }

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/errors.hpp"
 #include "weft/core/text.hpp"
 
@@ -128,15 +129,19 @@ Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::Scal
 View view_of(const at::Tensor& tensor) {
   const Elements elements = elements_of(tensor.scalar_type());
   const std::int64_t count = tensor.numel() * elements.each;
-  return {count == 0 ? nullptr : tensor.mutable_data_ptr(), count, elements.dtype};
+  return {count == 0 ? nullptr : tensor.mutable_data_ptr(), count, elements.dtype,
+          device_of(tensor.device()).value()};
 }
 
-void expect_on_host(const char* operation, const at::Tensor& tensor) {
+void expect_dense(const char* operation, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(operation, "an undefined tensor", "give one with memory");
-  if (!tensor.device().is_cpu())
+  if (!device_of(tensor.device()))
     refuse(operation,
-           text("a tensor on ", tensor.device().str(), ": this build exchanges memory of the host alone"),
-           "use init_process_group(\"cpu:weft,cuda:nccl\"), which leaves those tensors to NCCL");
+           text("a tensor on ", tensor.device().str(),
+                ": weft exchanges memory of the host and of CUDA devices, and tensors of the latter are ",
+                lanes_of_this_build()),
+           "build weft with CUDA, or use init_process_group(\"cpu:weft,cuda:nccl\"), which leaves those tensors "
+           "to torch");
   if (tensor.layout() != at::kStrided)
     refuse(operation, text("a tensor with the layout ", c10::str(tensor.layout())),
            "give a dense one: of sparse tensors there is all_reduce alone");
@@ -144,7 +149,11 @@ void expect_on_host(const char* operation, const at::Tensor& tensor) {
 
 void expect_alike(const char* operation, const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
-    expect_on_host(operation, tensor);
+    expect_dense(operation, tensor);
+    if (tensor.device() != tensors.front().device())
+      refuse(operation,
+             text("tensors on ", tensors.front().device().str(), " and on ", tensor.device().str()),
+             "all are on one device");
     if (tensor.scalar_type() != tensors.front().scalar_type())
       refuse(operation,
              text("tensors of ", c10::toString(tensors.front().scalar_type()), " and ",
@@ -166,7 +175,7 @@ at::Tensor prepared(const at::Tensor& tensor, const Reduction& reduction) {
 }
 
 at::Tensor scratch_like(const at::Tensor& tensor, std::int64_t count) {
-  return at::empty({count}, at::TensorOptions().dtype(tensor.scalar_type()));
+  return at::empty({count}, at::TensorOptions().dtype(tensor.scalar_type()).device(tensor.device()));
 }
 
 at::Tensor adjacent(const std::vector<at::Tensor>& tensors) {
@@ -192,9 +201,11 @@ bool are_even(const std::vector<at::Tensor>& tensors) {
 
 void copy_elements(const at::Tensor& to, const at::Tensor& from) {
   if (to.is_contiguous() && from.is_contiguous() && to.scalar_type() == from.scalar_type()) {
-    if (to.nbytes() > 0 && to.const_data_ptr() != from.const_data_ptr())
+    if (to.nbytes() == 0 || to.const_data_ptr() == from.const_data_ptr()) return;
+    if (to.is_cpu() && from.is_cpu()) {
       std::memmove(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
-    return;
+      return;
+    }
   }
   const at::NoGradGuard no_gradient;
   const at::AutoDispatchBelowADInplaceOrView plain;

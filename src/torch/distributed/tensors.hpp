@@ -1,7 +1,7 @@
 #pragma once
 // Tensors as views of weft.
 //
-// Any dense tensor of the host can be moved: one whose type weft has no name for goes as numbers of the same
+// Any dense tensor of the host, or of a CUDA device where this build has CUDA, can be moved: one whose type weft has no name for goes as numbers of the same
 // size, or as bytes. A sum takes the types that weft adds up; bool is a u8 of 0 and 1, of which a sum is the
 // or and a product the and; a complex number is two reals, of which only sums and means make sense. A tensor
 // that is not contiguous is exchanged through a contiguous copy.
@@ -29,9 +29,9 @@ Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::Scal
 /// The elements, to be moved or reduced; bool and complex as said above. The tensor is contiguous.
 View view_of(const at::Tensor& tensor);
 
-/// @throws ValueError for a tensor that is sparse, or not on the host
-void expect_on_host(const char* operation, const at::Tensor& tensor);
-/// The same of all, which must have one data type.
+/// @throws ValueError for a tensor that is sparse, or on a device that this build does not know
+void expect_dense(const char* operation, const at::Tensor& tensor);
+/// The same of all, which must have one data type and device.
 void expect_alike(const char* operation, const std::vector<at::Tensor>& tensors);
 /// @throws ValueError unless it is one tensor
 const at::Tensor& the_one(const char* operation, const std::vector<at::Tensor>& tensors);

@@ -21,6 +21,35 @@ std::optional<std::vector<at::Tensor>> shapes(const std::vector<at::Tensor>& inp
 
 }  // namespace
 
+void Messages::send(ConstView data, int peer) {
+  group_.send(data, to(peer));
+  has_some_ = true;
+}
+
+void Messages::receive(View data, int peer) {
+  group_.receive(data, to(peer));
+  has_some_ = true;
+}
+
+std::optional<Work> Messages::start(const Stream& stream) {
+  if (!has_some_) return std::nullopt;
+  return group_.start(stream);
+}
+
+void Issue::send(ConstView data, int peer, std::uint32_t tag) const {
+  if (messages != nullptr) return messages->send(data, peer);
+  add(weft::Group(comm).send(data, peer, tag).start(own_stream()));
+}
+
+void Issue::receive(View data, int peer, std::uint32_t tag) const {
+  if (messages != nullptr) return messages->receive(data, peer);
+  add(weft::Group(comm).receive(data, peer, tag).start(own_stream()));
+}
+
+void Issue::receive_any(View data, std::uint32_t tag) const {
+  add(weft::Group(comm).receive_any(data, tag).start(own_stream()));
+}
+
 TorchWork::TorchWork(std::shared_ptr<Group> group, Call call)
     : c10d::Work(group->rank(), call.type, call.title, shapes(call.inputs)),
       group_(std::move(group)),
@@ -30,11 +59,16 @@ TorchWork::TorchWork(std::shared_ptr<Group> group, Call call)
   if (call_.timeout.count() < 0) call_.timeout = group_->timeout();
 }
 
-void TorchWork::issue_next(Communicator& comm, const Stream& stream) {
+void TorchWork::issue_next(Communicator& comm, const Stream& stream, Messages* messages) {
   works_.clear();
   comm.timeout(call_.timeout);
-  steps_[next_++]({comm, stream, works_, streams_});
-  is_issued_.store(true, std::memory_order_release);
+  steps_[next_++]({comm, stream, works_, streams_, messages});
+  if (messages == nullptr) issued();
+}
+
+std::function<void()> TorchWork::keep_end() {
+  kept_ = std::exchange(end_, nullptr);
+  return kept_;
 }
 
 void TorchWork::refuse_next(std::exception_ptr why) {
@@ -82,6 +116,7 @@ void TorchWork::end(std::exception_ptr error) {
     }
   }
   end_ = nullptr;
+  kept_ = nullptr;
   steps_.clear();
   next_ = 0;
   works_.clear();
@@ -166,15 +201,23 @@ void TorchWork::abort() {
   group_->abort();
 }
 
+c10::TypePtr TorchWork::future_type() const {
+  auto type = c10::ListType::create(c10::TensorType::get());
+  return call_.outputs.size() > 1 ? c10::ListType::create(type) : type;
+}
+
+c10::IValue TorchWork::future_value() {
+  if (call_.outputs.size() > 1) return call_.outputs;
+  return result();
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> TorchWork::getFuture() {
   bool resolve_now = false;
   bool watch = false;
   {
     const std::lock_guard lock(mutex_);
     if (future_) return future_;
-    auto type = c10::ListType::create(c10::TensorType::get());
-    if (call_.outputs.size() > 1) type = c10::ListType::create(type);
-    future_ = c10::make_intrusive<c10::ivalue::Future>(type);
+    future_ = c10::make_intrusive<c10::ivalue::Future>(future_type());
     resolve_now = is_announced_;
     watch = !is_announced_ && !is_watched_;
   }
@@ -194,10 +237,8 @@ void TorchWork::announce() {
 void TorchWork::resolve() {
   if (const std::exception_ptr error = exception()) {
     future_->setError(error);
-  } else if (call_.outputs.size() > 1) {
-    future_->markCompleted(c10::IValue(call_.outputs));
   } else {
-    future_->markCompleted(c10::IValue(result()));
+    future_->markCompleted(future_value());
   }
 }
 

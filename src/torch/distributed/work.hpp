@@ -28,6 +28,26 @@ struct Call {
   std::vector<std::vector<at::Tensor>> outputs{};
   std::chrono::milliseconds timeout{-1};  ///< < 0: the group's
   bool is_async = true;                   ///< false: the caller waits at once
+  int peer = -1;                          ///< of a message
+};
+
+/// Messages of a device, which NCCL carries out together. It has no tags.
+class Messages {
+ public:
+  /// @param is_pair the communicator is of two ranks of the group, and peers are of the group
+  Messages(const Communicator& comm, bool is_pair) : group_(comm), rank_(comm.rank()), is_pair_(is_pair) {}
+  void send(ConstView data, int peer);
+  void receive(View data, int peer);
+  /// None where there are no messages.
+  std::optional<Work> start(const Stream& stream);
+
+ private:
+  int to(int peer) const { return is_pair_ ? 1 - rank_ : peer; }
+
+  weft::Group group_;
+  int rank_;
+  bool is_pair_;
+  bool has_some_ = false;
 };
 
 /// Where a step issues its operations.
@@ -36,13 +56,22 @@ struct Issue {
   const Stream& stream;  ///< of the group's collectives
   std::vector<Work>& works;
   std::vector<Stream>& streams;
+  Messages* messages;  ///< of a device, which are started later; null on the host
 
   void add(Work work) const { works.push_back(std::move(work)); }
-  /// A stream of its own, for messages, which overtake each other. A stream that ends waits for its work: it is kept.
+  /// NCCL has no tags.
+  std::uint32_t tag(std::uint32_t of_host) const { return messages == nullptr ? of_host : 0; }
+  // Single messages.
+  void send(ConstView data, int peer, std::uint32_t tag) const;
+  void receive(View data, int peer, std::uint32_t tag) const;
+  void receive_any(View data, std::uint32_t tag) const;
+
+ private:
+  /// For messages of the host, which overtake each other. A stream that ends waits for its work: it is kept.
   const Stream& own_stream() const { return streams.emplace_back(); }
 };
 
-class TorchWork final : public c10d::Work {
+class TorchWork : public c10d::Work {
  public:
   using Step = std::function<void(const Issue&)>;
 
@@ -66,7 +95,8 @@ class TorchWork final : public c10d::Work {
   void abort() override;
 
   // For Group, which calls them one at a time.
-  void issue_next(Communicator& comm, const Stream& stream);
+  /// @param messages of a device; null on the host
+  void issue_next(Communicator& comm, const Stream& stream, Messages* messages = nullptr);
   void refuse_next(std::exception_ptr why);  ///< in place of issue_next(), or where that threw
   bool has_issued() const { return !works_.empty(); }
   bool has_further_steps() const { return next_ < steps_.size(); }
@@ -76,13 +106,13 @@ class TorchWork final : public c10d::Work {
 
   // For Progress.
   /// Whether it is over; makes it progress without blocking.
-  bool poll();
+  virtual bool poll();
   bool is_over() const { return over_.load(std::memory_order_acquire); }
   bool is_driven() const { return waiters_.load(std::memory_order_relaxed) > 0; }
   /// Results are handed out in the order of calls; messages have none.
   bool is_ordered() const { return is_ordered_; }
   void rest(std::chrono::microseconds at_most);
-  Group& group() { return *group_; }
+  Group& group() const { return *group_; }
   void watched();
   /// Over, and its result handed out.
   bool is_handed_out();
@@ -91,6 +121,17 @@ class TorchWork final : public c10d::Work {
   /// Gives the future its result.
   void resolve();
   int level() const { return level_; }
+
+ protected:
+  // For DeviceWork.
+  int rank() const { return rank_; }
+  bool is_issued() const { return is_issued_.load(std::memory_order_acquire); }
+  void issued() { is_issued_.store(true, std::memory_order_release); }
+  void add(weft::Work work) { works_.push_back(std::move(work)); }
+  /// What runs at the end, to be run by the caller. It is kept until then, with what it owns.
+  std::function<void()> keep_end();
+  c10::TypePtr future_type() const;
+  c10::IValue future_value();
 
  private:
   void end(std::exception_ptr error);
@@ -110,6 +151,7 @@ class TorchWork final : public c10d::Work {
   std::vector<Stream> streams_;
   std::exception_ptr refused_;
   std::function<void()> end_;
+  std::function<void()> kept_;
   std::atomic<bool> is_issued_{false};
   std::atomic<bool> over_{false};
   std::atomic<int> waiters_{0};

@@ -95,6 +95,40 @@ enum : unsigned {
   cudaHostAllocMapped = 2,
 };
 
+// CUDA's own library may be in the process, too, as PyTorch's dependency: these have names of their own.
+// clang-format off
+#define cudaGetLastError weft_emulated_cudaGetLastError
+#define cudaGetErrorString weft_emulated_cudaGetErrorString
+#define cudaGetDeviceCount weft_emulated_cudaGetDeviceCount
+#define cudaGetDevice weft_emulated_cudaGetDevice
+#define cudaSetDevice weft_emulated_cudaSetDevice
+#define cudaGetDeviceProperties weft_emulated_cudaGetDeviceProperties
+#define cudaDeviceGetAttribute weft_emulated_cudaDeviceGetAttribute
+#define cudaDeviceSynchronize weft_emulated_cudaDeviceSynchronize
+#define cudaStreamCreateWithFlags weft_emulated_cudaStreamCreateWithFlags
+#define cudaStreamCreateWithPriority weft_emulated_cudaStreamCreateWithPriority
+#define cudaDeviceGetStreamPriorityRange weft_emulated_cudaDeviceGetStreamPriorityRange
+#define cudaStreamDestroy weft_emulated_cudaStreamDestroy
+#define cudaStreamSynchronize weft_emulated_cudaStreamSynchronize
+#define cudaStreamIsCapturing weft_emulated_cudaStreamIsCapturing
+#define cudaStreamBeginCapture weft_emulated_cudaStreamBeginCapture
+#define cudaStreamEndCapture weft_emulated_cudaStreamEndCapture
+#define cudaThreadExchangeStreamCaptureMode weft_emulated_cudaThreadExchangeStreamCaptureMode
+#define cudaGraphDestroy weft_emulated_cudaGraphDestroy
+#define cudaStreamWaitEvent weft_emulated_cudaStreamWaitEvent
+#define cudaLaunchHostFunc weft_emulated_cudaLaunchHostFunc
+#define cudaEventCreateWithFlags weft_emulated_cudaEventCreateWithFlags
+#define cudaEventDestroy weft_emulated_cudaEventDestroy
+#define cudaEventRecord weft_emulated_cudaEventRecord
+#define cudaEventQuery weft_emulated_cudaEventQuery
+#define cudaEventElapsedTime weft_emulated_cudaEventElapsedTime
+#define cudaFree weft_emulated_cudaFree
+#define cudaFreeHost weft_emulated_cudaFreeHost
+#define cudaMemset weft_emulated_cudaMemset
+#define cudaMemsetAsync weft_emulated_cudaMemsetAsync
+#define cudaMemcpyAsync weft_emulated_cudaMemcpyAsync
+// clang-format on
+
 extern "C" {
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t code);

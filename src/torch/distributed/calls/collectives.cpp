@@ -1,6 +1,7 @@
 // Collectives that give every rank, or one, the same: broadcast, reductions, barrier.
 
 #include "torch/distributed/backend.hpp"
+#include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/tensors.hpp"
 
 namespace weft::distributed {
@@ -24,7 +25,7 @@ Ends ends_of(const at::Tensor& tensor, const Reduction& reduction) {
 TorchBackend::Result TorchBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   constexpr auto operation = "broadcast";
   const at::Tensor& tensor = the_one(operation, tensors);
-  expect_on_host(operation, tensor);
+  expect_dense(operation, tensor);
   const int root = checked_peer(operation, options.rootRank);
   auto work = make(
       {c10d::OpType::BROADCAST, "weft:broadcast", tensors, {tensors}, options.timeout, is_async(options)});
@@ -40,7 +41,7 @@ TorchBackend::Result TorchBackend::allreduce(Tensors& tensors, const c10d::Allre
   constexpr auto operation = "all_reduce";
   const at::Tensor& tensor = the_one(operation, tensors);
   if (tensor.layout() == at::kSparse) return allreduce_sparse(tensors, options);
-  expect_on_host(operation, tensor);
+  expect_dense(operation, tensor);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensor.scalar_type());
   auto work = make(
       {c10d::OpType::ALLREDUCE, "weft:all_reduce", tensors, {tensors}, options.timeout, is_async(options)});
@@ -79,7 +80,7 @@ TorchBackend::Result TorchBackend::allreduce_coalesced(Tensors& tensors,
 TorchBackend::Result TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   constexpr auto operation = "reduce";
   const at::Tensor& tensor = the_one(operation, tensors);
-  expect_on_host(operation, tensor);
+  expect_dense(operation, tensor);
   const int root = checked_peer(operation, options.rootRank);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensor.scalar_type());
   auto work =
@@ -94,7 +95,10 @@ TorchBackend::Result TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOp
 }
 
 TorchBackend::Result TorchBackend::barrier(const c10d::BarrierOptions& options) {
-  auto work = make({c10d::OpType::BARRIER, "weft:barrier", {}, {}, options.timeout, is_async(options)});
+  const c10::Device asked = options.device.value_or(at::kCPU);
+  const c10::Device device = device_of(asked) ? asked : c10::Device(at::kCPU);
+  auto work =
+      make({c10d::OpType::BARRIER, "weft:barrier", {}, {}, options.timeout, is_async(options)}, device);
   work->step([](const Issue& issue) { issue.add(issue.comm.barrier(issue.stream)); });
   return start(std::move(work));
 }

@@ -1,6 +1,7 @@
 // What goes from rank to rank: send and receive, gather and scatter, and all_to_all with parts of any size.
 
 #include "torch/distributed/backend.hpp"
+#include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/tensors.hpp"
 
@@ -17,7 +18,7 @@ std::uint32_t tag_of(const char* operation, int tag) {
 }
 
 /// What this rank sends to each rank, and has from each; undefined and empty tensors are not sent.
-struct Messages {
+struct Parts {
   std::vector<at::Tensor> out;
   std::vector<at::Tensor> in;
 };
@@ -27,20 +28,21 @@ bool is_sent(const std::vector<at::Tensor>& tensors, std::size_t peer) {
 }
 
 /// A step that exchanges them. The parts that stay on this rank are copied at the call.
-void exchange(TorchWork& work, const Messages& messages, int rank) {
+void exchange(TorchWork& work, const Parts& messages, int rank) {
   const auto own = static_cast<std::size_t>(rank);
   if (is_sent(messages.out, own) && is_sent(messages.in, own))
     copy_elements(messages.in[own], messages.out[own]);
   work.step([messages, own](const Issue& issue) {
     weft::Group group(issue.comm);
+    const std::uint32_t tag = issue.tag(tag_of_collectives);
     bool is_alone = true;
     const std::size_t ranks = std::max(messages.out.size(), messages.in.size());
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       if (peer == own) continue;
       if (is_sent(messages.out, peer))
-        group.send(view_of(messages.out[peer]), static_cast<int>(peer), tag_of_collectives);
+        group.send(view_of(messages.out[peer]), static_cast<int>(peer), tag);
       if (is_sent(messages.in, peer))
-        group.receive(view_of(messages.in[peer]), static_cast<int>(peer), tag_of_collectives);
+        group.receive(view_of(messages.in[peer]), static_cast<int>(peer), tag);
       is_alone = is_alone && !is_sent(messages.out, peer) && !is_sent(messages.in, peer);
     }
     if (!is_alone) issue.add(group.start(issue.stream));
@@ -97,7 +99,7 @@ TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in
                                           const c10d::GatherOptions& options) {
   constexpr auto operation = "gather";
   const at::Tensor& source = the_one(operation, in);
-  expect_on_host(operation, source);
+  expect_dense(operation, source);
   const int root = checked_peer(operation, options.rootRank);
   if (root == getRank() && (out.size() != 1 || static_cast<int>(out.front().size()) != getSize()))
     refuse(operation,
@@ -106,7 +108,7 @@ TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in
   if (root != getRank() && !out.empty() && !out.front().empty())
     refuse(operation, "outputs on a rank that is not the root", "leave them out");
   auto work = make({c10d::OpType::GATHER, "weft:gather", in, out, options.timeout, is_async(options)});
-  Messages messages;
+  Parts messages;
   messages.out.resize(static_cast<std::size_t>(getSize()));
   messages.out[static_cast<std::size_t>(root)] = source.contiguous();
   if (root == getRank()) {
@@ -131,7 +133,7 @@ TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& i
                                            const c10d::ScatterOptions& options) {
   constexpr auto operation = "scatter";
   const at::Tensor& place = the_one(operation, out);
-  expect_on_host(operation, place);
+  expect_dense(operation, place);
   const int root = checked_peer(operation, options.rootRank);
   if (root == getRank() && (in.size() != 1 || static_cast<int>(in.front().size()) != getSize()))
     refuse(operation,
@@ -142,7 +144,7 @@ TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& i
   const Tensors inputs = root == getRank() ? in.front() : Tensors{};
   auto work =
       make({c10d::OpType::SCATTER, "weft:scatter", inputs, {out}, options.timeout, is_async(options)});
-  Messages messages;
+  Parts messages;
   messages.in.resize(static_cast<std::size_t>(getSize()));
   messages.in[static_cast<std::size_t>(root)] = place.contiguous();
   copy_back_at_end(*work, {place}, {messages.in[static_cast<std::size_t>(root)]});
@@ -191,12 +193,16 @@ TorchBackend::Result TorchBackend::alltoall(Tensors& out, Tensors& in, const c10
 TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int tag) {
   constexpr auto operation = "send";
   const at::Tensor& tensor = the_one(operation, tensors);
-  expect_on_host(operation, tensor);
+  expect_dense(operation, tensor);
   checked_peer(operation, peer);
-  auto work = make({c10d::OpType::SEND, "weft:send", tensors, {tensors}});
+  auto work = make({.type = c10d::OpType::SEND,
+                    .title = "weft:send",
+                    .inputs = tensors,
+                    .outputs = {tensors},
+                    .peer = peer});
   const at::Tensor memory = tensor.contiguous();
   work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).send(view_of(memory), peer, label).start(issue.own_stream()));
+    issue.send(view_of(memory), peer, label);
   });
   return start(std::move(work));
 }
@@ -204,13 +210,17 @@ TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int tag) {
 TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int tag) {
   constexpr auto operation = "recv";
   const at::Tensor& tensor = the_one(operation, tensors);
-  expect_on_host(operation, tensor);
+  expect_dense(operation, tensor);
   checked_peer(operation, peer);
-  auto work = make({c10d::OpType::RECV, "weft:recv", tensors, {tensors}});
+  auto work = make({.type = c10d::OpType::RECV,
+                    .title = "weft:recv",
+                    .inputs = tensors,
+                    .outputs = {tensors},
+                    .peer = peer});
   const at::Tensor memory = tensor.contiguous();
   work->came_from(peer);
   work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).receive(view_of(memory), peer, label).start(issue.own_stream()));
+    issue.receive(view_of(memory), peer, label);
   });
   copy_back_at_end(*work, tensors, {memory});
   return start(std::move(work));
@@ -219,11 +229,14 @@ TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int tag) {
 TorchBackend::Result TorchBackend::recvAnysource(Tensors& tensors, int tag) {
   constexpr auto operation = "recv";
   const at::Tensor& tensor = the_one(operation, tensors);
-  expect_on_host(operation, tensor);
+  expect_dense(operation, tensor);
+  if (!device_of(tensor.device())->is_host())
+    refuse(operation, text("a tensor on ", tensor.device().str(), " from any rank"),
+           "name the rank that sends: NCCL receives from no other");
   auto work = make({c10d::OpType::RECVANYSOURCE, "weft:recvAnySource", tensors, {tensors}});
   const at::Tensor memory = tensor.contiguous();
   work->step([memory, label = tag_of(operation, tag)](const Issue& issue) {
-    issue.add(weft::Group(issue.comm).receive_any(view_of(memory), label).start(issue.own_stream()));
+    issue.receive_any(view_of(memory), label);
   });
   copy_back_at_end(*work, tensors, {memory});
   return start(std::move(work));

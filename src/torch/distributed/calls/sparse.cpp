@@ -9,6 +9,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "torch/distributed/backend.hpp"
+#include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/tensors.hpp"
 
@@ -64,7 +65,7 @@ void SparseSum::add_up(int ranks) {
 TorchBackend::Result TorchBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   constexpr auto operation = "all_reduce of a sparse tensor";
   const at::Tensor& tensor = the_one(operation, tensors);
-  if (tensor.layout() != at::kSparse || !tensor.device().is_cpu())
+  if (tensor.layout() != at::kSparse || device_of(tensor.device()) != Device::host())
     refuse(operation,
            text("a tensor with the layout ", c10::str(tensor.layout()), " on ", tensor.device().str()),
            "give a COO tensor on the host");
