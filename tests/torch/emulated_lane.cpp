@@ -18,7 +18,8 @@ class EmulatedMark final : public Lane::Mark {
   void block_current() const override {
     try {
       event_.wait();
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): on a device no wait throws; the work tells
+    } catch (
+        const std::exception&) {  // NOLINT(bugprone-empty-catch): on a device no wait throws; the work tells
     }
   }
 

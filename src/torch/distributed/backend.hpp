@@ -12,11 +12,11 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "torch/distributed/device/device_groups.hpp"
 #include "torch/distributed/group.hpp"
 
 namespace weft::distributed {
 
+class DeviceGroups;
 class TorchStore;
 
 class TorchBackend final : public c10d::Backend {
@@ -41,7 +41,7 @@ class TorchBackend final : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override;
   void abort() override;
   void shutdown() override;
-  /// Of the host, which has no index.
+  /// The host has no index.
   bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
@@ -100,7 +100,7 @@ class TorchBackend final : public c10d::Backend {
 
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<TorchStore> store_;
-  DeviceGroups on_devices_;
+  const std::unique_ptr<DeviceGroups> on_devices_;
   std::atomic<bool> is_eager_ = false;
   std::uint64_t monitored_ = 0;
   std::mutex coalesced_mutex_;

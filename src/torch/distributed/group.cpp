@@ -19,16 +19,15 @@ GroupName GroupName::pair(int low, int high) const {
   return {name, {in_world(low), in_world(high)}, true};
 }
 
-std::shared_ptr<Group> Group::connect(const Meeting& meeting, GroupName name,
+std::shared_ptr<Group> Group::connect(const Membership& member, GroupName name,
                                       std::chrono::milliseconds timeout) {
   auto progress = Progress::of_process();
   try {
-    const World world =
-        World::over(make_store_rendezvous(meeting.store, meeting.key, meeting.rank, meeting.size),
-                    {.connect_timeout = timeout, .timeout = timeout, .device = meeting.device},
-                    Environment::of_process());
+    const World world = World::over(make_store_rendezvous(member.store, member.key, member.rank, member.size),
+                                    {.connect_timeout = timeout, .timeout = timeout, .device = member.device},
+                                    Environment::of_process());
     Communicator comm = weft::connect(world);
-    auto lane = meeting.device.is_host() ? nullptr : make_lane(meeting.device);
+    auto lane = member.device.is_host() ? nullptr : make_lane(member.device);
     return std::make_shared<Group>(std::move(comm), std::move(name), timeout, std::move(progress),
                                    std::move(lane));
   } catch (...) {
@@ -167,11 +166,9 @@ void Group::one_is_over() {
   under_way_.fetch_sub(1);
 }
 
+// Without the lock, which a call has that waits for other ranks in NCCL.
 void Group::abort() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-  }
+  is_closed_ = true;
   give_up(Error(ErrorKind::peer_lost, text("group ", name_.name, " was aborted"), "make a new group",
                 {rank(), {}, 0}));
   progress_->look_again();

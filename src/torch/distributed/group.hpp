@@ -28,12 +28,12 @@ struct GroupName {
   std::vector<std::int64_t> ranks;  ///< of the world; may be empty, where they are the same
   bool is_pair = false;             ///< two ranks of a group, for messages between them
 
-  /// Of ranks `low` and `high` of this group.
+  /// The name of its ranks `low` and `high`.
   GroupName pair(int low, int high) const;
 };
 
-/// Where the ranks of a communicator meet, and what for.
-struct Meeting {
+/// This rank's place among those that connect.
+struct Membership {
   std::shared_ptr<Store> store;
   std::string key;  ///< of this communicator alone
   int rank = 0;
@@ -44,7 +44,7 @@ struct Meeting {
 class Group : public std::enable_shared_from_this<Group> {
  public:
   /// Collective; blocks until all are there. @throws torch's errors; naming the ranks that are missing
-  static std::shared_ptr<Group> connect(const Meeting& meeting, GroupName name,
+  static std::shared_ptr<Group> connect(const Membership& member, GroupName name,
                                         std::chrono::milliseconds timeout);
   /// @param lane null for host tensors
   Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,

@@ -136,12 +136,13 @@ View view_of(const at::Tensor& tensor) {
 void expect_dense(const char* operation, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(operation, "an undefined tensor", "give one with memory");
   if (!device_of(tensor.device()))
-    refuse(operation,
-           text("a tensor on ", tensor.device().str(),
-                ": weft exchanges memory of the host and of CUDA devices, and tensors of the latter are ",
-                lanes_of_this_build()),
-           "build weft with CUDA, or use init_process_group(\"cpu:weft,cuda:nccl\"), which leaves those tensors "
-           "to torch");
+    refuse(
+        operation,
+        text("a tensor on ", tensor.device().str(),
+             ": weft exchanges memory of the host and of CUDA devices, and tensors of the latter are ",
+             lanes_of_this_build()),
+        "build weft with CUDA, or use init_process_group(\"cpu:weft,cuda:nccl\"), which leaves those tensors "
+        "to torch");
   if (tensor.layout() != at::kStrided)
     refuse(operation, text("a tensor with the layout ", c10::str(tensor.layout())),
            "give a dense one: of sparse tensors there is all_reduce alone");

@@ -90,7 +90,8 @@ class TorchWork : public c10d::Work {
   std::vector<at::Tensor> result() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   std::uint64_t getSequencenumber() const override { return sequence_; }
-  std::chrono::milliseconds getTimeout() const override { return call_.timeout; }
+  // Torch's own from some version on; 2.11 has it not.
+  virtual std::chrono::milliseconds getTimeout() const { return call_.timeout; }
   int sourceRank() const override { return source_; }
   void abort() override;
 

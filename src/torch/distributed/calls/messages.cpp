@@ -39,10 +39,8 @@ void exchange(TorchWork& work, const Parts& messages, int rank) {
     const std::size_t ranks = std::max(messages.out.size(), messages.in.size());
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       if (peer == own) continue;
-      if (is_sent(messages.out, peer))
-        group.send(view_of(messages.out[peer]), static_cast<int>(peer), tag);
-      if (is_sent(messages.in, peer))
-        group.receive(view_of(messages.in[peer]), static_cast<int>(peer), tag);
+      if (is_sent(messages.out, peer)) group.send(view_of(messages.out[peer]), static_cast<int>(peer), tag);
+      if (is_sent(messages.in, peer)) group.receive(view_of(messages.in[peer]), static_cast<int>(peer), tag);
       is_alone = is_alone && !is_sent(messages.out, peer) && !is_sent(messages.in, peer);
     }
     if (!is_alone) issue.add(group.start(issue.stream));

@@ -7,6 +7,23 @@
 namespace weft::distributed {
 namespace {
 
+// Torch 2.11 and older ones know them as coalesced calls alone.
+template <class Type = c10d::OpType>
+constexpr Type gathers_coalesced() {
+  if constexpr (requires { Type::ALLGATHER_INTO_TENSOR_COALESCED; })
+    return Type::ALLGATHER_INTO_TENSOR_COALESCED;
+  else
+    return Type::COALESCED;
+}
+
+template <class Type = c10d::OpType>
+constexpr Type scatters_coalesced() {
+  if constexpr (requires { Type::REDUCE_SCATTER_TENSOR_COALESCED; })
+    return Type::REDUCE_SCATTER_TENSOR_COALESCED;
+  else
+    return Type::COALESCED;
+}
+
 void expect_parts(const char* operation, const at::Tensor& whole, const at::Tensor& part, int ranks) {
   expect_alike(operation, {whole, part});
   if (whole.numel() != part.numel() * ranks)
@@ -122,8 +139,7 @@ TorchBackend::Result TorchBackend::_allgather_base(at::Tensor& out, at::Tensor& 
 
 TorchBackend::Result TorchBackend::allgather_into_tensor_coalesced(Tensors& out, Tensors& in,
                                                                    const c10d::AllgatherOptions& options) {
-  return gather_tensors(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED,
-                        "weft:all_gather_into_tensor_coalesced", out, in, options);
+  return gather_tensors(gathers_coalesced(), "weft:all_gather_into_tensor_coalesced", out, in, options);
 }
 
 TorchBackend::Result TorchBackend::gather_tensors(c10d::OpType type, const char* title, Tensors& out,
@@ -204,8 +220,8 @@ TorchBackend::Result TorchBackend::_reduce_scatter_base(at::Tensor& out, at::Ten
 
 TorchBackend::Result TorchBackend::reduce_scatter_tensor_coalesced(
     Tensors& out, Tensors& in, const c10d::ReduceScatterOptions& options) {
-  return reduce_scatter_tensors(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
-                                "weft:reduce_scatter_tensor_coalesced", out, in, options);
+  return reduce_scatter_tensors(scatters_coalesced(), "weft:reduce_scatter_tensor_coalesced", out, in,
+                                options);
 }
 
 TorchBackend::Result TorchBackend::reduce_scatter_tensors(c10d::OpType type, const char* title, Tensors& out,

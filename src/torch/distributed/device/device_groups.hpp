@@ -21,9 +21,9 @@ class DeviceGroups {
   /// @param host the group for host tensors, whose ranks and timeout they take
   DeviceGroups(std::shared_ptr<Group> host, std::shared_ptr<Store> store);
 
-  /// Of all ranks.
+  /// The one of all ranks.
   std::shared_ptr<Group> on(Device device);
-  /// Of this rank and a peer; of all ranks, if that is this rank itself.
+  /// The one of this rank and a peer; of all ranks, if that is this rank itself.
   std::shared_ptr<Group> with_peer(Device device, int peer);
   /// Those that there are now.
   std::vector<std::shared_ptr<Group>> all() const;
@@ -35,8 +35,8 @@ class DeviceGroups {
 
   const std::shared_ptr<Group> host_;
   const std::shared_ptr<Store> store_;
-  std::mutex making_;  // held while ranks meet
-  int whole_ = 0;      // groups of all ranks so far: the n-th of one rank meets the n-th of the others
+  std::mutex making_;         // held while ranks meet
+  int whole_ = 0;             // groups of all ranks so far: the n-th of one rank meets the n-th of the others
   std::map<int, int> pairs_;  // the same by peer
   mutable std::mutex mutex_;
   std::map<std::pair<int, int>, std::shared_ptr<Group>> groups_;  // by device and peer

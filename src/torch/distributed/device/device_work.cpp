@@ -65,8 +65,7 @@ void DeviceWork::synchronize() {
 // After a barrier the host goes on: who calls one means the host, too.
 bool DeviceWork::wait(std::chrono::milliseconds timeout) {
   expect_issued();
-  const bool on_host =
-      timeout != kNoTimeout || call().type == c10d::OpType::BARRIER || host_waits_always();
+  const bool on_host = timeout != kNoTimeout || call().type == c10d::OpType::BARRIER || host_waits_always();
   if (on_host) TorchWork::wait(timeout);
   synchronize();
   return true;

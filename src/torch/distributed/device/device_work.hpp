@@ -3,7 +3,7 @@
 //
 // It is handed over at the call, in one step. wait() and synchronize() make the caller's current stream wait; the host waits where a
 // timeout is given, in barrier(), and everywhere with TORCH_NCCL_BLOCKING_WAIT=1, as with torch's own backend for NCCL. The future has its
-// value at once, and whoever takes it waits on the device. The tensors are kept until the device is done with them, which Progress finds
+// value at once, and who takes it waits on the device. The tensors are kept until the device is done with them, which Progress finds
 // out; so memory needs no record_stream(). What weft finds wrong later (a lost peer, a deadline) is thrown by the next call of the group,
 // and by wait() where it is known by then.
 
@@ -18,7 +18,7 @@ class DeviceWork final : public TorchWork {
 
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override;
-  void blockCurrentStream() { synchronize(); }  // of torch's Work since 2.10
+  void blockCurrentStream() { synchronize(); }  // torch's own from some version on
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   bool poll() override;
 
