@@ -84,7 +84,13 @@ def all_to_alls(rank, size):
     uneven = torch.zeros(sum(out_sizes), 2)
     dist.all_to_all_single(uneven, numbers(rank, 2 * sum(in_sizes)).reshape(-1, 2), out_sizes, in_sizes)
     places = [torch.zeros(4) for _ in range(size)]
-    dist.all_to_all(places, [numbers(rank, 4, seed=i) for i in range(size)])
+    parts = [numbers(rank, 4, seed=i) for i in range(size)]
+    if dist.get_backend() == "gloo":  # torch 2.11's has no all_to_all of lists
+        whole = torch.zeros(4 * size)
+        dist.all_to_all_single(whole, torch.cat(parts))
+        places = list(whole.chunk(size))
+    else:
+        dist.all_to_all(places, parts)
     return [even, uneven, places]
 
 

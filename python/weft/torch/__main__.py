@@ -21,11 +21,13 @@ def main() -> int:
     store = dist.HashStore()
     dist.init_process_group("weft", store=store, rank=0, world_size=1)
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
-    memory = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).allocate_tensor(
-        1024, dtype=torch.float32, device=torch.device("cpu"))
     heap = os.environ.get("WEFT_HEAP_BYTES", "as much address space as the machine has memory")
     print(f"backend     registered as \"weft\" for {', '.join(dist.Backend.backend_capability['weft'])}; alone it is \"{backend.transport}\"")
-    print(f"heap        {memory.numel()} elements of it given; WEFT_HEAP_BYTES: {heap}")
+    if hasattr(backend, "allocate_tensor"):
+        memory = backend.allocate_tensor(1024, dtype=torch.float32, device=torch.device("cpu"))
+        print(f"heap        {memory.numel()} elements of it given; WEFT_HEAP_BYTES: {heap}")
+    else:
+        print("heap        not given: this torch has no allocate_tensor")
     dist.destroy_process_group()
     return 0
 
