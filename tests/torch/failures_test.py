@@ -45,7 +45,9 @@ def one_is_late(rank, size):
     if rank == 1:
         time.sleep(2)
         return None
-    return caught(lambda: dist.distributed_c10d._get_default_group().barrier(timeout=timedelta(milliseconds=300)).wait())
+    options = dist.distributed_c10d.BarrierOptions()  # which torch 2.7 has, too
+    options.timeout = timedelta(milliseconds=300)
+    return caught(lambda: dist.distributed_c10d._get_default_group().barrier(opts=options).wait())
 
 
 def wait_is_short(rank, size):
