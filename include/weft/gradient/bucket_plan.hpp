@@ -8,7 +8,9 @@
 //   BucketPlan plan = plan_buckets(layout, 25 << 20);
 //   std::cout << plan;
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <ostream>
 #include <vector>
 
@@ -50,8 +52,10 @@ class BucketPlan {
 
 /// Fills buckets from the last parameter backwards, and closes a bucket as soon as it holds `bucket_bytes`.
 /// So only the last bucket to leave is smaller, and a bias shares a bucket with its weight.
+/// @param alone parameters of so many bytes or more have a bucket of their own
 /// @throws Error (usage) when bucket_bytes is 0
-BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes);
+BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes,
+                        std::size_t alone = std::numeric_limits<std::size_t>::max());
 
 /// Buckets of whole parameters that ranks can divide evenly. They are filled as by plan_buckets(), and also
 /// closed where a unit of ZeRO begins, so that no bucket has gradients of two of them. The plan's

@@ -51,6 +51,9 @@ class CommHook {
   /// ones. A hook that changes its work during training returns false until it has: PowerSGD until it has
   /// compressed for the first time. Must be the same on all ranks.
   virtual bool settled() const { return true; }
+  /// Whether reduce() takes all addresses from its `gradient` and none from what planned() was given. The reducer
+  /// may then show it memory of a caller (GradientReducer::mark_ready_in_place()).
+  virtual bool reduces_anywhere() const { return false; }
   /// The number of micro-batches in a global batch, where the hook sums them by one fixed tree; 0: in rank
   /// order, each rank's own micro-batches first. The reducer sums this rank's part of the tree.
   virtual int micro_batches() const { return 0; }

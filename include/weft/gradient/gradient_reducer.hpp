@@ -90,6 +90,13 @@ class GradientReducer {
   /// The same for a gradient in other memory: `stream` copies it to its place, or adds it if accumulating().
   /// @throws Error (usage), on every rank, when its count or data type is not that of the layout
   void mark_ready(ParamId id, ConstView gradient, const Stream& stream);
+  /// The same for a gradient in memory that the communicator reaches (Communicator::allocate()): it is reduced
+  /// where it lies, without a copy, and gradient(id) then has no mean. That takes whole cache lines, a bucket of
+  /// its own (plan_buckets() with `alone`), a hook that reduces anywhere, an arena with means everywhere, and a
+  /// first micro-step that exchanges; else it is copied. Ranks may differ in that. The memory is the reducer's until
+  /// the stream of finish_step has the means, or until the reducer goes. @returns where the mean will be
+  /// @throws Error (usage), on every rank, as above
+  View mark_ready_in_place(ParamId id, View gradient, const Stream& stream);
   /// Progresses communication on an inline wire; mark_ready does so, too. Worth a call between two kernels of
   /// a backward pass: the sooner a bucket is reduced, the more of it is still in the cache.
   void poll();

@@ -15,6 +15,7 @@ namespace {
 class AllReduceHook final : public CommHook {
  public:
   std::string name() const override { return "all_reduce"; }
+  bool reduces_anywhere() const override { return true; }
   void reduce(const Bucket&, View gradient, Communicator& comm, const Stream&, const Stream& wire) override {
     comm.all_reduce(gradient, ReduceOp::avg, wire);
   }
@@ -39,6 +40,7 @@ class CastHook final : public CommHook {
     return inner_->bucket_bytes(comm);
   }
   bool settled() const override { return inner_->settled(); }
+  bool reduces_anywhere() const override { return is_needed_ || inner_->reduces_anywhere(); }
   int micro_batches() const override { return inner_->micro_batches(); }
   void planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) override {
     is_needed_ = gradients.dtype() != dtype_;

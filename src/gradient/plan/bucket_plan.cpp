@@ -10,10 +10,10 @@
 namespace weft {
 namespace {
 
-/// Buckets from the last parameter to the first. A bucket is closed when it holds `bucket_bytes`, and with a
-/// parameter of `closes`, the first one of a unit.
-BucketPlan fill_buckets(const ParamLayout& layout, std::size_t bucket_bytes,
-                        const std::vector<ParamId>& closes) {
+/// Buckets from the last parameter to the first. A bucket is closed when it holds `bucket_bytes`, where `closes`
+/// says so of the parameter that it has last.
+template <class Closes>
+BucketPlan fill_buckets(const ParamLayout& layout, std::size_t bucket_bytes, Closes closes) {
   if (bucket_bytes == 0) throw Error(ErrorKind::usage, "bucket_bytes is 0", "give at least 1");
   std::vector<Bucket> buckets;
   Bucket bucket{layout.size(), layout.size(), {}};
@@ -22,7 +22,7 @@ BucketPlan fill_buckets(const ParamLayout& layout, std::size_t bucket_bytes,
     bucket.begin = layout.offset(id);
     bucket.params.push_back(id);
     const bool is_full = static_cast<std::size_t>(bucket.count()) * size_of(layout.dtype()) >= bucket_bytes;
-    if (!is_full && i > 0 && std::ranges::find(closes, id) == closes.end()) continue;
+    if (!is_full && i > 0 && !closes(id)) continue;
     const std::int64_t begin = bucket.begin;
     buckets.push_back(std::move(bucket));
     bucket = {begin, begin, {}};
@@ -32,8 +32,14 @@ BucketPlan fill_buckets(const ParamLayout& layout, std::size_t bucket_bytes,
 
 }  // namespace
 
-BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes) {
-  return fill_buckets(layout, bucket_bytes, {});
+BucketPlan plan_buckets(const ParamLayout& layout, std::size_t bucket_bytes, std::size_t alone) {
+  const auto is_alone = [&](int i) {
+    return static_cast<std::size_t>(layout.count(ParamId{i})) * size_of(layout.dtype()) >= alone;
+  };
+  return fill_buckets(layout, bucket_bytes, [&](ParamId id) {
+    const auto i = static_cast<int>(id);
+    return is_alone(i) || (i > 0 && is_alone(i - 1));
+  });
 }
 
 BucketPlan plan_whole_buckets(const ParamLayout& layout, std::size_t bucket_bytes, std::int64_t unit,
@@ -41,7 +47,8 @@ BucketPlan plan_whole_buckets(const ParamLayout& layout, std::size_t bucket_byte
   layout.with_starts(closes, unit);  // throws for a wrong unit or parameter
   std::vector<Bucket> buckets;
   std::vector<ParamId> starts;
-  const BucketPlan filled_plan = fill_buckets(layout, bucket_bytes, closes);
+  const BucketPlan filled_plan = fill_buckets(
+      layout, bucket_bytes, [&](ParamId id) { return std::ranges::find(closes, id) != closes.end(); });
   for (const Bucket& filled : filled_plan.buckets()) {
     buckets.push_back({0, 0, filled.params});
     starts.push_back(filled.params.back());

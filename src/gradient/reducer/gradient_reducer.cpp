@@ -188,6 +188,9 @@ void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
 void GradientReducer::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
   state_->mark_ready(id, gradient, stream);
 }
+View GradientReducer::mark_ready_in_place(ParamId id, View gradient, const Stream& stream) {
+  return state_->mark_ready_in_place(id, gradient, stream);
+}
 void GradientReducer::poll() {
   state_->poll();
 }

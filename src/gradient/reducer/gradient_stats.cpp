@@ -28,14 +28,14 @@ void BadValueCounter::begin_step(const Stream& stream) {
   fill(counts_.view(), 0, stream);
 }
 
-void BadValueCounter::count(const Bucket& bucket, const GradientSpace& gradients, const Stream& lane) {
-  const auto count_one = [this, gradients, begin = bucket.begin, end = bucket.end](ParamId id,
-                                                                                   const Stream& stream) {
+void BadValueCounter::count(const Bucket& bucket, ConstView gradient, const Stream& lane) {
+  const auto count_one = [this, gradient, begin = bucket.begin, end = bucket.end](ParamId id,
+                                                                                  const Stream& stream) {
     const std::int64_t first = std::max(begin, layout_.offset(id));
     const std::int64_t last = std::min(end, layout_.offset(id) + layout_.count(id));
     if (first >= last) return;
     count_bad(counts_.view().slice(2 * static_cast<std::int64_t>(index(id)), 2),
-              gradients.slice(first, last - first), stream);
+              gradient.slice(first - begin, last - first), stream);
   };
   if (!lane.device().is_host()) {
     for (const ParamId id : bucket.params) count_one(id, lane);

@@ -19,8 +19,8 @@ class BadValueCounter {
 
   /// @param stream sets the counts to zero; goes before what count() submits
   void begin_step(const Stream& stream);
-  /// Counts in a bucket, in the order of `lane`.
-  void count(const Bucket& bucket, const GradientSpace& gradients, const Stream& lane);
+  /// Counts in a bucket, in the order of `lane`. @param gradient the bucket's elements
+  void count(const Bucket& bucket, ConstView gradient, const Stream& lane);
   /// Starts an all_gather of 24 bytes per rank once `counted` are done, the events after which the step is
   /// counted. Collective; does not block.
   void share(Communicator& comm, std::uint64_t step, const std::vector<Event>& counted);

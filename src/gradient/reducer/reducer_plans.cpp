@@ -155,6 +155,7 @@ void GradientReducer::State::adopt(BucketPlan plan) {
   ready_->adopt(*plan_);
   clock_.adopt(plan_->buckets().size());
   reduced_.assign(plan_->buckets().size(), {});
+  in_place_.assign(plan_->buckets().size(), {});
   warm_up_.emplace();
   if (!squares_) return;
   std::vector<detail::BlockSquares::Range> all;

@@ -1,7 +1,8 @@
 #pragma once
-// The state behind a GradientReducer. Its functions are in five files: construction and what is read between
-// steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), what it counts
-// (reducer_counts.cpp), and gradients in a bucket ring (../bucket_ring/ring_gradients.cpp).
+// The state behind a GradientReducer. Its functions are in six files: construction and what is read between
+// steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), gradients that stay
+// where they are (reducer_in_place.cpp), what it counts (reducer_counts.cpp), and gradients in a bucket ring
+// (../bucket_ring/ring_gradients.cpp).
 
 #include <memory>
 #include <optional>
@@ -61,6 +62,7 @@ class GradientReducer::State {
   bool accumulating() const { return micro_steps_ > 1 && !tree_ && !ring_; }
   void mark_ready(ParamId id, const Stream& stream);
   void mark_ready(ParamId id, ConstView gradient, const Stream& stream);
+  View mark_ready_in_place(ParamId id, View gradient, const Stream& stream);
   void poll();
   void finish_step(Stream stream, const BucketConsumer& consume);
   void on_reduced(ReducedListener listener) {
@@ -96,7 +98,9 @@ class GradientReducer::State {
   bool open_step(Exchange exchange, bool has_batch);
   void watch_for_slow_ranks();
   void expect_known(ParamId id, const char* call) const;
+  void expect_shape(ParamId id, ConstView gradient);
   void expect_unmarked(ParamId id, const Stream& stream);
+  bool can_reduce_in_place(ParamId id) const;
   void mark(ParamId id, const Stream& stream);
   void mark_unused(ParamId id, const Stream& stream);
   void launch_closed_buckets(const Stream& stream);
@@ -147,6 +151,7 @@ class GradientReducer::State {
   std::unique_ptr<detail::RingGradients> ring_;
 
   std::vector<Event> reduced_;                      // by bucket
+  std::vector<View> in_place_;                      // by bucket: its gradient in other memory, in this step
   std::shared_ptr<detail::StepClock::Step> times_;  // of this micro-step
   std::shared_ptr<detail::Counters> counters_;
   detail::Growth exposed_;                            // seconds

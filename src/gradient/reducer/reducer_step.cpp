@@ -56,6 +56,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   exchange_ = exchange;
   ready_->begin_step();
   used_.begin_micro_step(fresh);
+  std::ranges::fill(in_place_, View());
   next_bucket_ = 0;
   open_ = true;
   if (counts_from_here) bad_values_->begin_step(comm_.device().is_host() ? Stream() : wire_->lane(0));
@@ -87,13 +88,8 @@ void GradientReducer::State::watch_for_slow_ranks() {
 
 void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
   expect_known(id, "mark_ready");
+  expect_shape(id, gradient);
   const View place = this->place(id);
-  if (gradient.count() != place.count() || gradient.dtype() != place.dtype()) {
-    refuse("mark_ready",
-           text("the gradient of ", layout().name(id), " has ", gradient.count(), " ", gradient.dtype(),
-                ", the parameter ", place.count(), " ", place.dtype()),
-           "a parameter keeps its shape as long as the reducer");
-  }
   expect_unmarked(id, stream);
   if (ring_) wait_for_places(id, stream);
   if (accumulating()) {
@@ -120,6 +116,14 @@ void GradientReducer::State::expect_known(ParamId id, const char* call) const {
   if (!ready_->knows(id))
     throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", layout().parameters()), {},
                 {comm_.rank(), call, 0});
+}
+
+void GradientReducer::State::expect_shape(ParamId id, ConstView gradient) {
+  if (gradient.count() == layout().count(id) && gradient.dtype() == layout().dtype()) return;
+  refuse("mark_ready",
+         text("the gradient of ", layout().name(id), " has ", gradient.count(), " ", gradient.dtype(),
+              ", the parameter ", layout().count(id), " ", layout().dtype()),
+         "a parameter keeps its shape as long as the reducer");
 }
 
 void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
@@ -199,11 +203,12 @@ void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
 
 void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, const Stream& lane) {
   const Bucket& range = plan_->buckets()[bucket];
-  const View gradient = space_.slice(range.begin, range.count());
+  const View elsewhere = in_place_[bucket];
+  const View gradient = elsewhere.empty() ? space_.slice(range.begin, range.count()) : elsewhere;
   const auto [begin, end] = owned(range);
   View mine = gradient.slice(begin - range.begin, end - begin);
   if (ring_) ring_->clear_gaps(bucket, gradient, lane);
-  if (bad_values_) bad_values_->count(range, space_, lane);
+  if (bad_values_) bad_values_->count(range, gradient, lane);
   const std::uint64_t sent = comm_.wire_bytes();
   if (options_.means == Means::sharded) {
     hook_->reduce_scatter(range, gradient, mine, comm_, stream, lane);

@@ -24,6 +24,18 @@ TEST(BucketPlan, TheLastParametersLeaveFirst) {
       "bucket 0: [32, 96) 256 bytes, 2 parameters: c ... b\nbucket 1: [0, 32) 128 bytes, 1 parameters: a\n");
 }
 
+TEST(BucketPlan, LargeParametersAreAloneWhereThatIsAskedFor) {
+  const ParamLayout layout(DataType::f32,
+                           {{"a", 32}, {"large", 64}, {"b", 32}, {"c", 32}, {"huge", 96}, {"e", 7}});
+  const BucketPlan plan = plan_buckets(layout, 512, 256);
+  ASSERT_EQ(plan.buckets().size(), 5U);
+  EXPECT_EQ(plan.buckets()[0].params, (std::vector{ParamId{5}}));
+  EXPECT_EQ(plan.buckets()[1].params, (std::vector{ParamId{4}}));
+  EXPECT_EQ(plan.buckets()[2].params, (std::vector{ParamId{3}, ParamId{2}})) << "small ones share";
+  EXPECT_EQ(plan.buckets()[3], (Bucket{32, 96, {ParamId{1}}}));
+  EXPECT_EQ(plan.buckets()[4], (Bucket{0, 32, {ParamId{0}}}));
+}
+
 TEST(BucketPlan, AnyPlanCoversTheLayoutOnceAndKeepsToItsBytes) {
   std::mt19937_64 random(11);
   for (int trial = 0; trial < 500; ++trial) {
