@@ -57,6 +57,13 @@ struct DataParallelOptions {
   InitialValues initial_values = InitialValues::from_rank_0;
   /// After each backward that is not under no_sync(), buffers such as running means are those of rank 0.
   bool broadcast_buffers = true;
+  /// Gradients of 256 KiB or more are reduced where torch puts them, without a copy: within a node, with a hook
+  /// that reduces anywhere (all_reduce, casts). To have them in memory that all ranks reach, weft puts an
+  /// allocator before torch's for the CPU (c10::SetCPUAllocator), for the whole process and for good. It serves
+  /// only this thread, where gradients are off, and only the sizes of such gradients. `.grad` is then torch's own
+  /// tensor, another one after each set_to_none. PlannedBuckets become buckets of 1 MiB, each such gradient alone.
+  /// Price: memory for these gradients once more. The bits are the same.
+  bool gradients_in_place = false;
 };
 
 /// While it lives, backward() accumulates on this rank alone. Ends as its scope does; movable.

@@ -1,6 +1,7 @@
 #include "weft/torch/data_parallel.hpp"
 
 #include "torch/libtorch/gradient_hooks.hpp"
+#include "torch/libtorch/gradient_memory.hpp"
 
 namespace weft::torch {
 
@@ -9,20 +10,31 @@ class DataParallel::State final : public detail::GradientHooks {
   State(Communicator comm, ::torch::nn::Module& module, const DataParallelOptions& options);
   ~State() override { unhook(); }
 
-  GradientReducer& reducer() { return *reducer_; }
+  GradientReducer& reducer() { return reducing_->reducer; }
   void join(const std::function<void()>& each);
 
  protected:
-  void begin() override { reducer_->begin_step(); }
-  void ready(ParamId id) override;
+  void begin() override { reducer().begin_step(); }
+  void ready(ParamId id, bool alone) override;
   void finish(const std::vector<ParamId>& without) override;
 
  private:
+  /// What views of means keep. The reducer goes first: it waits for what is on the wire.
+  struct Reducing {
+    std::vector<at::Tensor>
+        in_place;  // gradients of this pass: other ranks may write to them until it is finished
+    GradientReducer reducer;
+  };
+
+  bool reduces_in_place(const DataParallelOptions& options);
+  BucketChoice buckets(const DataParallelOptions& options) const;
+
   bool broadcasts_buffers_;
   bool finds_unused_;
   Stream compute_;
-  std::shared_ptr<GradientReducer> reducer_;  // views keep it, and with it their memory
-  std::vector<at::Tensor> means_;             // by parameter: views of the reducer's memory
+  std::optional<detail::GradientMemory> memory_;
+  std::shared_ptr<Reducing> reducing_;
+  std::vector<at::Tensor> means_;  // by parameter: views of the reducer's memory
 };
 
 DataParallel::State::State(Communicator comm, ::torch::nn::Module& module, const DataParallelOptions& options)
@@ -34,49 +46,70 @@ DataParallel::State::State(Communicator comm, ::torch::nn::Module& module, const
                    "take Unused::find: gradients of passes under no_sync() count for parameters that the "
                    "last pass does not reach");
   sync_initial_values(options.initial_values);
+  if (reduces_in_place(options)) memory_.emplace(this->comm(), layout());
   detail::with_torch_errors([&] {
-    reducer_ =
-        std::make_shared<GradientReducer>(this->comm(), layout(),
-                                          ReducerOptions{.buckets = options.buckets,
-                                                         .hook = options.hook,
-                                                         .wire = options.wire,
-                                                         .unused = options.unused,
-                                                         .uneven = options.uneven,
-                                                         .count_bad_values = options.count_bad_values});
+    reducing_ = std::make_shared<Reducing>(
+        Reducing{{},
+                 GradientReducer(this->comm(), layout(),
+                                 ReducerOptions{.buckets = buckets(options),
+                                                .hook = options.hook,
+                                                .wire = options.wire,
+                                                .unused = options.unused,
+                                                .uneven = options.uneven,
+                                                .count_bad_values = options.count_bad_values})});
     for (int i = 0; i < layout().parameters(); ++i)
-      means_.push_back(tensor_over(ParamId{i}, reducer_->gradient(ParamId{i}), reducer_));
+      means_.push_back(tensor_over(ParamId{i}, reducer().gradient(ParamId{i}), reducing_));
   });
   hook();
 }
 
+bool DataParallel::State::reduces_in_place(const DataParallelOptions& options) {
+  const bool anywhere = !options.hook || options.hook->reduces_anywhere();
+  return options.gradients_in_place && anywhere && comm().topology().nodes() == 1;
+}
+
+// As the reducer's own within a node, but that large gradients are alone.
+BucketChoice DataParallel::State::buckets(const DataParallelOptions& options) const {
+  if (!memory_ || !std::holds_alternative<PlannedBuckets>(options.buckets)) return options.buckets;
+  return plan_buckets(layout(), std::size_t{1} << 20, detail::GradientMemory::large);
+}
+
 // Torch made the gradient in memory of its own, which is still in the cache, or added it to the mean of the
-// step before, which then was not set to none. From here on it lies in the reducer's memory; torch's is free.
-void DataParallel::State::ready(ParamId id) {
+// step before, which then was not set to none. It stays there if ranks reach it; else it goes to the reducer's
+// memory, and torch's is free.
+void DataParallel::State::ready(ParamId id, bool alone) {
   at::Tensor& gradient = parameter(id).mutable_grad();
   at::Tensor& mean = means_[index(id)];
   if (gradient.data_ptr() == mean.data_ptr()) {
-    reducer_->mark_ready(id, compute_);
-  } else if (gradient.strides() == mean.strides()) {
-    reducer_->mark_ready(id, ConstView(detail::view(gradient, layout().dtype())), compute_);
-  } else {
+    reducer().mark_ready(id, compute_);
+  } else if (gradient.strides() != mean.strides()) {
     const at::NoGradGuard no_graph;
     mean.copy_(gradient);
-    reducer_->mark_ready(id, compute_);
+    reducer().mark_ready(id, compute_);
+  } else {
+    const View values = detail::view(gradient, layout().dtype());
+    if (alone && memory_ && memory_->holds(gradient)) {
+      reducing_->in_place.push_back(gradient);
+      if (reducer().mark_ready_in_place(id, values, compute_).data() == values.data()) return;
+    } else {
+      reducer().mark_ready(id, ConstView(values), compute_);
+    }
   }
   gradient = mean;
 }
 
 void DataParallel::State::finish(const std::vector<ParamId>& without) {
-  reducer_->finish_step(compute_);
+  reducer().finish_step(compute_);
   compute_.synchronize();
+  reducing_->in_place.clear();
   for (const ParamId id : without) {
-    if (finds_unused_ && reducer_->used(id)) parameter(id).mutable_grad() = means_[index(id)];
+    if (finds_unused_ && reducer().used(id)) parameter(id).mutable_grad() = means_[index(id)];
   }
   if (broadcasts_buffers_) broadcast_buffers(compute_);
 }
 
 void DataParallel::State::join(const std::function<void()>& each) {
-  reducer_->join(compute_, [&] {
+  reducer().join(compute_, [&] {
     for (std::size_t i = 0; i < means_.size(); ++i)
       parameter(ParamId{static_cast<std::int32_t>(i)}).mutable_grad() = means_[i];
     if (broadcasts_buffers_) broadcast_buffers(compute_);

@@ -15,6 +15,47 @@ std::int64_t aligned_bytes(const at::Tensor& tensor) {
   return (static_cast<std::int64_t>(tensor.nbytes()) + 15) / 16 * 16;
 }
 
+/// A tensor over some memory, and how often views among those that are looked at keep it.
+struct OverIt {
+  const at::Tensor* tensor;
+  bool is_given;
+  std::size_t kept = 0;
+};
+
+void look_at(const at::Tensor& tensor, bool is_given, std::vector<OverIt>& all) {
+  const auto known =
+      std::ranges::find_if(all, [&](const OverIt& one) { return one.tensor->is_same(tensor); });
+  if (known == all.end()) {
+    all.push_back({&tensor, is_given, is_given ? 0U : 1U});
+  } else if (!is_given) {
+    ++known->kept;
+  }
+}
+
+/// Whether no other tensor shares the gradient's memory. Those of two parameters may, such as those of a sum. The
+/// engine still has what it handed to the accumulation, of which the gradient is a view, and a view keeps the
+/// tensor that it is of.
+bool is_alone(const at::Tensor& gradient, const std::vector<at::Tensor>& incoming) {
+  const auto* const storage = gradient.storage().unsafeGetStorageImpl();
+  std::vector<OverIt> all;
+  look_at(gradient, true, all);
+  for (const at::Tensor& one : incoming) {
+    if (one.defined() && one.layout() == c10::kStrided && one.storage().unsafeGetStorageImpl() == storage)
+      look_at(one, true, all);
+  }
+  for (std::size_t i = 0, given = all.size(); i < given; ++i) {
+    const auto* const views = ::torch::autograd::impl::get_view_autograd_meta(*all[i].tensor);
+    if (views == nullptr) continue;
+    if (views->has_bw_view()) look_at(views->get_backward_view().base_, false, all);
+    if (views->has_fw_view() && !views->shared_view_info())
+      look_at(views->get_forward_view().base_, false, all);
+  }
+  const bool all_known = static_cast<std::size_t>(gradient.storage().use_count()) == all.size();
+  return all_known && std::ranges::all_of(all, [](const OverIt& one) {
+           return one.is_given || static_cast<std::size_t>(one.tensor->use_count()) == one.kept;
+         });
+}
+
 }  // namespace
 
 void refuse(const Communicator& comm, const char* call, const std::string& problem,
@@ -49,8 +90,8 @@ class GradientHooks::Hook final : public ::torch::autograd::FunctionPostHook {
  public:
   Hook(GradientHooks& hooks, ParamId id) : hooks_(hooks), id_(id) {}
   ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list& outputs,
-                                              const ::torch::autograd::variable_list& /*inputs*/) override {
-    hooks_.on_gradient(id_);
+                                              const ::torch::autograd::variable_list& inputs) override {
+    hooks_.on_gradient(id_, inputs);
     return outputs;
   }
 
@@ -161,13 +202,13 @@ void GradientHooks::unhook() noexcept {
   removals_.clear();
 }
 
-void GradientHooks::on_gradient(ParamId id) {
+void GradientHooks::on_gradient(ParamId id, const std::vector<at::Tensor>& incoming) {
   if (!handing_over_) return;
   with_torch_errors([&] {
     if (!in_pass_) begin_pass();
     expect_gradient(id);
     marked_[index(id)] = true;
-    ready(id);
+    ready(id, is_alone(parameters_[index(id)].grad(), incoming));
   });
 }
 
@@ -191,7 +232,7 @@ void GradientHooks::finish_pass() {
         continue;
       }
       expect_gradient(id);
-      ready(id);
+      ready(id, is_alone(parameters_[i].grad(), {}));
     }
     finish(without);
     in_pass_ = false;

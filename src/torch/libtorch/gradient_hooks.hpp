@@ -66,7 +66,8 @@ class GradientHooks {
  protected:
   virtual void begin() = 0;
   /// The gradient is dense, and has the type and the shape of the parameter.
-  virtual void ready(ParamId id) = 0;
+  /// @param alone no other tensor shares its memory
+  virtual void ready(ParamId id, bool alone) = 0;
   /// @param without parameters that have no gradient on this rank
   virtual void finish(const std::vector<ParamId>& without) = 0;
   /// Hooks run from then on: the last call of a constructor. unhook() is the first of a destructor.
@@ -85,7 +86,7 @@ class GradientHooks {
 
   static std::vector<Known> known(::torch::nn::Module& module);
   ParamLayout layout_of_parameters();
-  void on_gradient(ParamId id);
+  void on_gradient(ParamId id, const std::vector<at::Tensor>& incoming);
   void begin_pass();
   void finish_pass();
   void expect_unchanged();

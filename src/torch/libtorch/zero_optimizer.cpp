@@ -80,7 +80,7 @@ class ZeroOptimizer::State final : public detail::GradientHooks {
 
  protected:
   void begin() override;
-  void ready(ParamId id) override;
+  void ready(ParamId id, bool alone) override;
   void finish(const std::vector<ParamId>& without) override;
 
  private:
@@ -143,7 +143,7 @@ void ZeroOptimizer::State::hand_over_gradient(ParamId id, ConstView gradient) {
   if (!compute_.poll()) compute_.synchronize();  // the gradient's memory goes
 }
 
-void ZeroOptimizer::State::ready(ParamId id) {
+void ZeroOptimizer::State::ready(ParamId id, bool /*alone*/) {
   at::Tensor& gradient = parameter(id).mutable_grad();
   const at::Tensor whole = parameter(id).detach();
   if (gradient.strides() != whole.strides()) {
