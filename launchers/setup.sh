@@ -6,6 +6,7 @@
 #   launchers/setup.sh docs   what the quick start builds and runs, and Doxygen for docs/reference.sh (200 MB with what it needs)
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 #   launchers/setup.sh torch  what the quick start builds, and PyTorch of PyPI in ~/.cache/weft-torch (WEFT_TORCH_VENV names another place; several GB)
+#   launchers/setup.sh libtorch  what the quick start builds, and Debian's LibTorch for -DWEFT_TORCH=ON (1 GB with what it needs)
 #   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs
 #   launchers/setup.sh arm64  a compiler for 64-bit ARM and an emulator, for tests/soak.sh arm64
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
@@ -17,11 +18,12 @@ case ${1:-run} in
   run) ;;
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
   peers) packages+=(python3-torch iproute2) ;;
+  libtorch) packages+=(libtorch-dev) ;;
   docs) packages+=(doxygen) ;;
   torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
   packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
-  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, torch, packages, arm64" >&2; exit 42 ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, torch, libtorch, packages, arm64" >&2; exit 42 ;;
 esac
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
 

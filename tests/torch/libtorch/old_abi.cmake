@@ -1,6 +1,5 @@
 # cmake -DWEFT=FOLDER -DWORK=FOLDER -P old_abi.cmake: a torch with the old ABI of std::string is refused, one without libraries, and none
-list(APPEND CMAKE_MODULE_PATH ${WEFT}/cmake)
-include(WeftLibtorch)
+include(${WEFT}/cmake/install/weftLibtorch.cmake)
 set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH FALSE)
 set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH FALSE)
 function(expect_problem folder part)
