@@ -91,6 +91,26 @@ def a_barrier_that_says_who(rank, size):
     return caught(lambda: dist.group.WORLD.monitored_barrier(timedelta(milliseconds=500), wait_all_ranks=True))
 
 
+def passes_barrier(seconds, sleeps):
+    """The error of a monitored barrier of so many seconds, which this rank comes to after sleeping; nothing where it does not come."""
+    if sleeps is None:
+        time.sleep(2.5 * seconds)
+        return None
+    time.sleep(sleeps)
+    return caught(lambda: dist.group.WORLD.monitored_barrier(timedelta(seconds=seconds)))
+
+
+def a_barrier_whose_rank_0_is_late(rank, size):
+    outcome = passes_barrier(1, (0.8, 0, None)[rank])
+    dist.barrier()  # the group is intact
+    return outcome
+
+
+def a_barrier_without_rank_0(rank, size):
+    outcome = passes_barrier(0.5, (None, 0, 0)[rank])
+    return outcome if rank else caught(lambda: dist.group.WORLD.monitored_barrier(timedelta(milliseconds=500)))
+
+
 class Failures(unittest.TestCase):
     def test_a_killed_rank_ends_the_others_with_its_name(self):
         for body in (one_dies, one_dies_while_others_wait):
@@ -138,6 +158,20 @@ class Failures(unittest.TestCase):
         for kind, line, _ in results[:2]:
             self.assertIs(kind, dist.DistBackendError)
             self.assertIn("Rank 2 failed to pass monitoredBarrier", line)
+
+    def test_a_monitored_barrier_whose_rank_0_is_late_does_not_name_it(self):
+        late, early, _ = run(a_barrier_whose_rank_0_is_late, 3)
+        for kind, line, _ in (late, early):
+            self.assertIs(kind, dist.DistBackendError)
+            self.assertIn("Rank 2 failed to pass monitoredBarrier in 1000 ms", line)
+        self.assertIn("Rank 1 successfully reached monitoredBarrier", early[1])
+
+    def test_a_monitored_barrier_without_rank_0_names_it_and_rank_0_hears_of_who_gave_up(self):
+        later, *others = run(a_barrier_without_rank_0, 3)
+        for kind, line, _ in others:
+            self.assertIs(kind, dist.DistBackendError)
+            self.assertIn("Rank 0 failed to pass monitoredBarrier in 500 ms", line)
+        self.assertIn("Rank 1 failed to pass monitoredBarrier in 500 ms", later[1])
 
 
 if __name__ == "__main__":

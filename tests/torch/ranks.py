@@ -1,6 +1,7 @@
 """Ranks as processes for tests: forked, so that torch is imported once; each in a group of its own."""
 
 import os
+import pathlib
 import signal
 import sys
 import tempfile
@@ -33,6 +34,8 @@ def run(body, size: int, backend: str = "weft", timeout: float = 60, may_die=(),
 
 def _child(body, rank, size, backend, folder, timeout, arguments):
     code = 0
+    # After a fork torch makes its pool of threads anew at the first use, without a lock: two threads of autograd that begin at once end the process.
+    torch.set_num_threads(1)
     try:
         dist.init_process_group(backend, init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
         torch.save(body(rank, size, **arguments), f"{folder}/result{rank}")
@@ -76,7 +79,7 @@ def _gather(children, folder, timeout, may_die):
     for rank in sorted(codes, key=lambda rank: codes[rank] == "was killed at the end"):
         if codes[rank] != 0 and rank not in may_die:
             path = f"{folder}/error{rank}"
-            why = open(path).read() if os.path.exists(path) else f"ended with {codes[rank]}"
+            why = pathlib.Path(path).read_text() if os.path.exists(path) else f"ended with {codes[rank]}"
             raise AssertionError(f"rank {rank} of {len(children)}: {why}")
     return [torch.load(f"{folder}/result{rank}", weights_only=False) if os.path.exists(f"{folder}/result{rank}") else None
             for rank in range(len(children))]
