@@ -81,6 +81,7 @@ void Group::start(const TorchWorkPtr& work) {
       }
     }
     under_way_.fetch_add(1);
+    operations_.fetch_add(1);
     if (is_queued || work->has_further_steps()) queue_.push_back(work);
   }
   if (work->poll()) return;

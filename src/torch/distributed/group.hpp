@@ -69,6 +69,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void expect_open() const;
   /// Collectives that were called so far.
   std::uint64_t sequence() const { return sequence_.load(); }
+  /// Calls of every kind that were started so far.
+  std::uint64_t operations() const { return operations_.load(); }
   /// What weft throws, for users of torch.
   std::exception_ptr as_torch_error(const std::exception_ptr& error) const;
 
@@ -102,6 +104,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::deque<TorchWorkPtr> queue_;  ///< the first has further steps, the others are not issued
   std::atomic<bool> is_closed_ = false;
   std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> operations_{0};
   std::atomic<int> under_way_{0};
 };
 

@@ -28,7 +28,10 @@ PYBIND11_MODULE(_C, module) {
       module, "Backend", "A process group's backend; torch.distributed calls it.")
       .def_property_readonly(
           "transport", [](TorchBackend& backend) { return backend.group().backend(); },
-          "What carries the data, such as 'host (shared memory)'.");
+          "What carries the data, such as 'host (shared memory)'.")
+      .def_property_readonly(
+          "operations", [](TorchBackend& backend) { return backend.group().operations(); },
+          "How many collectives and messages this rank has started in the group.");
   module.def("connect", &connected, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
              py::arg("name"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>(),
              "The backend of a group whose ranks share the store. Collective; blocks until all are there.");
