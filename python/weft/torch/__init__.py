@@ -5,10 +5,13 @@
 
 Torch finds the backend by itself (since 2.15, by the entry point torch.distributed.backends); older ones need `import weft.torch` first.
 Tensors of the host go through shared memory or the network, those of CUDA devices over NCCL, if torch and weft were built with CUDA.
+
+    schedule = weft.torch.load_schedule(stage, "pipeline.txt", loss_fn=loss)     # which weft-plan has found, for torch's pipelining
 """
 
 import atexit as _atexit
 import datetime as _datetime
+import typing as _typing
 
 import torch as _torch
 import torch.distributed as _dist
@@ -19,7 +22,10 @@ _check(_torch.__version__)
 
 from . import _C  # noqa: E402
 
-__all__ = ["Backend", "built_with", "cuda_tensors", "register", "version"]
+if _typing.TYPE_CHECKING:
+    from .schedules import load_schedule
+
+__all__ = ["Backend", "built_with", "cuda_tensors", "load_schedule", "register", "version"]
 
 Backend = _C.Backend
 
@@ -34,9 +40,12 @@ def built_with() -> str:
     return _C.built_with()
 
 
-def cuda_tensors() -> str:
-    """What becomes of tensors of CUDA devices: "over NCCL", or "refused: " and why."""
-    return _C.cuda_tensors
+def __getattr__(name: str):
+    if name == "load_schedule":  # torch's pipelining takes a second to import
+        from .schedules import load_schedule
+
+        return load_schedule
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _connect(options, _backend_options=None):
