@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Trials that take longer than a test may.
 #   tests/soak.sh mixes [COUNT [BIN]]    random mixes of collectives against the sequential reference (1000)
+#   tests/soak.sh torch_mixes [COUNT]    the same of torch.distributed's collectives and messages over weft (1000), in several groups and threads:
+#                                        bitwise the results of gloo; needs launchers/setup.sh torch and tests/torch/torch_test.sh build
 #   tests/soak.sh kills [COUNT [BIN]]    kill -9 of one rank at random moments (200): every survivor names it, within 5 s under
 #                                        weft-launch and 0.8 s under mpirun, and nothing stays in /dev/shm
 #   tests/soak.sh faults [COUNT [BIN]]   a rank leaves out a gradient, brings one twice, has its parameters in another order or one of
@@ -98,6 +100,10 @@ checkpoints() {
 
 mixes() {
   WEFT_MIXES=${1:-1000} WEFT_SEED=$seed exec "$bin/conformance_mixes"
+}
+
+torch_mixes() {
+  SEED=$seed exec bash tests/torch/torch_test.sh mixes.py "${1:-1000}"
 }
 
 kills() {
@@ -353,6 +359,6 @@ case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
-  checkpoints|mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|torch_mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

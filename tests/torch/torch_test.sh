@@ -30,5 +30,5 @@ if [ "$1" = build ]; then
 fi
 test=$1
 shift
-export PYTHONPATH="$PWD/$build/python:$PWD/tests/torch" OMP_NUM_THREADS=1
+export PYTHONPATH="$PWD/$build/python:$PWD/tests/torch" OMP_NUM_THREADS=1 WEFT_PLAN="${WEFT_PLAN:-$PWD/build/dev/bin/weft-plan}"
 exec "$venv/bin/python" "tests/torch/$test" "$@"
