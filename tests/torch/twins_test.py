@@ -9,6 +9,7 @@ import weft.torch  # noqa: F401
 from ranks import over_both, run
 
 SIZES = (2, 3, 4)
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # What gloo reduces, too.
 NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64)
 OPS = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
@@ -137,6 +138,28 @@ def several_groups(rank, size):
     return out
 
 
+def split(rank, size):
+    """Groups split off the world and off each other; the ranks that are left out go on."""
+    out = []
+    halves = [list(range(size // 2)), list(range(size // 2, size))]
+    own = dist.split_group(split_ranks=halves)
+    tensor = numbers(rank, 10)
+    dist.all_reduce(tensor, group=own)
+    out.append(tensor)
+    first = dist.split_group(split_ranks=[list(range(size - 1))])
+    if rank < size - 1:
+        last = dist.split_group(first, split_ranks=[[size - 2]])  # by ranks of the group that is split
+        for group in (first, last):
+            if group != dist.GroupMember.NON_GROUP_MEMBER:
+                tensor = numbers(rank, 10, seed=dist.get_world_size(group))
+                dist.all_reduce(tensor, group=group)
+                out += [tensor, dist.get_process_group_ranks(group)]
+    everyone = numbers(rank, 10, seed=2)
+    dist.all_reduce(everyone)
+    dist.destroy_process_group(own)
+    return out + [everyone, first is None or rank < size - 1]
+
+
 def coalesced(rank, size):
     with dist._coalescing_manager() as manager:
         tensors = [numbers(rank, 10 + i, seed=i) for i in range(4)]
@@ -202,6 +225,10 @@ class Twins(unittest.TestCase):
 
     def test_several_groups(self):
         self.same(several_groups)
+
+    @unittest.skipIf(TORCH < (2, 15), "gloo's groups are split since torch 2.15")
+    def test_groups_split_off_others(self):
+        self.same(split)
 
     def test_coalesced_operations(self):
         self.same(coalesced, (2,))

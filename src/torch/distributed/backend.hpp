@@ -19,6 +19,12 @@ namespace weft::distributed {
 class DeviceGroups;
 class TorchStore;
 
+/// Whether this torch asks its backends to split groups; older ones split NCCL's alone.
+template <class Backend>
+concept Splits = requires {
+  &Backend::split;
+};
+
 class TorchBackend final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -33,6 +39,11 @@ class TorchBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return "weft"; }
   c10::intrusive_ptr<Options> getBackendOptions();
+  bool supportsSplitting() const override { return Splits<c10d::Backend>; }
+  /// Collective over this group's ranks; null on those that are not among `ranks`, which are this group's
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& options);
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   Result endCoalescing() override;
@@ -105,6 +116,7 @@ class TorchBackend final : public c10d::Backend {
   const std::unique_ptr<DeviceGroups> on_devices_;
   std::atomic<bool> is_eager_ = false;
   std::uint64_t monitored_ = 0;
+  std::uint64_t splits_ = 0;
   std::mutex coalesced_mutex_;
   std::optional<std::vector<TorchWorkPtr>> coalesced_;
 };

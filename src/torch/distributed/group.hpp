@@ -56,6 +56,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   const GroupName& name() const { return name_; }
   Lane* lane() const { return lane_.get(); }
+  std::int64_t rank_of_world(int rank) const {
+    return name_.ranks.empty() ? rank : name_.ranks.at(static_cast<std::size_t>(rank));
+  }
   std::string backend() const { return comm_.backend(); }
   Progress& progress() const { return *progress_; }
   /// Zeroed memory that the ranks of this node reach without a copy.

@@ -6,6 +6,7 @@ Stages send values and sum nothing over ranks, so all results are bitwise gloo's
 import unittest
 
 import torch
+import torch.distributed.config as dist_config
 from torch.distributed import pipelining
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -34,6 +35,12 @@ def one_stage(rank, size, kind, microbatches, **options):
 def given_shapes(rank, size, kind, microbatches):
     stages = stages_of([rank], size, is_static=True)
     return train(kind(stages[0], microbatches, loss_fn=loss_of), stages, microbatches)
+
+
+def group_for_each_edge(rank, size):
+    """A group for each pair of ranks and direction, which torch splits off."""
+    with dist_config.patch(pipeline_per_edge_p2p=True):
+        return several(rank, size, pipelining.ScheduleInterleaved1F1B, 2 * size)
 
 
 def several(rank, size, kind, microbatches, place=loop, chunks=2, **options):
@@ -131,6 +138,7 @@ TABLE = [
     Case("gpipe_of_given_shapes", with_each, (2, 3), BITWISE, 24, {"body": given_shapes, "kind": pipelining.ScheduleGPipe, "each": (4,)}),
     Case("sums_of_losses", with_each, (2,), BITWISE, 24, {"body": one_stage, "kind": pipelining.ScheduleGPipe, "each": (4,), "scale_grads": False}),
     Case("several_tensors_between_stages", tuples, (2, 3), BITWISE, 30),
+    Case("a_group_for_each_edge", group_for_each_edge, (2, 3), BITWISE, 50),
     Case("evaluated_after_training", evaluated, (2, 3), BITWISE, 28),
     Case("beside_ddp_2x2", beside_data_parallel, (4,), BITWISE, 30, {"wrap_with": "ddp"}),
     Case("beside_fsdp2_2x2", beside_data_parallel, (4,), BITWISE, 30, {"wrap_with": "fsdp2"}),
