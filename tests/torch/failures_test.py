@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 import unittest
 from datetime import timedelta
@@ -111,7 +112,36 @@ def a_barrier_without_rank_0(rank, size):
     return outcome if rank else caught(lambda: dist.group.WORLD.monitored_barrier(timedelta(milliseconds=500)))
 
 
+def a_late_rank(rank, size, late, store):
+    """A group of which one rank is late by more than the time after which weft looks who has gone."""
+    base = dist.TCPStore("127.0.0.1", port_of(rank), size, rank == 0) if store == "tcp" else dist.distributed_c10d._get_default_store()
+    if rank == late:
+        time.sleep(1.2)
+    backend = weft.torch._C.connect(dist.PrefixStore("late", base), rank, size, timedelta(seconds=30), "late", list(range(size)))
+    tensor = torch.ones(2)
+    backend.allreduce([tensor], dist.AllreduceOptions()).wait()
+    dist.barrier()
+    return tensor.tolist()
+
+
+def port_of(rank):
+    """A port that rank 0 has found free."""
+    port = torch.zeros(1, dtype=torch.int64)
+    if rank == 0:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port[0] = free.getsockname()[1]
+    dist.broadcast(port, 0)
+    return int(port)
+
+
 class Failures(unittest.TestCase):
+    def test_a_group_waits_for_a_late_rank_over_any_store(self):
+        for store in ("file", "tcp"):
+            for late in range(3):
+                with self.subTest(store=store, late=late):
+                    self.assertEqual(run(a_late_rank, 3, late=late, store=store), [[3.0, 3.0]] * 3)
+
     def test_a_killed_rank_ends_the_others_with_its_name(self):
         for body in (one_dies, one_dies_while_others_wait):
             for size in (2, 3):
