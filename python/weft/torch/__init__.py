@@ -7,10 +7,13 @@ Torch finds the backend by itself (since 2.15, by the entry point torch.distribu
 Tensors of the host go through shared memory or the network, those of CUDA devices over NCCL, if torch and weft were built with CUDA.
 
     schedule = weft.torch.load_schedule(stage, "pipeline.txt", loss_fn=loss)     # which weft-plan has found, for torch's pipelining
+
+compress() lets the gradients of a DistributedDataParallel on the host travel in fewer bytes, plan_buckets() gives it sizes of buckets.
 """
 
 import atexit as _atexit
 import datetime as _datetime
+import os as _os
 import typing as _typing
 
 import torch as _torch
@@ -21,11 +24,15 @@ from ._version import check as _check
 _check(_torch.__version__)
 
 from . import _C  # noqa: E402
+from ._buckets import plan_buckets  # noqa: E402
+from ._compression import Compression, compress  # noqa: E402
 
 if _typing.TYPE_CHECKING:
     from .schedules import load_schedule
 
-__all__ = ["Backend", "built_with", "cuda_tensors", "load_schedule", "register", "version"]
+__all__ = [
+    "Backend", "Compression", "built_with", "compress", "cuda_tensors", "load_schedule", "plan_buckets", "register", "version",
+]
 
 Backend = _C.Backend
 
@@ -49,6 +56,10 @@ def __getattr__(name: str):
 
 
 def _connect(options, _backend_options=None):
+    # DDP then takes its buckets from allocate_tensor(), and nothing is copied. It asks any backend, so this is for machines without a device, where
+    # no other backend has memory to give.
+    if _torch.cuda.device_count() == 0:
+        _os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     timeout = options.timeout
     if isinstance(timeout, _datetime.timedelta):
         timeout = timeout.total_seconds()

@@ -92,6 +92,7 @@ class TorchBackend final : public c10d::Backend {
   /// Connects the group's communicator for a device, which its first operation on a tensor there does otherwise. Messages between two
   /// ranks go over it from then on. Collective.
   void eagerConnectSingleDevice(at::Device device) override;
+  const std::shared_ptr<Group>& shared_group() const { return group_; }
 
  private:
   template <class Options>

@@ -121,6 +121,26 @@ void Group::hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) 
   for (const auto& work : works) work->handed_over(sent ? &*sent : nullptr, last, mark);
 }
 
+void Group::in_order(const std::function<void(Communicator&)>& call) {
+  for (Backoff backoff;; backoff.pause()) {
+    TorchWorkPtr first;
+    {
+      const std::lock_guard lock(mutex_);
+      expect_open();
+      if (queue_.empty()) {
+        comm_.timeout(timeout_.load());
+        try {
+          return call(comm_);
+        } catch (...) {
+          std::rethrow_exception(as_torch_error(std::current_exception()));
+        }
+      }
+      first = queue_.front();
+    }
+    first->poll();
+  }
+}
+
 void Group::go_on(TorchWork& work) {
   const std::lock_guard lock(mutex_);
   try {

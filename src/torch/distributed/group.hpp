@@ -70,6 +70,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void start_together(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
   /// @throws an error of torch's where it is closed
   void expect_open() const;
+  /// Calls it with the communicator, once all that was called before is issued. It may block, and issue what all
+  /// ranks issue there; other calls wait meanwhile, so it is for what happens once. Throws as start()
+  void in_order(const std::function<void(Communicator&)>& call);
   /// Collectives that were called so far.
   std::uint64_t sequence() const { return sequence_.load(); }
   /// Calls of every kind that were started so far.
