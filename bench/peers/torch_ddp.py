@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """PyTorch DistributedDataParallel over gloo at the reference workload mlp-8x1024, beside the same loop without
-synchronization: the figures that weft-scaling's rows are held against. And over weft, with its codes, beside a hook
+synchronization: the figures that weft-scaling's rows are held against. And over weft, with its codecs, beside a hook
 that returns each bucket at once (nothing), where weft.torch is installed (docs/pytorch.md).
 
 Run with Debian's python3-torch:  /usr/bin/python3 bench/peers/torch_ddp.py --ranks 2 --steps 40
@@ -31,7 +31,7 @@ import torch.multiprocessing as mp
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-STRATEGIES = "no_sync, nothing, ddp, ddp+fp16, ddp+powersgd:R, weft, weft+CODE as weft.torch.compress() names it"
+STRATEGIES = "no_sync, nothing, ddp, ddp+fp16, ddp+powersgd:R, weft, weft+planned, weft+CODEC as compress() names it"
 TURN_STEPS = 5
 WARM_UP_STEPS = 3  # not timed, as weft-scaling has it from 12 steps on
 # The least that error feedback allows. The first compressed step, which makes room for the errors, is still warm-up.
@@ -63,7 +63,7 @@ def register_hook(model, strategy):
     backend, _, hook = strategy.partition("+")
     if backend == "nothing":
         model.register_comm_hook(None, at_once)
-    elif backend == "weft" and hook:
+    elif backend == "weft" and hook not in ("", "planned"):
         import weft.torch
         weft.torch.compress(model, hook, start_step=0 if hook in ("fp16", "bf16") else POWER_SGD_START)
     elif hook == "fp16":
@@ -81,17 +81,25 @@ class Contestant:
         torch.manual_seed(1)
         self.strategy = strategy
         group = weft_group if needs_weft(strategy) else None
-        self.model = DistributedDataParallel(build(), gradient_as_bucket_view=True, process_group=group)
+        self.inputs, self.targets = torch.randn(32, 1024), torch.randint(0, 256, (32,))
+        self.model = build()
+        sizes = {}
+        if strategy == "weft+planned":
+            import weft.torch
+            sizes = weft.torch.plan_buckets(self.model, step=self.backward, group=group)
+        self.model = DistributedDataParallel(self.model, gradient_as_bucket_view=True, process_group=group, **sizes)
         register_hook(self.model, strategy)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4)
-        self.inputs, self.targets = torch.randn(32, 1024), torch.randint(0, 256, (32,))
         self.seconds = []
+
+    def backward(self):
+        torch.nn.functional.cross_entropy(self.model(self.inputs)[:, :256], self.targets).backward()
 
     def step(self):
         begin = time.perf_counter()
         with self.model.no_sync() if self.strategy == "no_sync" else contextlib.nullcontext():
             self.optimizer.zero_grad(set_to_none=True)  # a few ms less than zeroing, with and without sums
-            torch.nn.functional.cross_entropy(self.model(self.inputs)[:, :256], self.targets).backward()
+            self.backward()
         self.optimizer.step()
         self.seconds.append(time.perf_counter() - begin)
 
@@ -118,8 +126,6 @@ def measure(strategies, steps):
 
 def shares(turns, base):
     """Quartiles of the turns' shares of those of `base`, for each strategy."""
-    if len(base) < 2:
-        return [[float("nan")] * 3 for _ in turns]
     return [statistics.quantiles([one / other for one, other in zip(base, of)], n=4) for of in turns]
 
 
@@ -130,7 +136,7 @@ def rank_main(rank, ranks, rendezvous, options):
     medians = torch.tensor(medians, dtype=torch.float64)
     dist.all_reduce(medians)
     of_nothing = None
-    if "nothing" in options.strategies:
+    if "nothing" in options.strategies and options.steps > 2 * TURN_STEPS:  # the first turn does not count
         of_nothing = torch.tensor(shares(turns, turns[options.strategies.index("nothing")]), dtype=torch.float64)
         dist.all_reduce(of_nothing)
     if rank == 0:

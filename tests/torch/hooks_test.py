@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import itertools
+import os
 import unittest
 
 import torch
@@ -17,7 +18,7 @@ NAN_STEP, INF_STEP, MICRO_STEP = 3, 4, 5
 
 
 class Net(torch.nn.Module):
-    """A frozen layer, one that some steps do not use, and sizes that are no whole cache lines."""
+    """A frozen layer, one that some steps do not use, a parameter without elements, and sizes that are no whole cache lines."""
 
     def __init__(self):
         super().__init__()
@@ -26,11 +27,12 @@ class Net(torch.nn.Module):
         self.frozen = torch.nn.Linear(33, 33)
         self.side = torch.nn.Linear(33, 33)
         self.last = torch.nn.Linear(33, 5)
+        self.empty = torch.nn.Parameter(torch.zeros(0))
         self.frozen.requires_grad_(False)
 
     def forward(self, x, uses_side=True):
         x = torch.relu(self.first(x)) + torch.tanh(self.frozen(torch.ones(33, dtype=x.dtype)))
-        return self.last(self.side(x) if uses_side else x)
+        return self.last(self.side(x) if uses_side else x) + self.empty.sum()
 
 
 class Spy:
@@ -188,17 +190,17 @@ def twin(rank, size, codec, options, reference, unused, as_views):
 
 BASES = {name: torch.linalg.qr(torch.randn(columns, 2, generator=torch.Generator().manual_seed(columns))).Q
          for name, columns in (("first.weight", 12), ("side.weight", 33), ("last.weight", 33))}
-CODES = {"bf16": ({}, Bf16, 0), "top-k": ({"fraction": 0.25, "residual": "f32", "start_step": 2}, TopK, 0),
+CODECS = {"bf16": ({}, Bf16, 0), "top-k": ({"fraction": 0.25, "residual": "f32", "start_step": 2}, TopK, 0),
          "powersgd": ({"rank": 2, "start_step": 0, "min_rate": 0.5, "residual": "f32"}, lambda: LowRank(BASES), 1e-3)}
 
 
 def twins(rank, size, codec):
-    options, reference, _ = CODES[codec]
+    options, reference, _ = CODECS[codec]
     return [twin(rank, size, codec, options, reference(), unused, as_views) for unused, as_views in itertools.product((False, True), repeat=2)]
 
 
 def sums(rank, size, codec):
-    """The sums of means with and without the code over some steps, and the largest gradient."""
+    """The sums of means with and without the codec over some steps, and the largest gradient."""
     net = Net()
     alone = copy.deepcopy(net)
     ddp = DistributedDataParallel(net, bucket_cap_mb=0.003)
@@ -282,8 +284,9 @@ class Hooks(unittest.TestCase):
                         self.assertTrue(torch.equal(found.nan_to_num(), runs[0][number][i][2].nan_to_num()), f"{where}: ranks differ")
                         if expected is None:
                             seen_bad += is_bad([found])
-                        elif CODES[codec][2]:
-                            torch.testing.assert_close(found.double(), expected, rtol=CODES[codec][2], atol=CODES[codec][2] * expected.abs().max().item(),
+                        elif CODECS[codec][2]:
+                            largest = max(expected.abs().flatten().tolist(), default=0)
+                            torch.testing.assert_close(found.double(), expected, rtol=CODECS[codec][2], atol=CODECS[codec][2] * largest,
                                                        msg=lambda text: f"{where}: {text}")
                         else:
                             self.assertTrue(torch.equal(found.nan_to_num(), expected.nan_to_num()), f"{where}: {found} is not {expected}")
@@ -413,7 +416,7 @@ class Errors(unittest.TestCase):
             self.assertEqual(kind, types.get(name, "ValueError"), f"{name}: {line}")
             self.assertIn(words.get(name, "weft"), line)
 
-    def test_ranks_with_other_codes_are_told_so(self):
+    def test_ranks_with_other_codecs_are_told_so(self):
         for second in (("fp8-e4m3", {}), ("int8", {"seed": 1, "rounding": "stochastic"}), ("powersgd", {})):
             for line in run(different, 2, second=second):
                 self.assertIn("ranks compress a bucket in different ways: rank 0 ", line)
@@ -447,7 +450,41 @@ def planned(rank, size, unused):
     return keywords["bucket_cap_mb_list"], of_one_size["bucket_cap_mb_list"], sizes, sum(4 * one.numel() for one in net.parameters()), gone
 
 
+def places(rank, size, setting):
+    """What the memory of DDP's buckets is mapped from, in the first step and after it."""
+    if setting is not None:  # the group is there already: this is as if it had been set before
+        os.environ["DDP_DISABLE_COMM_MEM"] = setting
+    net = DistributedDataParallel(Net())
+    seen = []
+
+    def look(_, bucket):
+        at = bucket.buffer().data_ptr()
+        for line in open("/proc/self/maps"):
+            begin, end = (int(one, 16) for one in line.split()[0].split("-"))
+            if begin <= at < end:
+                seen.append(" ".join(line.split()[5:]))
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    net.register_comm_hook(None, look)
+    for _ in range(2):
+        net(torch.ones(2, 12)).sum().backward()
+    return seen, os.environ["DDP_DISABLE_COMM_MEM"]
+
+
 class Buckets(unittest.TestCase):
+    @unittest.skipIf(torch.cuda.device_count() > 0, "beside CUDA devices it is up to the user")
+    def test_they_lie_in_the_node_heap(self):
+        for seen, setting in run(places, 2, setting=None):
+            self.assertEqual(setting, "0")
+            self.assertEqual(len(seen), 2)
+            for place in seen:
+                self.assertIn("weft", place)
+        for seen, setting in run(places, 2, setting="1"):
+            for place in seen:
+                self.assertNotIn("weft", place)
+
     def test_ddp_builds_the_planned_buckets(self):
         for unused in (False, True):
             results = run(planned, 2, unused=unused)

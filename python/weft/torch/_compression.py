@@ -1,4 +1,4 @@
-"""compress(): gradients of a DistributedDataParallel travel in one of weft's codes."""
+"""compress(): gradients of a DistributedDataParallel travel in one of weft's codecs."""
 
 import difflib as _difflib
 
@@ -43,7 +43,7 @@ def _from_name(codec):
     """"top-k:0.01" -> "top-k", {"fraction": 0.01}"""
     kind, *parts = codec.split(":")
     if kind not in _CODECS:
-        _refuse(f"no code is named '{codec}'", _allowed(kind, list(_CODECS)))
+        _refuse(f"no codec is named '{codec}'", _allowed(kind, list(_CODECS)))
     options = _IN_NAME.get(kind, ())
     if len(parts) > len(options):
         _refuse(f"'{codec}' has {len(parts)} parameters", f"{kind} takes {len(options)} of them: give options as keywords")
@@ -77,7 +77,7 @@ def _checked(option, value):
 
 def _options(codec, given):
     if not isinstance(codec, str):
-        raise TypeError(f"weft: compress: a code is named by a string, not by {type(codec).__name__}")
+        raise TypeError(f"weft: compress: a codec is named by a string, not by {type(codec).__name__}")
     kind, named = _from_name(codec)
     takes = _CODECS[kind]
     for option in given:
@@ -117,7 +117,7 @@ class Compression:
         return f"Compression({self.codec!r}, {', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
 
     def state_dict(self) -> dict:
-        """Bases and residuals by parameter. ValueError for another code than PowerSGD: residuals of codecs begin at zero after a restart."""
+        """Bases and residuals by parameter. ValueError for another codec than PowerSGD: residuals of codecs begin at zero after a restart."""
         return {"codec": self.codec, "tensors": self._core.state()}
 
     def load_state_dict(self, state: dict) -> None:
@@ -135,7 +135,7 @@ def _weft_compressed(state, bucket):
 
 
 def compress(model, codec: str, **options) -> Compression:
-    """Lets the gradients of `model`, a DistributedDataParallel over weft, travel in a code: one line before the first step, on every rank.
+    """Lets the gradients of `model`, a DistributedDataParallel over weft, travel in a codec: one line before the first step, on every rank.
 
         weft.torch.compress(model, "powersgd", rank=4)
 
@@ -146,7 +146,8 @@ def compress(model, codec: str, **options) -> Compression:
         raise TypeError(f"weft: compress: a {type(model).__name__}; wrap the model in torch.nn.parallel.DistributedDataParallel first")
     kind, options = _options(codec, options)
     backend = weft_backend(model.process_group, "compress")
-    parameters = [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
+    parameters = [(name, parameter) for name, parameter in model.module.named_parameters()
+                  if parameter.requires_grad and name not in model.parameters_to_ignore]
     for name, parameter in parameters:
         if parameter.device.type != "cpu" or not parameter.dtype.is_floating_point:
             _refuse(f"{name} is of {parameter.dtype} on {parameter.device}", "gradients of the host in floating point can be compressed")

@@ -6,8 +6,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "torch/distributed/backend.hpp"
-#include "torch/distributed/ddp/bucket_sizes.hpp"
-#include "torch/distributed/ddp/compression.hpp"
+#include "torch/distributed/ddp/model.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/progress.hpp"
 #include "weft/core/version.hpp"
@@ -63,8 +62,8 @@ CompressionOptions options_of(const std::string& codec, const py::dict& given) {
   return options;
 }
 
-std::shared_ptr<Compression> compression(TorchBackend& backend, const std::string& codec, const py::dict& given,
-                                         const Compression::Parameters& parameters) {
+std::shared_ptr<Compression> compression(TorchBackend& backend, const std::string& codec,
+                                         const py::dict& given, const Compression::Parameters& parameters) {
   return translated([&] {
     return std::make_shared<Compression>(backend.shared_group(), options_of(codec, given), parameters);
   });
@@ -95,10 +94,10 @@ py::dict state(Compression& compression) {
   };
   py::dict tensors;
   for (KeptTensor& one : all) {
-    tensors[py::str(one.tensor.name)] =
-        py::dict(py::arg("shape") = one.tensor.shape, py::arg("rank") = one.tensor.rank,
-                 py::arg("steps") = one.steps, py::arg("left_bases") = one.left_bases,
-                 py::arg("basis") = tensor(one.tensor.basis), py::arg("residual") = tensor(one.tensor.residual));
+    tensors[py::str(one.tensor.name)] = py::dict(
+        py::arg("shape") = one.tensor.shape, py::arg("rank") = one.tensor.rank, py::arg("steps") = one.steps,
+        py::arg("left_bases") = one.left_bases, py::arg("basis") = tensor(one.tensor.basis),
+        py::arg("residual") = tensor(one.tensor.residual));
   }
   return tensors;
 }
@@ -122,7 +121,8 @@ void load_state(Compression& compression, const py::dict& tensors) {
 
 /// @param link (bytes, seconds); empty: buckets of `bytes`
 std::vector<std::int64_t> bucket_sizes(std::vector<std::int64_t> counts, int element_bytes,
-                                       std::vector<double> ready, const std::vector<std::pair<double, double>>& link,
+                                       std::vector<double> ready,
+                                       const std::vector<std::pair<double, double>>& link,
                                        std::size_t bytes) {
   const auto dtype = element_bytes == 2   ? weft::DataType::f16
                      : element_bytes == 4 ? weft::DataType::f32
@@ -150,7 +150,8 @@ PYBIND11_MODULE(_C, module) {
           "How many collectives and messages this rank has started in the group.");
   py::class_<Compression, std::shared_ptr<Compression>>(module, "Compression",
                                                         "Reduces the buckets of one DDP model compressed.")
-      .def("reduce", &reduce, py::arg("bucket"), "A future of the bucket's tensor, which then holds the means.")
+      .def("reduce", &reduce, py::arg("bucket"),
+           "A future of the bucket's tensor, which then holds the means.")
       .def("state", &state, "What PowerSGD keeps, by parameter.")
       .def("load_state", &load_state, py::arg("tensors"), "Puts it back.");
   module.def("compression", &compression, py::arg("backend"), py::arg("codec"), py::arg("options"),

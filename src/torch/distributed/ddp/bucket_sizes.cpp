@@ -1,6 +1,6 @@
-#include "torch/distributed/ddp/bucket_sizes.hpp"
-
 #include <algorithm>
+
+#include "torch/distributed/ddp/model.hpp"
 
 namespace weft::distributed {
 namespace {

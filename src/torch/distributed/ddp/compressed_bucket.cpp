@@ -17,7 +17,7 @@ namespace {
 constexpr const char* operation = "compressed all_reduce";
 constexpr std::int64_t line = Buffer::alignment / sizeof(float);
 
-/// Without this check, ranks with other codes would take each other's bytes for gradients.
+/// Without this check, ranks with other codecs would take each other's bytes for gradients.
 void agree_on(Communicator& comm, const std::vector<ParamSpec>& parameters, const at::Tensor& buffer,
               const std::string& how) {
   std::vector<std::string> lines;
@@ -28,7 +28,7 @@ void agree_on(Communicator& comm, const std::vector<ParamSpec>& parameters, cons
                    {"ranks have different buckets", "build the same model on every rank", operation});
   detail::agree_on(comm, how,
                    {"ranks compress a bucket in different ways",
-                    "give compress() the same code, options and state on every rank", operation});
+                    "give compress() the same codec, options and state on every rank", operation});
 }
 
 }  // namespace
@@ -77,7 +77,8 @@ void CompressedBucket::choose_memory(const at::Tensor& buffer, Communicator& com
   }
   const std::int64_t count = detail::round_up(buffer.numel(), line);
   auto own = std::make_shared<Buffer>(comm.allocate(DataType::f32, count));
-  memory_ = at::from_blob(own->view().data(), {count}, [own](void*) {}, at::TensorOptions().dtype(at::kFloat));
+  memory_ = at::from_blob(
+      own->view().data(), {count}, [own](void*) {}, at::TensorOptions().dtype(at::kFloat));
 }
 
 GradientSpace CompressedBucket::space(const std::vector<ParamSpec>& parameters) const {

@@ -1,7 +1,6 @@
-#include "torch/distributed/ddp/compression.hpp"
-
 #include <algorithm>
 
+#include "torch/distributed/ddp/model.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/tensors.hpp"
 
@@ -46,7 +45,7 @@ Compression::Compression(std::shared_ptr<Group> group, CompressionOptions option
     refuse(call_name,
            text("PowerSGD of rank ", options_.power_sgd.rank, " makes no parameter smaller by ",
                 options_.power_sgd.min_rate),
-           "use a smaller rank or min_rate; a model without matrices needs another code");
+           "use a smaller rank or min_rate; a model without matrices needs another codec");
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Compression::reduce(const c10d::GradBucket& bucket) {
@@ -73,38 +72,29 @@ std::shared_ptr<CompressedBucket> Compression::bucket(const c10d::GradBucket& bu
     identity.parameters.push_back(parameter.unsafeGetTensorImpl());
   const std::lock_guard lock(mutex_);
   const std::size_t index = identity.index;
-  const bool is_known =
-      index < slots_.size() && slots_[index].bucket && slots_[index].bucket->identity() == identity;
-  if (!is_known) {
-    const std::uint64_t dropped = drop_from(index);
-    const std::uint64_t steps = index == 0 ? dropped : slots_[index - 1].steps - 1;  // that one's step is on
-    slots_.resize(index + 1);
-    slots_[index] = {make(std::move(identity), bucket, steps), steps};
-  }
-  ++slots_[index].steps;
-  return slots_[index].bucket;
+  if (index <= last_index_) ++step_;
+  last_index_ = index;
+  if (index < buckets_.size() && buckets_[index] && buckets_[index]->identity() == identity)
+    return buckets_[index];
+  drop_from(index);
+  auto made = make(std::move(identity), bucket);
+  buckets_.resize(index + 1);
+  buckets_[index] = made;
+  return made;
 }
 
-/// @returns the steps that the buckets had
-std::uint64_t Compression::drop_from(std::size_t index) {
-  std::uint64_t steps = 0;
+void Compression::drop_from(std::size_t index) {
   try {
-    for (std::size_t i = index; i < slots_.size(); ++i) {
-      steps = std::max(steps, slots_[i].steps);
-      keep(*slots_[i].bucket);
+    for (std::size_t i = index; i < buckets_.size(); ++i) {
+      if (buckets_[i]) keep(*buckets_[i]);
     }
   } catch (...) {
     std::rethrow_exception(group_->as_torch_error(std::current_exception()));
   }
-  slots_.resize(std::min(slots_.size(), index));
-  if (slots_.size() < index)
-    refuse(call_name, text("bucket ", index, " of a step came before bucket ", slots_.size()),
-           "leave skip_all_reduce_unused_params out");
-  return steps;
+  buckets_.resize(std::min(buckets_.size(), index));
 }
 
-std::shared_ptr<CompressedBucket> Compression::make(BucketIdentity identity, const c10d::GradBucket& bucket,
-                                                    std::uint64_t steps_before) {
+std::shared_ptr<CompressedBucket> Compression::make(BucketIdentity identity, const c10d::GradBucket& bucket) {
   std::vector<ParamSpec> parameters;
   for (const at::Tensor& parameter : bucket.getParameters()) {
     if (parameter.numel() == 0) continue;
@@ -117,7 +107,7 @@ std::shared_ptr<CompressedBucket> Compression::make(BucketIdentity identity, con
   group_->in_order([&](Communicator& comm) {
     if (!thread_) thread_ = comm.progress_stream();
     made = std::make_shared<CompressedBucket>(options_, std::move(identity), parameters, bucket.getBuffer(),
-                                              comm, steps_before, take_kept(parameters),
+                                              comm, step_ - 1, take_kept(parameters),
                                               thread_->is_inline() ? Stream() : *thread_);
   });
   return made;
@@ -160,8 +150,8 @@ std::vector<KeptTensor> Compression::state() {
   const std::lock_guard lock(mutex_);
   auto all = kept_;
   try {
-    for (const Slot& slot : slots_) {
-      const auto state = slot.bucket->state();
+    for (const auto& bucket : buckets_) {
+      const auto state = bucket ? bucket->state() : std::nullopt;
       if (!state) continue;
       for (const PowerSgdState::Tensor& one : state->tensors)
         all[one.name] = {one, state->steps, state->left_bases};
@@ -192,7 +182,7 @@ void Compression::load_state(std::vector<KeptTensor> state) {
       refuse(call, text(name, " is compressed here and not there"), "load the state of the same model");
   }
   const std::lock_guard lock(mutex_);
-  slots_.clear();
+  buckets_.clear();
   kept_ = std::move(kept);
 }
 

@@ -1,8 +1,7 @@
-#include "torch/distributed/ddp/compression_options.hpp"
-
 #include <algorithm>
 
 #include "compression/power_sgd/power_sgd_tensors.hpp"
+#include "torch/distributed/ddp/compressed_bucket.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::distributed {
