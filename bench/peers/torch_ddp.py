@@ -63,9 +63,10 @@ def register_hook(model, strategy):
     backend, _, hook = strategy.partition("+")
     if backend == "nothing":
         model.register_comm_hook(None, at_once)
-    elif backend == "weft" and hook not in ("", "planned"):
-        import weft.torch
-        weft.torch.compress(model, hook, start_step=0 if hook in ("fp16", "bf16") else POWER_SGD_START)
+    elif backend == "weft":
+        if hook not in ("", "planned"):
+            import weft.torch
+            weft.torch.compress(model, hook, start_step=0 if hook in ("fp16", "bf16") else POWER_SGD_START)
     elif hook == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif hook:

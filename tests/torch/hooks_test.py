@@ -18,7 +18,7 @@ NAN_STEP, INF_STEP, MICRO_STEP = 3, 4, 5
 
 
 class Net(torch.nn.Module):
-    """A frozen layer, one that some steps do not use, a parameter without elements, and sizes that are no whole cache lines."""
+    """A frozen layer, one that some steps do not use, parameters without elements and without dimensions, and sizes that are no whole cache lines."""
 
     def __init__(self):
         super().__init__()
@@ -27,12 +27,12 @@ class Net(torch.nn.Module):
         self.frozen = torch.nn.Linear(33, 33)
         self.side = torch.nn.Linear(33, 33)
         self.last = torch.nn.Linear(33, 5)
-        self.empty = torch.nn.Parameter(torch.zeros(0))
+        self.empty, self.number = torch.nn.Parameter(torch.zeros(0)), torch.nn.Parameter(torch.ones(()))
         self.frozen.requires_grad_(False)
 
     def forward(self, x, uses_side=True):
         x = torch.relu(self.first(x)) + torch.tanh(self.frozen(torch.ones(33, dtype=x.dtype)))
-        return self.last(self.side(x) if uses_side else x) + self.empty.sum()
+        return self.last(self.side(x) if uses_side else x) * self.number + self.empty.sum()
 
 
 class Spy:
@@ -272,8 +272,8 @@ def resumed(rank, size):
 
 
 class Hooks(unittest.TestCase):
-    def equals_its_reference(self, codec):
-        for size in (2, 3):
+    def equals_its_reference(self, codec, sizes=(2, 3)):
+        for size in sizes:
             runs = run(twins, size, timeout=120, codec=codec)
             for rank, runs_of_rank in enumerate(runs):
                 for number, steps in enumerate(runs_of_rank):
@@ -301,6 +301,12 @@ class Hooks(unittest.TestCase):
 
     def test_power_sgd_equals_its_reference(self):
         self.equals_its_reference("powersgd")
+
+    def test_a_thread_may_carry_buckets(self):
+        os.environ["WEFT_PROGRESS"] = "thread"  # what ranks with cores to spare do
+        self.addCleanup(os.environ.pop, "WEFT_PROGRESS")
+        for codec in ("top-k", "powersgd"):
+            self.equals_its_reference(codec, (2,))
 
     def test_what_was_sent_adds_up(self):
         for codec, bound in (("int8", 3 / 127), ("int8:stochastic", 6 / 127), ("fp8-e4m3", 3 / 16), ("fp8-e5m2", 3 / 8), ("top-k:0.5", 3)):
@@ -459,10 +465,11 @@ def places(rank, size, setting):
 
     def look(_, bucket):
         at = bucket.buffer().data_ptr()
-        for line in open("/proc/self/maps"):
-            begin, end = (int(one, 16) for one in line.split()[0].split("-"))
-            if begin <= at < end:
-                seen.append(" ".join(line.split()[5:]))
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                begin, end = (int(one, 16) for one in line.split()[0].split("-"))
+                if begin <= at < end:
+                    seen.append(" ".join(line.split()[5:]))
         future = torch.futures.Future()
         future.set_result(bucket.buffer())
         return future

@@ -9,6 +9,12 @@ namespace {
 
 constexpr const char* call_name = "compress";
 
+/// At least one dimension.
+std::vector<std::int64_t> shape_of(const at::Tensor& parameter) {
+  if (parameter.dim() == 0) return {1};
+  return parameter.sizes().vec();
+}
+
 void expect_dense_floats(const at::Tensor& buffer) {
   expect_on_host(call_name, buffer);
   if (!c10::isFloatingType(buffer.scalar_type()))
@@ -32,8 +38,8 @@ Compression::Compression(std::shared_ptr<Group> group, CompressionOptions option
   }
   for (const auto& [name, parameter] : parameters) {
     names_[parameter.unsafeGetTensorImpl()] = name;
-    if (options_.is_power_sgd() && options_.shrinks(name, parameter.sizes().vec()))
-      matrices_[name] = parameter.sizes().vec();
+    if (options_.is_power_sgd() && options_.shrinks(name, shape_of(parameter)))
+      matrices_[name] = shape_of(parameter);
   }
   for (const std::string& whole : options_.power_sgd.whole) {
     const auto has_name = [&](const auto& one) { return one.first == whole; };
@@ -101,7 +107,7 @@ std::shared_ptr<CompressedBucket> Compression::make(BucketIdentity identity, con
     const auto name = names_.find(parameter.unsafeGetTensorImpl());
     if (name == names_.end())
       refuse(call_name, "a bucket with a parameter that the model did not have", "call compress() again");
-    parameters.push_back({name->second, parameter.numel(), nullptr, parameter.sizes().vec()});
+    parameters.push_back({name->second, parameter.numel(), nullptr, shape_of(parameter)});
   }
   std::shared_ptr<CompressedBucket> made;
   group_->in_order([&](Communicator& comm) {
