@@ -6,6 +6,8 @@
 
 Needs a torch with weft in it: pip install --no-build-isolation . (docs/pytorch.md). `ordinary` is torch's own memory, `heap` what the backend's
 allocate_tensor() gives. In each round each backend makes a few calls; a rank's time of a round is the mean, the figure the median of rounds.
+`copy` is no exchange: each rank copies as many bytes as the collectives' tensor has. A rank's share of an all_reduce over 2 ranks reads and
+writes as much, if nothing is copied between: nothing can be faster where memory limits.
 """
 
 import argparse
@@ -39,6 +41,7 @@ def operations(group, ranks, size, memory):
     calls["all_gather"] = lambda: dist.all_gather_into_tensor(whole, own, group=group)
     calls["reduce_scatter"] = lambda: dist.reduce_scatter_tensor(own, whole, group=group)
     calls["all_to_all"] = lambda: dist.all_to_all_single(other, whole, group=group)
+    calls["copy"] = lambda: other.copy_(whole)
     return calls, whole
 
 

@@ -61,8 +61,9 @@ class Group : public std::enable_shared_from_this<Group> {
   }
   std::string backend() const { return comm_.backend(); }
   Progress& progress() const { return *progress_; }
-  /// Zeroed memory that the ranks of this node reach without a copy.
-  Buffer allocate(std::int64_t bytes) { return comm_.allocate(DataType::u8, bytes); }
+  /// Memory that the ranks of this node reach without a copy. It holds what was there before, as torch's own does: FSDP2 asks for
+  /// some in every step, which would otherwise be zeroed, and its pages be given back, each time.
+  Buffer allocate(std::int64_t bytes) { return comm_.allocate(DataType::u8, bytes, Contents::any); }
 
   /// Issues its first step, or queues it. @throws as torch's errors what weft refuses in the call
   void start(const TorchWorkPtr& work);
