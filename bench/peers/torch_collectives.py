@@ -23,6 +23,7 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 
 SIZES = [1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
+OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "copy"]
 
 
 def operations(group, ranks, size, memory):
@@ -49,6 +50,25 @@ def rounds_of(size):
     return (20, 20) if size <= 1 << 16 else (15, 5) if size <= 1 << 20 else (9, 2)
 
 
+def compare(name, size, made, groups, options):
+    """Rows of one operation: over gloo, over weft with torch's own memory and with the heap's, in turn."""
+    rounds, calls = rounds_of(size)
+    times = {contestant: [] for contestant in made}
+    for number in range(rounds + 2):
+        for contestant, (all_calls, whole) in made.items():
+            call = all_calls[name]
+            whole.fill_(1.0)
+            dist.barrier(groups["gloo" if contestant == "gloo" else "weft"])
+            begin = time.perf_counter()
+            for _ in range(calls):
+                call()
+            if number >= 2:  # the first warm up
+                times[contestant].append((time.perf_counter() - begin) / calls)
+    medians = {contestant: statistics.median(all_times) for contestant, all_times in times.items()}
+    return [{"op": name, "memory": memory, "bytes": size, "ranks": options.ranks, "gloo": medians["gloo"], "weft": medians[memory],
+             "ratio": medians[memory] / medians["gloo"]} for memory in ("ordinary", "heap")]
+
+
 def body(rank, options, folder):
     torch.set_num_threads(1)
     import weft.torch  # noqa: F401
@@ -56,27 +76,16 @@ def body(rank, options, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=options.ranks)
     groups = {"gloo": dist.group.WORLD, "weft": dist.new_group(backend="weft")}
     rows = []
-    for memory in ("ordinary", "heap"):
-        for size in SIZES:
-            made = {"gloo": operations(groups["gloo"], options.ranks, size, "ordinary"),
-                    "weft": operations(groups["weft"], options.ranks, size, memory)}
-            for name in made["gloo"][0]:
-                rounds, calls = rounds_of(size)
-                times = {"gloo": [], "weft": []}
-                for number in range(rounds + 2):
-                    for backend, (all_calls, whole) in made.items():
-                        call = all_calls[name]
-                        whole.fill_(1.0)
-                        dist.barrier(groups[backend])
-                        begin = time.perf_counter()
-                        for _ in range(calls):
-                            call()
-                        if number >= 2:  # the first warm up
-                            times[backend].append((time.perf_counter() - begin) / calls)
-                gloo, weft_ = (statistics.median(times[backend]) for backend in ("gloo", "weft"))
-                rows.append({"op": name, "memory": memory, "bytes": size, "ranks": options.ranks, "gloo": gloo, "weft": weft_, "ratio": weft_ / gloo})
-                if rank == 0:
-                    print(f"{name:15}{memory:10}{size:10}  gloo {gloo * 1e6:10.1f} us  weft {weft_ * 1e6:10.1f} us  ratio {weft_ / gloo:.3f}", flush=True)
+    for size in [size for size in SIZES if size <= options.largest]:
+        made = {"gloo": operations(groups["gloo"], options.ranks, size, "ordinary")}
+        for memory in ("ordinary", "heap"):
+            made[memory] = operations(groups["weft"], options.ranks, size, memory)
+        for name in options.operations or made["gloo"][0]:
+            rows += compare(name, size, made, groups, options)
+            if rank == 0:
+                for row in rows[-2:]:
+                    print(f"{name:15}{row['memory']:10}{size:10}  gloo {row['gloo'] * 1e6:10.1f} us  weft {row['weft'] * 1e6:10.1f} us  ratio {row['ratio']:.3f}",
+                          flush=True)
     if rank == 0 and options.json:
         with open(options.json, "w") as file:
             json.dump({"torch": torch.__version__, "results": rows}, file, indent=1)
@@ -86,6 +95,8 @@ def body(rank, options, folder):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--operations", nargs="+", choices=OPERATIONS, help="these alone")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="BYTES", help="no larger tensors than this (64 MiB)")
     parser.add_argument("--json", help="writes the rows")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -19,6 +19,7 @@ import os
 import pathlib
 import re
 import secrets
+import signal
 import statistics
 import subprocess
 import sys
@@ -136,6 +137,7 @@ def report(rows, options):
 def run_on_hosts(options, arguments):
     """Starts this program on every host, with what torchrun sets. What fails ends the others."""
     hosts, _, rate = options.hosts.partition(":")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts are taken down, also when what started this gives it up
     made = subprocess.run([CLUSTER, "up", hosts, rate], stdout=subprocess.DEVNULL)
     if made.returncode != 0:
         return made.returncode
@@ -151,7 +153,7 @@ def run_on_hosts(options, arguments):
         for rank in ranks:
             if rank.poll() is None:
                 rank.kill()
-        subprocess.run([CLUSTER, "down"], check=False)
+        subprocess.run([CLUSTER, "down"], check=False, start_new_session=True)
 
 
 def wait_for(ranks):

@@ -23,6 +23,11 @@ class Benches(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-3000:])
             return json.loads(pathlib.Path(f"{folder}/rows").read_text())["results"]
 
+    def test_collectives(self):
+        rows = self.rows("torch_collectives.py", "--largest", "1024")
+        operations = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "copy")
+        self.assertEqual([(row["op"], row["memory"]) for row in rows], [(op, memory) for op in operations for memory in ("ordinary", "heap")])
+
     def test_groups(self):
         gloo, weft = self.rows("torch_groups.py", "--groups", "3")
         self.assertEqual((gloo["backend"], weft["backend"]), ("gloo", "weft"))
