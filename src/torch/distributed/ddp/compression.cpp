@@ -16,7 +16,10 @@ std::vector<std::int64_t> shape_of(const at::Tensor& parameter) {
 }
 
 void expect_dense_floats(const at::Tensor& buffer) {
-  expect_on_host(call_name, buffer);
+  expect_dense(call_name, buffer);
+  if (!buffer.is_cpu())
+    refuse(call_name, text("gradients on ", buffer.device().str(), ": codes are made in memory of the host"),
+           "train it without compress()");
   if (!c10::isFloatingType(buffer.scalar_type()))
     refuse(call_name, text("gradients of ", c10::toString(buffer.scalar_type())),
            "train it without compress()");
