@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -117,7 +118,7 @@ class TorchBackend final : public c10d::Backend {
   const std::unique_ptr<DeviceGroups> on_devices_;
   std::atomic<bool> is_eager_ = false;
   std::uint64_t monitored_ = 0;
-  std::uint64_t splits_ = 0;
+  std::map<std::string, int> splits_;  // how many, by the name of the new group
   std::mutex coalesced_mutex_;
   std::optional<std::vector<TorchWorkPtr>> coalesced_;
 };

@@ -23,11 +23,12 @@ std::string name_in(const Options& options) {
 c10::intrusive_ptr<c10d::Backend> TorchBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
-  // Torch calls it once for every kind of device, with the same store; all ranks of this group call it alike.
-  const std::string keys = text("split/", ++splits_);
   const auto place = std::ranges::find(ranks, getRank());
   if (place == ranks.end()) return nullptr;
   GroupName name{.name = options ? name_in(*options) : "split", .ranks = {}};
+  // Torch calls it once for every kind of device, with the same store. Ranks that are not of the new group do not all call it, so that calls
+  // are counted by its name, which torch uses once.
+  const std::string keys = text("split/", name.name, '/', ++splits_[name.name]);
   for (const int rank : ranks) name.ranks.push_back(group_->rank_of_world(checked_peer("split_group", rank)));
   const std::chrono::milliseconds timeout = options ? options->timeout : group_->timeout();
   return connect(c10::make_intrusive<c10d::PrefixStore>(keys, store), static_cast<int>(place - ranks.begin()),
