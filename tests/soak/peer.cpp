@@ -2,7 +2,7 @@
 //
 //   peer connect [--version V] [--wire N]   connects as a build that calls itself so; says "connected" and ends
 //   peer hold                               comes to the rendezvous, says "listens", and connects at a line of standard
-//                                           input; says "connected"
+//                                           input; says "connected", and ends with its input
 //   peer job SECONDS                        connects and sums for so long; says "done"
 // Ends with an error's status after "refused: MESSAGE"; 1 for a wrong sum.
 
@@ -71,7 +71,10 @@ int run(const std::vector<std::string>& words) {
     return status;
   }
   say(text("rank ", comm.rank(), " connected"));
-  return work(comm, 0);
+  const int status = work(comm, 0);
+  for (std::string line; mode == "hold" && std::getline(std::cin, line);) {
+  }
+  return status;
 }
 
 }  // namespace
