@@ -5,6 +5,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/strings.hpp"
+
 namespace weft::detail {
 
 constexpr std::size_t digits = 16;
@@ -14,13 +16,13 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
 }
 
 std::string digits_of(std::span<const std::uint64_t> checksums) {
-  constexpr std::string_view hex = "0123456789abcdef";
-  std::string all;
-  all.reserve(checksums.size() * digits);
+  std::vector<unsigned char> bytes;
+  bytes.reserve(checksums.size() * sizeof(std::uint64_t));
   for (const std::uint64_t one : checksums) {
-    for (int shift = 60; shift >= 0; shift -= 4) all += hex[(one >> static_cast<unsigned>(shift)) & 15U];
+    for (unsigned shift = 64; shift > 0; shift -= 8)
+      bytes.push_back(static_cast<unsigned char>(one >> (shift - 8)));
   }
-  return all;
+  return hex_digits(bytes);
 }
 
 std::vector<std::uint64_t> checksums_in(std::string_view text) {
