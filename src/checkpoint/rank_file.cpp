@@ -12,8 +12,8 @@
 #include "checkpoint/checksums.hpp"
 #include "core/base/descriptor.hpp"
 #include "core/base/output_file.hpp"
+#include "core/memory/copy_now.hpp"
 #include "weft/core/buffer.hpp"
-#include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -92,9 +92,7 @@ class PieceWriter {
     if (values == nullptr) {
       std::get<checkpoint::Computed>(piece.values).fill(at, here);
     } else {
-      Stream stream(values->device());
-      copy(here, values->slice(at, count), stream);
-      stream.synchronize();
+      copy_now(here, values->slice(at, count));
     }
     return here;
   }

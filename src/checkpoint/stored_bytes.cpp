@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "checkpoint/checksums.hpp"
-#include "weft/core/copy.hpp"
+#include "core/memory/copy_now.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -21,14 +20,7 @@ constexpr const char* other_copy = "load an older checkpoint, or restore the fil
 /// Elements that begin at `at` of the wanted piece.
 void hand_over(const checkpoint::Wanted& wanted, std::int64_t at, ConstView from) {
   if (const auto* const taken = std::get_if<checkpoint::Taken>(&wanted.values)) return taken->take(at, from);
-  const View to = std::get<View>(wanted.values).slice(at, from.count());
-  if (to.device().is_host()) {
-    std::memcpy(to.data(), from.data(), from.size_bytes());
-    return;
-  }
-  Stream stream(to.device());
-  copy(to, from, stream);
-  stream.synchronize();
+  copy_now(std::get<View>(wanted.values).slice(at, from.count()), from);
 }
 
 }  // namespace

@@ -7,10 +7,9 @@
 // Loading reads this rank's parts; parameters that every rank has whole then travel as after a step. Stage 0 reads all on each rank.
 
 #include <algorithm>
-#include <cstring>
 
+#include "core/memory/copy_now.hpp"
 #include "gradient/plan/plan_agreement.hpp"
-#include "weft/core/copy.hpp"
 #include "zero/optimizer/sharded_optimizer_state.hpp"
 #include "zero/update/update_kernel.hpp"
 
@@ -21,6 +20,7 @@ using checkpoint::Computed;
 using checkpoint::Piece;
 using checkpoint::Taken;
 using checkpoint::Wanted;
+using detail::copy_now;
 using detail::StateViews;
 
 constexpr const char* steps_name = "optimizer/steps";
@@ -46,16 +46,6 @@ std::vector<Array> kept_arrays(const detail::StateKind& kind) {
     all.push_back({&StateViews::second, "/exp_avg_sq"});
   }
   return all;
-}
-
-void copy_now(View to, ConstView from) {
-  if (to.device().is_host() && from.device().is_host()) {
-    std::memcpy(to.data(), from.data(), from.size_bytes());
-    return;
-  }
-  Stream stream(to.device().is_host() ? from.device() : to.device());
-  copy(to, from, stream);
-  stream.synchronize();
 }
 
 /// Visits elements of one place, as OffloadedState::visit does.
