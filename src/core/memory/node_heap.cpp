@@ -50,6 +50,23 @@ void use_huge_pages(std::byte* begin, std::size_t bytes) {
   if (whole > 0) madvise(begin, whole, collapse);  // a failure costs only speed
 }
 
+/// Those of a range; where it has none, `end` may lie before `begin`.
+struct WholePages {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  static WholePages of(std::uint64_t offset, std::size_t bytes) {
+    return {round_up(offset, page_bytes()), (offset + bytes) / page_bytes() * page_bytes()};
+  }
+};
+
+/// Gives pages back to the system: they read as zero then. @returns false: there were none, or it refused
+bool punch(int fd, WholePages pages) noexcept {
+  return pages.begin < pages.end &&
+         fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.begin),
+                   static_cast<off_t>(pages.end - pages.begin)) == 0;
+}
+
 }  // namespace
 
 std::shared_ptr<NodeHeap> NodeHeap::create(std::size_t capacity) {
@@ -179,20 +196,18 @@ std::size_t NodeHeap::trim_locked() noexcept {
     free_->clean.add(begin, size);
   }
   free_->kept.clear();
+  // Pages of which two buffers had parts were zeroed part by part, and stayed.
+  for (const auto& [begin, size] : free_->clean.ranges()) punch(fd(), WholePages::of(begin, size));
   return bytes;
 }
 
 /// Whole pages go back to the system and read as zero afterwards; the parts of pages at both ends are zeroed
 /// here.
 void NodeHeap::zero(std::uint64_t offset, std::size_t bytes) noexcept {
-  const std::uint64_t first = round_up(offset, page_bytes());
-  const std::uint64_t last = (offset + bytes) / page_bytes() * page_bytes();
-  const bool punched =
-      first < last && fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
-                                static_cast<off_t>(last - first)) == 0;
-  if (punched) {
-    std::memset(mapping_.at(offset), 0, first - offset);
-    std::memset(mapping_.at(last), 0, offset + bytes - last);
+  const WholePages whole = WholePages::of(offset, bytes);
+  if (punch(fd(), whole)) {
+    std::memset(mapping_.at(offset), 0, whole.begin - offset);
+    std::memset(mapping_.at(whole.end), 0, offset + bytes - whole.end);
   } else {
     std::memset(mapping_.at(offset), 0, bytes);
   }
