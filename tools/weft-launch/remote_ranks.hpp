@@ -8,20 +8,12 @@
 #include <optional>
 #include <set>
 
+#include "host_agent.hpp"
 #include "host_wire.hpp"
 #include "hosts.hpp"
 #include "output.hpp"
 
 namespace weft::launch {
-
-/// How hosts are reached.
-struct AgentOptions {
-  std::vector<std::string> command;      ///< before the host's name; empty: ssh, and for this machine none
-  std::string launcher;                  ///< the path of weft-launch
-  std::string folder;                    ///< in which ranks start
-  std::vector<std::string> environment;  ///< of the agents; NAME=VALUE
-  std::chrono::nanoseconds to_answer{};  ///< what hosts have
-};
 
 class RemoteRanks final : public Ranks {
  public:
@@ -40,19 +32,10 @@ class RemoteRanks final : public Ranks {
     std::string name{};
     Share share{};
     std::set<int> running{};
-    std::optional<ChildProcess> agent{};
-    Descriptor orders{};   ///< a socket to its standard input
-    Descriptor answers{};  ///< its standard output
-    std::string to_send{};
-    std::string heard{};
-    bool has_answered = false;
+    std::optional<HostAgent> agent{};
   };
 
-  std::vector<std::string> command(const Remote& remote) const;
-  void start(Remote& remote);
-  void send(Remote& remote) const;
   void receive(Remote& remote, std::vector<Ended>& all) const;
-  void greet(Remote& remote) const;
   bool take_frame(Remote& remote, std::vector<Ended>& all) const;
   void lose(Remote& remote, const std::string& why, int status, std::vector<Ended>& all) const;
 
