@@ -29,6 +29,16 @@ check "it trained as if nothing had happened" 0 "are alike" "$bin/weft-plan" che
 train "when all is done" 0 "^goes on after step 900 of 900$" told 2
 check "every checkpoint is whole" 0 "every byte has its checksum" "$bin/weft-plan" checkpoint "$work/told" --verify
 
+"$bin/weft-launch" -n 2 --min-ranks 2 "$bin/gpt" --model gpt-tiny --steps 900 --checkpoint "$work/killed" --checkpoint-every 40 > "$work/out" 2> "$work/err" &
+job=$!
+await "$work/killed/step-00000040"
+pkill -KILL -f -n "gpt --model gpt-tiny --steps 900 --checkpoint $work/killed "
+wait $job
+[ $? -eq 0 ] || fail "a training of which a rank was killed does not start again"
+grep -q "starting again, after failure 1 of at most 3: 2 ranks" "$work/err" || fail "it does not say so"
+grep -Eq "^goes on after step [0-9]+ of 900$" "$work/out" || fail "it does not go on"
+check "it trained as if no rank had been killed" 0 "are alike" "$bin/weft-plan" checkpoint "$work/whole" --diff "$work/killed"
+
 rm -r "$work/told"/step-00000[1-9]* "$work/told"/step-000000[5-9]*
 check "the one of step 40 is left" 0 "step-00000040" "$bin/weft-plan" checkpoint "$work/told"
 lines "and no other" 1 "step-"

@@ -33,7 +33,14 @@ po::options_description run_description() {
        "ranks on hosts get this variable, too; may be repeated")  //
       ("output", po::value<std::string>()->value_name("ranks|plain"),
        "whether a line begins with the rank that wrote it, as [3] (with --hosts ranks, else plain)")  //
-      ("timeout", po::value<double>()->value_name("SECONDS"), "end the job after this long, with status 75");
+      ("timeout", po::value<double>()->value_name("SECONDS"), "end the job after this long, with status 75")  //
+      ("min-ranks", po::value<int>()->value_name("N"),
+       "start the job again after a failure, with hosts that are left if they take N ranks (all)")  //
+      ("max-restarts", po::value<int>()->value_name("N"), "after so many failures (3) the job ends")  //
+      ("wait-hosts", po::value<double>()->value_name("SECONDS"),
+       "how long to wait for lost hosts where fewer than --min-ranks are left (600)")  //
+      ("grace", po::value<double>()->value_name("SECONDS"),
+       "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without end)");
   tool::add_common(description);
   return description;
 }
@@ -54,11 +61,43 @@ std::size_t program_begin(const std::vector<std::string>& arguments) {
   while (at < arguments.size()) {
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word.front() != '-') break;
-    static const std::set<std::string> take_next{"-n",      "--ranks",   "--timeout", "--hosts",
-                                                 "--agent", "--address", "-x",        "--output"};
+    static const std::set<std::string> take_next{
+        "-n", "--ranks",  "--timeout",   "--hosts",        "--agent",      "--address",
+        "-x", "--output", "--min-ranks", "--max-restarts", "--wait-hosts", "--grace"};
     at += take_next.contains(word) ? 2 : 1;
   }
   return std::min(at, arguments.size());
+}
+
+std::optional<std::chrono::nanoseconds> seconds(const po::variables_map& values, const char* option) {
+  if (values.count(option) == 0) return std::nullopt;
+  const double given = values[option].as<double>();
+  if (!std::isfinite(given) || given <= 0 || given > 1e9)
+    throw Error(ErrorKind::usage,
+                text("--", option, ' ', given, " is not a number of seconds above 0, at most 1e9"));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(given * 1e9));
+}
+
+void parse_restarts(const po::variables_map& values, RunOptions& options) {
+  options.grace = seconds(values, "grace");
+  const bool is_asked = values.count("min-ranks") != 0 || values.count("max-restarts") != 0;
+  if (values.count("wait-hosts") != 0 && (values.count("min-ranks") == 0 || !options.hosts))
+    throw Error(ErrorKind::usage, "--wait-hosts is given without --min-ranks and --hosts");
+  if (!is_asked) return;
+  RestartOptions& restarts = options.restarts.emplace();
+  restarts.to_return = seconds(values, "wait-hosts").value_or(std::chrono::minutes(10));
+  if (!options.grace) options.grace = std::chrono::seconds(15);
+  if (values.count("min-ranks") != 0) {
+    restarts.min_ranks = values["min-ranks"].as<int>();
+    const int most = options.ranks > 0 ? options.ranks : most_ranks;
+    if (restarts.min_ranks < 1 || restarts.min_ranks > most)
+      throw Error(ErrorKind::usage,
+                  text("--min-ranks ", restarts.min_ranks, " is not a number of ranks from 1 to ", most));
+  }
+  if (values.count("max-restarts") == 0) return;
+  restarts.most = values["max-restarts"].as<int>();
+  if (restarts.most < 1)
+    throw Error(ErrorKind::usage, text("--max-restarts ", restarts.most, " is not a number of 1 or more"));
 }
 
 bool is_program(const std::string& path) {
@@ -131,14 +170,8 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
   } else if (!options.hosts) {
     throw Error(ErrorKind::usage, "-n is missing", "say how many ranks to start: weft-launch -n 2 PROGRAM");
   }
-  if (values.count("timeout") != 0) {
-    const double seconds = values["timeout"].as<double>();
-    if (!std::isfinite(seconds) || seconds <= 0 || seconds > 1e9) {
-      throw Error(ErrorKind::usage,
-                  text("--timeout ", seconds, " is not a number of seconds above 0, at most 1e9"));
-    }
-    options.timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-  }
+  options.timeout = seconds(values, "timeout");
+  parse_restarts(values, options);
   if (options.program.empty()) {
     throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");
   }
@@ -174,11 +207,15 @@ std::string run_help() {
          "OMP_*, PATH,\nLD_LIBRARY_PATH and PYTHONPATH of this environment; the job's token goes through the "
          "agent's "
          "standard input.\n"
+         "With --min-ranks or --max-restarts a job that failed starts again, unless its status is 42; the program goes on from its last "
+         "checkpoint.\n"
+         "A host that is lost is left out. When it is back, the ranks get SIGUSR1 (save, and end with 75) and start again with it.\n"
          "`env` prints which launcher is detected in this environment, and starts nothing.\n\n"
       << run_description()
       << "\nExamples:\n"
          "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n"
-         "  weft-launch --hosts hosts.txt -n 16 -x HF_HOME ./train\n\n"
+         "  weft-launch --hosts hosts.txt -n 16 -x HF_HOME ./train\n"
+         "  weft-launch --hosts hosts.txt -n 16 --min-ranks 8 ./train --checkpoint /shared/run\n\n"
          "Exit status: that of the ranks; 42 wrong usage, 75 killed or timed out, 141 its standard output "
          "has no reader, 70 a fault of the "
          "system.\n";

@@ -13,6 +13,13 @@ constexpr std::chrono::seconds to_notice{4};  ///< to notice it, and to say so
 constexpr std::chrono::seconds to_end{5};     ///< to end after SIGTERM
 constexpr int most_ranks = 4096;
 
+/// When a job is started again after a failure.
+struct RestartOptions {
+  int min_ranks = 0;                     ///< hosts that are left must take so many; 0: all ranks
+  int most = 3;                          ///< starts again after failures
+  std::chrono::nanoseconds to_return{};  ///< what lost hosts have where fewer than min_ranks are left
+};
+
 struct RunOptions {
   int ranks = 0;                                    ///< 0: as many as the hosts have slots
   std::optional<std::chrono::nanoseconds> timeout;  ///< of the whole job
@@ -21,6 +28,8 @@ struct RunOptions {
   std::vector<std::string> agent{};                 ///< the words before a host's name; empty: ssh
   std::string address{};               ///< HOST or HOST:PORT where rank 0 listens; empty: the first host
   std::vector<std::string> exports{};  ///< names of variables that ranks on other hosts get, too
+  std::optional<RestartOptions> restarts{};                ///< nullopt: a failure ends the job
+  std::optional<std::chrono::nanoseconds> grace{};         ///< from a notice to the end; nullopt: without end
   bool labels = false;                 ///< lines that ranks write begin with their rank
   bool help = false;
 };

@@ -23,6 +23,7 @@ struct Ended {
   int status = 0;      ///< of the job, for its sake; 0: it has done well
   std::string what{};  ///< "rank 3 (pid 77) was killed by signal 9"
   int signal = 0;      ///< which killed it
+  std::string lost_host{};  ///< empty: none
 };
 
 class Ranks {

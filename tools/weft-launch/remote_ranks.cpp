@@ -99,8 +99,9 @@ std::vector<Ended> RemoteRanks::collect() {
 }
 
 void RemoteRanks::lose(Remote& remote, const std::string& why, int status, std::vector<Ended>& all) const {
-  all.push_back(
-      {-1, status, text("host ", remote.name, " with ", ranks_text(remote.running), " is lost: ", why)});
+  all.push_back({-1, status,
+                 text("host ", remote.name, " with ", ranks_text(remote.running), " is lost: ", why), 0,
+                 remote.name});
   remote.running.clear();
   remote.agent->kill();
 }

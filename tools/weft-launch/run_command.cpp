@@ -10,7 +10,9 @@
 
 #include "child_environment.hpp"
 #include "common/temporary_folder.hpp"
+#include "membership.hpp"
 #include "remote_ranks.hpp"
+#include "restarts.hpp"
 #include "supervisor.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
@@ -62,6 +64,10 @@ std::string rendezvous_of(std::string address, const std::string& first_host, st
   return "tcp://" + address;
 }
 
+Limits limits_of(const RunOptions& options) {
+  return {options.timeout ? Deadline::in(*options.timeout) : Deadline::never(), options.grace};
+}
+
 int run_here(const RunOptions& options, const std::vector<std::string>& inherited) {
   Signals signals;
   const std::string folder = new_folder();  // private to the job; the ranks meet in it
@@ -70,32 +76,56 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
   Hear hear;
   if (options.labels)
     hear = [&output](int rank, int stream, std::string_view piece) { output.hear(rank, stream, piece); };
-  const Job job{options.program, inherited, options.ranks, "file://" + folder + "/ranks", new_token()};
-  LocalRanks ranks(job, {0, options.ranks}, true, hear, guardian, signals);
-  const int status = Supervisor(ranks, signals, options.timeout).run();
-  for (int rank = 0; rank < options.ranks; ++rank) output.end(rank);
-  if (status == 0) output.expect_written();
-  return status;
+  const Limits limits = limits_of(options);
+  Restarts restarts(options.restarts);
+  while (true) {
+    const Job job{options.program, inherited, options.ranks,
+                  text("file://", folder, "/ranks", restarts.made()), new_token()};
+    LocalRanks ranks(job, {0, options.ranks}, true, hear, guardian, signals);
+    const Course course = Supervisor(ranks, signals, limits).run();
+    for (int rank = 0; rank < options.ranks; ++rank) output.end(rank);
+    if (course.status == 0) output.expect_written();
+    if (!restarts.may_follow(course)) return course.status;
+    say(text(restarts.words(), ": ", options.ranks, " ranks"));
+  }
+}
+
+void expect_enough(const RunOptions& options, int ranks) {
+  if (options.restarts && options.restarts->min_ranks > ranks)
+    throw Error(ErrorKind::usage, text("--min-ranks ", options.restarts->min_ranks, " is more than the ",
+                                       ranks, " ranks of the job"));
 }
 
 int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inherited) {
-  const std::vector<Host> hosts = read_hosts(*options.hosts);
-  const std::vector<Share> shares = share_ranks(hosts, options.ranks);
-  const int size = shares.back().first + shares.back().count;
+  const std::vector<Host> all = read_hosts(*options.hosts);
+  Membership members(all, options.ranks);
+  expect_enough(options, members.most());
   Signals signals;
   const Guardian guardian("");
   Output output(options.labels);
   std::vector<std::string> program = options.program;
   program.front() = std::filesystem::absolute(program.front());
-  const Job job{program, exported(inherited, options.exports), size,
-                rendezvous_of(options.address, hosts.front().name, hosts.size()), new_token()};
   const AgentOptions agents{options.agent, std::filesystem::read_symlink("/proc/self/exe"),
                             std::filesystem::current_path(), inherited,
                             Environment::of_process().seconds(env::connect_timeout)};
-  RemoteRanks ranks(job, hosts, shares, agents, output, guardian, signals);
-  const int status = Supervisor(ranks, signals, options.timeout).run();
-  if (status == 0) output.expect_written();
-  return status;
+  const Limits limits = limits_of(options);
+  Restarts restarts(options.restarts);
+  while (true) {
+    const std::vector<Host> hosts = members.present();
+    const int size = members.ranks();
+    const Job job{program, exported(inherited, options.exports), size,
+                  rendezvous_of(options.address, hosts.front().name, all.size()), new_token()};
+    RemoteRanks ranks(job, hosts, share_ranks(hosts, size), agents, output, guardian, signals);
+    HostProbes lost(members.lost(), agents, guardian, signals);
+    const Course course = Supervisor(ranks, signals, limits, &lost).run();
+    if (course.status == 0) output.expect_written();
+    for (const std::string& host : course.back) members.regain(host);
+    for (const std::string& host : course.lost) members.lose(host);
+    if (!restarts.may_follow(course)) return course.status;
+    const auto interrupted = await_hosts(members, *options.restarts, {agents, guardian, signals, limits.job});
+    if (interrupted) return *interrupted;
+    say(text(restarts.words(), ": ", words_of(members)));
+  }
 }
 
 }  // namespace

@@ -17,42 +17,69 @@ void say(const std::string& line) {
   std::cerr << "weft-launch: " << line << '\n' << std::flush;
 }
 
-int Supervisor::run() {
-  const Deadline job = timeout_ ? Deadline::in(*timeout_) : Deadline::never();
+Course Supervisor::run() {
   ranks_.start();
   while (!ranks_.running().empty()) {
-    if (stage_ == Stage::running && job.passed()) {
-      say(text(running_ranks(), " still running after ", std::chrono::duration<double>(*timeout_).count(),
-               " s (--timeout)"));
+    if (stage_ == Stage::running && limits_.job.passed()) {
+      say(text(running_ranks(), " still running after ", limits_.job.allowed_seconds(), " s (--timeout)"));
+      course_.told_to_end = true;
       fail(exit_code(ErrorKind::timeout));
       next_ = Deadline::in({});  // no time to notice a failure: the whole job took too long
     }
     advance();
-    wait(job);
+    wait();
     while (const auto signal = signals_.take()) handle(*signal);
     for (const Ended& ended : ranks_.collect()) note(ended);
+    if (lost_before_ != nullptr) greet_hosts();
   }
-  return status_;
+  return course_;
 }
 
 /// Until something happens, or the next deadline.
-void Supervisor::wait(const Deadline& job) {
+void Supervisor::wait() {
   std::vector<pollfd> all{{signals_.fd(), POLLIN, 0}};
   ranks_.watch(all);
-  const auto left = std::min({next_.left(), stage_ == Stage::running ? job.left() : next_.left(),
-                              ranks_.next().left(), std::chrono::nanoseconds(std::chrono::hours(1))});
+  auto left = std::min({next_.left(), ranks_.next().left(), std::chrono::nanoseconds(std::chrono::hours(1))});
+  if (stage_ == Stage::running) left = std::min(left, limits_.job.left());
+  if (lost_before_ != nullptr && stage_ == Stage::running) {
+    lost_before_->watch(all);
+    left = std::min(left, lost_before_->next().left());
+  }
   const timespec time{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
   (void)ppoll(all.data(), all.size(), &time, nullptr);
+}
+
+/// Ranks make room for hosts that are back: they save, and end, and the job starts again with more.
+void Supervisor::greet_hosts() {
+  if (stage_ != Stage::running) return;
+  course_.back = lost_before_->collect();
+  if (course_.back.empty()) return;
+  std::string names;
+  for (const std::string& host : course_.back) names += (names.empty() ? "" : ", ") + host;
+  say(text(names, course_.back.size() == 1 ? " is" : " are",
+           " back: the ranks are told to save and end (SIGUSR1), and start again with more"));
+  course_.made_room = true;
+  ranks_.signal_all(SIGUSR1);
+  give_notice();
+}
+
+void Supervisor::give_notice() {
+  if (stage_ != Stage::running || !limits_.grace) return;
+  stage_ = Stage::saving;
+  next_ = Deadline::in(*limits_.grace);
 }
 
 void Supervisor::handle(int signal) {
   if (signal == SIGCHLD) return;
   ranks_.signal_all(signal);
+  if (signal == SIGUSR2) return;
+  course_.told_to_end = true;
+  if (signal == SIGUSR1) give_notice();
   if (signal != SIGINT && signal != SIGTERM) return;
   if (++interrupts_ < 2 || stage_ == Stage::killed) return;
   say(text("killing ", running_ranks(), " after a second signal"));
-  if (status_ == 0)
-    status_ = exit_code(ErrorKind::peer_lost);  // what was killed cannot say that it succeeded
+  if (course_.status == 0)
+    course_.status = exit_code(ErrorKind::peer_lost);  // what was killed cannot say that it succeeded
   ranks_.signal_all(SIGKILL);
   stage_ = Stage::killed;
   next_ = Deadline::never();
@@ -65,11 +92,16 @@ bool is_for_a_reader_that_has_gone(const Ended& ended) {
 }
 
 void Supervisor::note(const Ended& ended) {
+  if (!ended.lost_host.empty()) course_.lost.insert(ended.lost_host);
   if (ended.status == 0) return;
+  if (stage_ == Stage::saving && !ended.signal && ended.status == exit_code(ErrorKind::peer_lost)) {
+    course_.status = ended.status;  // as it was told
+    return;
+  }
   // Ranks that weft-launch itself ended are not reported.
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;
   if (is_for_a_reader_that_has_gone(ended)) {
-    if (status_ == 0) status_ = 128 + SIGPIPE;  // as a shell says it
+    if (course_.status == 0) course_.status = 128 + SIGPIPE;  // as a shell says it
     return ask();
   }
   say(ended.what);
@@ -78,15 +110,19 @@ void Supervisor::note(const Ended& ended) {
 
 /// The first failure sets the status of the job.
 void Supervisor::fail(int status) {
-  if (status_ == 0) status_ = status;
-  if (stage_ != Stage::running) return;
+  if (course_.status == 0) course_.status = status;
+  if (stage_ != Stage::running && stage_ != Stage::saving) return;
   stage_ = Stage::noticing;
   next_ = Deadline::in(to_notice);
 }
 
 void Supervisor::advance() {
   if (!next_.passed()) return;
-  if (stage_ == Stage::noticing) {
+  if (stage_ == Stage::saving) {
+    say(text(running_ranks(), " still running ", next_.allowed_seconds(), " s after the notice (--grace); ending them"));
+    fail(exit_code(ErrorKind::timeout));
+    ask();
+  } else if (stage_ == Stage::noticing) {
     say(text("ending ", running_ranks()));
     ask();
   } else if (stage_ == Stage::asked) {

@@ -1,34 +1,53 @@
 #pragma once
-// Watches the ranks of a job, passes signals on to them, and ends the job when one fails.
+// Watches one start of a job's ranks, passes signals on to them, and ends them all when one fails.
 //
-//   Supervisor supervisor(ranks, signals, timeout);
-//   return supervisor.run();                // status of the first rank that failed, 0 when none did
+//   return Supervisor(ranks, signals, {.job = Deadline::in(timeout)}).run().status;
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "host_probes.hpp"
 #include "ranks.hpp"
 #include "signals.hpp"
 #include "weft/core/deadline.hpp"
 
 namespace weft::launch {
 
+/// How long a job may take.
+struct Limits {
+  Deadline job = Deadline::never();  ///< over all of its starts
+  /// What ranks have from a notice (SIGUSR1) to their end; nullopt: all the time.
+  std::optional<std::chrono::nanoseconds> grace{};
+};
+
+/// How a start of a job ended.
+struct Course {
+  int status = 0;             ///< of the first rank that failed, 0 when none did
+  bool told_to_end = false;   ///< by a signal, or because the job took too long
+  bool made_room = false;     ///< for hosts that are back: the ranks were told to save and end
+  std::set<std::string> lost{};  ///< hosts
+  std::set<std::string> back{};
+};
+
 class Supervisor {
  public:
-  /// @param timeout of the whole job
-  Supervisor(Ranks& ranks, Signals& signals, std::optional<std::chrono::nanoseconds> timeout)
-      : ranks_(ranks), signals_(signals), timeout_(timeout) {}
+  /// @param lost_before asks hosts of an earlier start whether they are back; null: there are none
+  Supervisor(Ranks& ranks, Signals& signals, Limits limits, HostProbes* lost_before = nullptr)
+      : ranks_(ranks), signals_(signals), limits_(limits), lost_before_(lost_before) {}
 
   /// Starts the ranks, and returns when every one has ended. @throws Error (usage) when the program cannot be started
-  int run();
+  Course run();
 
  private:
   /// The stages of ending a failed job.
-  enum class Stage { running, noticing, asked, killed };
+  enum class Stage { running, saving, noticing, asked, killed };
 
-  void wait(const Deadline& job);
+  void wait();
   void handle(int signal);
+  void greet_hosts();
+  void give_notice();
   void note(const Ended& ended);
   void advance();
   void fail(int status);
@@ -38,8 +57,9 @@ class Supervisor {
 
   Ranks& ranks_;
   Signals& signals_;
-  const std::optional<std::chrono::nanoseconds> timeout_;
-  int status_ = 0;
+  const Limits limits_;
+  HostProbes* const lost_before_;
+  Course course_{};
   int interrupts_ = 0;
   Stage stage_ = Stage::running;
   Deadline next_ = Deadline::never();  ///< of the stage
