@@ -16,7 +16,7 @@ packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenbla
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libxxhash-dev libpugixml-dev)
 case ${1:-run} in
   run) ;;
-  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config) ;;  # iproute2: several hosts on one machine
+  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
   peers) packages+=(python3-torch iproute2) ;;
   libtorch) packages+=(libtorch-dev) ;;
   docs) packages+=(doxygen) ;;

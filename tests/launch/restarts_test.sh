@@ -15,8 +15,8 @@ shift
 exec env HOST="\$host" WEFT_HOST_ID="\$host" sh -c "\$*"
 SH
 chmod +x "$work/agent"
-printf 'a slots=2\nb slots=1\nc slots=1\n' > "$work/hosts"
-hosts="$launch --hosts $work/hosts --agent $work/agent --address 127.0.0.1"
+printf 'a slots=2 address=127.0.0.1\nb slots=1 address=127.0.0.1\nc slots=1\n' > "$work/hosts"
+hosts="$launch --hosts $work/hosts --agent $work/agent"
 
 # job NAME: a program whose ranks count their starts in $work/NAME.starts; what follows on standard input is its body, which knows $start (1, 2, ...)
 job() {
@@ -98,6 +98,16 @@ check "too few are left" 75 "the hosts that are there take 3 ranks, and 4 must r
   $hosts --min-ranks 4 --wait-hosts 0.5 "$work/loses"
 rm "$work/down.c"
 
+job first <<'SH'
+if [ $start = 1 ] && [ $HOST = a ]; then touch $work/down.a; kill -9 $PPID; fi
+[ $start -gt 1 ] || exec sleep 50
+echo "meets at $WEFT_RENDEZVOUS"
+SH
+check "the first host is lost" 0 "^\[0\] meets at tcp://127.0.0.1:[0-9]+$" $hosts --min-ranks 2 "$work/first"
+rm "$work/down.a" "$work"/first.starts.*
+check "which alone has an address" 75 "host a is lost, and rank 0 cannot listen at --address 127.0.0.1 on another" $hosts --address 127.0.0.1 --min-ranks 2 "$work/first"
+rm "$work/down.a"
+
 job returns <<'SH'
 if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
 [ $start -gt 1 ] || exec sleep 50
@@ -112,10 +122,11 @@ lines "all start again" 4 "^\[[0123]\] all are there$"
 lines "which is no failure" 1 "^weft-launch: starting again: 4 ranks on a, b, c$"
 
 job waits <<'SH'
-if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; setsid sh -c "sleep 6; rm $work/down.c" & kill -9 $PPID; fi
+if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
 [ $start -gt 1 ] || exec sleep 50
 echo "all are there"
 SH
+(until_true 60 [ -e "$work/down.c" ]; sleep 6; rm "$work/down.c") &  # longer than it waits when enough are left
 check "waits for a host that it needs" 0 "waiting for c: the other hosts take 3 ranks, and 4 must run \(--min-ranks\)" $hosts --min-ranks 4 "$work/waits"
 lines "and goes on with it" 4 "all are there"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls -A "$TMPDIR")"

@@ -12,6 +12,19 @@
 namespace weft::launch {
 namespace {
 
+int slots_of(const std::string& word, const std::string& where) {
+  constexpr std::string_view key = "slots=";
+  int slots = 0;
+  const char* const begin = word.data() + std::min(key.size(), word.size());
+  const char* const end = word.data() + word.size();
+  const auto [stopped, failed] = std::from_chars(begin, end, slots);
+  if (!word.starts_with(key) || failed != std::errc{} || stopped != end || slots < 1 || slots > most_ranks) {
+    throw Error(ErrorKind::usage,
+                text(where, ": '", word, "' is not slots=N with N from 1 to ", most_ranks, ", and not address=HOST"));
+  }
+  return slots;
+}
+
 Host parse(const std::string& line, const std::string& where) {
   std::istringstream words(line);
   Host host;
@@ -19,14 +32,11 @@ Host parse(const std::string& line, const std::string& where) {
   if (host.name.starts_with('-') || host.name.find('=') != std::string::npos)
     throw Error(ErrorKind::usage, text(where, ": '", host.name, "' is no name of a host"));
   for (std::string word; words >> word;) {
-    constexpr std::string_view key = "slots=";
-    const char* const begin = word.data() + std::min(key.size(), word.size());
-    const char* const end = word.data() + word.size();
-    const auto [stopped, failed] = std::from_chars(begin, end, host.slots);
-    if (!word.starts_with(key) || failed != std::errc{} || stopped != end || host.slots < 1 ||
-        host.slots > most_ranks) {
-      throw Error(ErrorKind::usage,
-                  text(where, ": '", word, "' is not slots=N with N from 1 to ", most_ranks));
+    constexpr std::string_view key = "address=";
+    if (word.starts_with(key) && word.size() > key.size()) {
+      host.address = word.substr(key.size());
+    } else {
+      host.slots = slots_of(word, where);
     }
   }
   return host;

@@ -1,5 +1,6 @@
 #pragma once
-// The file of hosts, as mpirun and DeepSpeed have it: a host a line, "name" or "name slots=8", # begins a comment.
+// The file of hosts, as mpirun and DeepSpeed have it: a host a line, "name" or "name slots=8", # begins a comment. "address=10.0.0.7" is where
+// the other hosts reach it, if not by its name.
 
 #include <string>
 #include <vector>
@@ -10,7 +11,8 @@ namespace weft::launch {
 
 struct Host {
   std::string name;
-  int slots = 0;  ///< how many ranks it takes; 0: the file does not say
+  int slots = 0;          ///< how many ranks it takes; 0: the file does not say
+  std::string address{};  ///< empty: its name
 };
 
 /// @throws Error (usage) with the line that makes no sense; (system) where the file cannot be read

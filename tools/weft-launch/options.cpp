@@ -24,7 +24,7 @@ po::options_description run_description() {
       ("ranks,n", po::value<int>()->value_name("N"),
        "number of ranks to start; with slots in --hosts as many as those")  //
       ("hosts", po::value<std::string>()->value_name("FILE"),
-       "start them on the hosts in FILE, a line each: NAME or NAME slots=N")  //
+       "start them on the hosts in FILE, a line each: NAME [slots=N] [address=HOST]")  //
       ("agent", po::value<std::string>()->value_name("COMMAND"),
        "what runs a command on a host: COMMAND NAME WORDS... (ssh -T -o BatchMode=yes)")  //
       ("address", po::value<std::string>()->value_name("HOST[:PORT]"),

@@ -48,8 +48,8 @@ std::vector<std::string> exported(const std::vector<std::string>& inherited,
 }
 
 /// Where the ranks of several hosts meet: HOST, HOST:PORT, or the first host; [::1]:PORT for IPv6.
-std::string rendezvous_of(std::string address, const std::string& first_host, std::size_t hosts) {
-  if (address.empty()) address = first_host;
+std::string rendezvous_of(std::string address, const Host& first, std::size_t hosts) {
+  if (address.empty()) address = first.address.empty() ? first.name : first.address;
   if (address == "localhost" && hosts > 1)
     throw Error(ErrorKind::usage, "the first host is localhost, which the others cannot reach",
                 "name it as they know it, or give --address");
@@ -96,6 +96,15 @@ void expect_enough(const RunOptions& options, int ranks) {
                                        ranks, " ranks of the job"));
 }
 
+/// --address is where rank 0 is while the first host has it.
+void expect_address(const RunOptions& options, const Membership& members, const Host& first) {
+  if (!options.address.empty() && members.lost().contains(first.name))
+    throw Error(ErrorKind::peer_lost,
+                text("host ", first.name, " is lost, and rank 0 cannot listen at --address ", options.address,
+                     " on another"),
+                "instead of --address give each host's in the file: NAME address=HOST");
+}
+
 int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inherited) {
   const std::vector<Host> all = read_hosts(*options.hosts);
   Membership members(all, options.ranks);
@@ -114,7 +123,7 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
     const std::vector<Host> hosts = members.present();
     const int size = members.ranks();
     const Job job{program, exported(inherited, options.exports), size,
-                  rendezvous_of(options.address, hosts.front().name, all.size()), new_token()};
+                  rendezvous_of(options.address, hosts.front(), all.size()), new_token()};
     RemoteRanks ranks(job, hosts, share_ranks(hosts, size), agents, output, guardian, signals);
     HostProbes lost(members.lost(), agents, guardian, signals);
     const Course course = Supervisor(ranks, signals, limits, &lost).run();
@@ -122,6 +131,7 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
     for (const std::string& host : course.back) members.regain(host);
     for (const std::string& host : course.lost) members.lose(host);
     if (!restarts.may_follow(course)) return course.status;
+    expect_address(options, members, all.front());
     const auto interrupted = await_hosts(members, *options.restarts, {agents, guardian, signals, limits.job});
     if (interrupted) return *interrupted;
     say(text(restarts.words(), ": ", words_of(members)));
