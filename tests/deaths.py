@@ -2,7 +2,8 @@
 """Jobs of which one rank is killed, stopped, made slow, or cut off, at any moment from its exec to its exit: everybody ends in time,
 the right rank is named, and nothing is left.
 
-usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone
+usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone; NODES=4: on so many
+simulated hosts (2), of which each has a rank
 
 Jobs of 2 to 4 ranks run for about two seconds under weft-launch, under mpirun, or started by hand with variables (at a file, over
 TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, on two simulated hosts
@@ -33,6 +34,7 @@ TREE = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = [str(TREE / "launchers/cluster.sh")]
 TIMEOUT, CONNECT = 5, 4
 SECONDS = 1.0  # of work in a job
+NODES = int(os.environ.get("NODES", "2"))  # simulated hosts
 BY_HAND = ("file", "tcp", "ucx")
 WITHOUT_MPI = ("hosts-ucx", "hosts-tcp")
 NAMES_ITSELF = r"MPI_Init|MPI_Comm_split|MPI_Finalize|phase"
@@ -104,7 +106,7 @@ class Trial:
         self.launcher = chance.choice(launchers)
         kinds = ["kill", "stop", "slow"] + (["cut"] if self.launcher.startswith("hosts") else [])
         self.kind = chance.choice(kinds + (["blink"] if self.launcher in WITHOUT_MPI else []))
-        self.ranks = chance.randint(2, 4)
+        self.ranks = chance.randint(2, 4) if NODES == 2 else NODES
         self.victim = chance.randrange(self.ranks)
         self.moment = chance.random() * durations[self.launcher]
         self.down = chance.uniform(0.2, 1.8)
@@ -186,7 +188,7 @@ class Trial:
         return any(re.search(rf"\branks? (?:\d+, )*{other}\b", line) for line in own for other in others)
 
     def host_of(self, rank):
-        return rank * 2 // (self.ranks + self.ranks % 2)  # consecutive ranks on one host
+        return rank // -(-self.ranks // NODES)  # consecutive ranks on one host
 
     def without_own_name(self, said):
         """Errors begin with the rank that has them: "weft: rank 2: all_reduce #5: ..." names no culprit."""
@@ -243,9 +245,10 @@ class Trial:
             return []  # what ranks say beyond the cut cannot reach mpirun
         said = job.output()
         done = {int(rank) for rank in re.findall(r"rank (\d+) done", said)}
-        beyond = {side: [rank for rank in range(self.ranks) if self.host_of(rank) != side] for side in (0, 1)}
-        return [f"rank {rank} names no rank of the other host" for rank in range(self.ranks)
-                if rank not in done and not self.names(said, rank, beyond[self.host_of(rank)])]
+        cut_off = [rank for rank in range(self.ranks) if self.host_of(rank) == host]
+        others = [rank for rank in range(self.ranks) if self.host_of(rank) != host]
+        return [f"rank {rank} names none of ranks {expected}" for rank in range(self.ranks)
+                for expected in [others if rank in cut_off else cut_off] if rank not in done and not self.names(said, rank, expected)]
 
 
 def main():
@@ -260,7 +263,7 @@ def main():
     launchers = [name for name in launchers if name in only]
     on_hosts = [name for name in on_hosts if name in only]
     if on_hosts and os.environ.get("HOSTS", "yes") == "yes":
-        if subprocess.run(CLUSTER + ["up", "2", "1gbit"], capture_output=True).returncode == 0:
+        if subprocess.run(CLUSTER + ["up", str(NODES), "1gbit"], capture_output=True).returncode == 0:
             launchers += on_hosts
         else:
             print("left out, for there are no simulated hosts: " + ", ".join(on_hosts))
