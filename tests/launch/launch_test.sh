@@ -75,7 +75,32 @@ check "variables of an outer launcher" 0 "rank 1 of 2 by options" \
 check "what a rank finds" 0 "^1 2 1 2 1 2 1 2 none none none$" env MASTER_ADDR=a MASTER_PORT=1 PMI_FD=3 "$launch" -n 2 \
   sh -c 'echo $WEFT_RANK $WEFT_SIZE $WEFT_LOCAL_RANK $WEFT_LOCAL_SIZE $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE \
   ${MASTER_ADDR:-none} ${MASTER_PORT:-none} ${PMI_FD:-none}'
+check "settings of NCCL and UCX" 0 "^INFO n 1s$" env NCCL_DEBUG=INFO UCX_TCP_CONN_NB=n UCX_KEEPALIVE_INTERVAL=1s "$launch" -n 1 \
+  sh -c 'echo $NCCL_DEBUG $UCX_TCP_CONN_NB $UCX_KEEPALIVE_INTERVAL'
 nothing_left "ranks that do well"
+
+# --- one of several that make up a job
+nodes() { echo "$launch --nodes 2 --node $1 -n 2 --address 127.0.0.1:$2"; }
+refused "a node alone" "--node is given without --nodes" "$launch" --node 1 -n 1 true
+refused "nodes without a number" "--nodes is given without --node" "$launch" --nodes 2 -n 1 true
+refused "no nodes" "--nodes 0 is not a number of nodes" "$launch" --nodes 0 --node 0 -n 1 true
+refused "a node too high" "--node 2 is not below --nodes 2" "$launch" --nodes 2 --node 2 -n 1 true
+refused "nodes without a port" "--address 'pod-0.pods' has no port" "$launch" --nodes 2 --node 0 --address pod-0.pods -n 1 true
+refused "nodes without an address" "--address '' has no port" "$launch" --nodes 2 --node 0 -n 1 true
+refused "nodes with hosts" "--nodes and --hosts are given" "$launch" --nodes 2 --node 0 --hosts /dev/null -n 1 true
+refused "nodes without a token" "neither WEFT_TOKEN nor WEFT_TOKEN_FILE is set" $(nodes 0 5) true
+refused "too many ranks on nodes" "more than 4096 ranks" "$launch" --nodes 4096 --node 0 -n 2 --address a:1 true
+check "one node" 0 "rank 1 of 2" "$launch" --nodes 1 --node 0 -n 2 "$probe"
+show='echo $WEFT_RANK $WEFT_SIZE $WEFT_LOCAL_RANK $WEFT_LOCAL_SIZE $WEFT_RENDEZVOUS'
+export WEFT_TOKEN=0123456789abcdef
+check "what a rank of node 1 finds" 0 "^3 4 1 2 tcp://127.0.0.1:5$" $(nodes 1 5) sh -c "$show"
+port=$((20000 + $$ % 10000))
+WEFT_HOST_ID=b $(nodes 1 $port) "$probe" > "$work/second" 2>&1 & second=$!
+check "two nodes" 0 "rank 1 of 4 by options or WEFT_RANK" env WEFT_HOST_ID=a $(nodes 0 $port) "$probe"
+wait $second || { cp "$work/second" "$work/out"; fail "the second node: status $?"; }
+grep -q "rank 3 of 4" "$work/second" || fail "the second node did not say rank 3 of 4"
+unset WEFT_TOKEN
+nothing_left "nodes"
 
 # --- ranks that fail
 check "status of the first rank that fails" 3 "weft-launch: rank 1 \(pid [0-9]+\) ended with status 3" \

@@ -38,6 +38,7 @@ bool names_a_rank(std::string_view variable) {
   const auto all = env::variables();
   return std::any_of(all.begin(), all.end(), [&](const env::Variable* known) {
     if (known->name != variable) return false;
+    if (known->origin == "NCCL" || known->origin == "UCX") return false;  // settings, which ranks are to get
     return known->origin != "weft" || std::find(ours.begin(), ours.end(), known) != ours.end();
   });
 }

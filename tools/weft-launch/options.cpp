@@ -25,6 +25,10 @@ po::options_description run_description() {
        "number of ranks to start; with slots in --hosts as many as those")  //
       ("hosts", po::value<std::string>()->value_name("FILE"),
        "start them on the hosts in FILE, a line each: NAME [slots=N] [address=HOST]")  //
+      ("nodes", po::value<int>()->value_name("N"),
+       "this is one of N weft-launch that make up the job, each with -n ranks, as in the pods of a "
+       "Kubernetes Job; needs --node, --address with a port, and WEFT_TOKEN")  //
+      ("node", po::value<int>()->value_name("I"), "which of them this is, from 0")  //
       ("agent", po::value<std::string>()->value_name("COMMAND"),
        "what runs a command on a host: COMMAND NAME WORDS... (ssh -T -o BatchMode=yes)")  //
       ("address", po::value<std::string>()->value_name("HOST[:PORT]"),
@@ -62,8 +66,8 @@ std::size_t program_begin(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word.front() != '-') break;
     static const std::set<std::string> take_next{
-        "-n", "--ranks",  "--timeout",   "--hosts",        "--agent",      "--address",
-        "-x", "--output", "--min-ranks", "--max-restarts", "--wait-hosts", "--grace"};
+        "-n", "--ranks",  "--timeout",   "--hosts",        "--agent",      "--address", "--nodes",
+        "-x", "--output", "--min-ranks", "--max-restarts", "--wait-hosts", "--grace",   "--node"};
     at += take_next.contains(word) ? 2 : 1;
   }
   return std::min(at, arguments.size());
@@ -107,8 +111,9 @@ bool is_program(const std::string& path) {
 
 void parse_hosts(const po::variables_map& values, RunOptions& options) {
   const bool with_hosts = values.count("hosts") != 0;
+  const bool with_nodes = values.count("nodes") != 0;
   for (const char* option : {"agent", "address", "-x"}) {
-    if (values.count(option) != 0 && !with_hosts)
+    if (values.count(option) != 0 && !with_hosts && !(with_nodes && option == std::string_view("address")))
       throw Error(ErrorKind::usage, text(option[0] == '-' ? "" : "--", option, " is given without --hosts"));
   }
   if (with_hosts) options.hosts = values["hosts"].as<std::string>();
@@ -126,6 +131,32 @@ void parse_hosts(const po::variables_map& values, RunOptions& options) {
   if (output != "ranks" && output != "plain")
     throw Error(ErrorKind::usage, text("--output ", output, " is neither ranks nor plain"));
   options.labels = output == "ranks";
+}
+
+/// Each of several weft-launch starts its own ranks; what they must agree on is on all their command lines.
+void parse_nodes(const po::variables_map& values, RunOptions& options) {
+  if (values.count("nodes") == 0) {
+    if (values.count("node") != 0) throw Error(ErrorKind::usage, "--node is given without --nodes");
+    return;
+  }
+  options.nodes = values["nodes"].as<int>();
+  if (options.nodes < 1 || options.nodes > most_ranks)
+    throw Error(ErrorKind::usage,
+                text("--nodes ", options.nodes, " is not a number of nodes from 1 to ", most_ranks));
+  if (options.hosts)
+    throw Error(ErrorKind::usage, "--nodes and --hosts are given",
+                "--hosts starts the ranks of all hosts from here; with --nodes each node starts its own");
+  if (values.count("node") == 0)
+    throw Error(ErrorKind::usage, "--nodes is given without --node",
+                "say which of them this is; in an indexed Job: --node $(JOB_COMPLETION_INDEX)");
+  options.node = values["node"].as<int>();
+  if (options.node < 0 || options.node >= options.nodes)
+    throw Error(ErrorKind::usage, text("--node ", options.node, " is not below --nodes ", options.nodes),
+                "nodes count from 0");
+  const std::size_t colon = options.address.rfind(':');
+  if (options.nodes > 1 && (colon == std::string::npos || colon + 1 == options.address.size()))
+    throw Error(ErrorKind::usage, text("--address '", options.address, "' has no port"),
+                "give every node the same --address HOST:PORT, at which node 0 is reached");
 }
 
 }  // namespace
@@ -170,6 +201,10 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
   } else if (!options.hosts) {
     throw Error(ErrorKind::usage, "-n is missing", "say how many ranks to start: weft-launch -n 2 PROGRAM");
   }
+  parse_nodes(values, options);
+  if (static_cast<std::int64_t>(options.ranks) * options.nodes > most_ranks)
+    throw Error(ErrorKind::usage, text("-n ", options.ranks, " on --nodes ", options.nodes,
+                                       " are more than ", most_ranks, " ranks"));
   options.timeout = seconds(values, "timeout");
   parse_restarts(values, options);
   if (options.program.empty()) {
@@ -194,6 +229,7 @@ std::string run_help() {
   std::ostringstream out;
   out << "weft-launch -n N [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch --hosts FILE [-n N] [options] [--] PROGRAM [ARGUMENTS]\n"
+         "weft-launch --nodes N --node I --address HOST:PORT -n RANKS [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch env [--document] [--json FILE]\n\n"
          "Starts N ranks of PROGRAM on this machine or on several hosts without MPI, watches them and ends "
          "with their status: 0, "

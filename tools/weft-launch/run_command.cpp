@@ -68,7 +68,18 @@ Limits limits_of(const RunOptions& options) {
   return {options.timeout ? Deadline::in(*options.timeout) : Deadline::never(), options.grace};
 }
 
+void need_token() {
+  const Environment environment = Environment::of_process();
+  if (environment.has(env::token) || environment.has(env::token_file)) return;
+  throw Error(ErrorKind::usage,
+              text("the ranks of several nodes are to meet, and neither ", env::token.name, " nor ",
+                   env::token_file.name, " is set"),
+              "give every node the same secret, from openssl rand -hex 32");
+}
+
 int run_here(const RunOptions& options, const std::vector<std::string>& inherited) {
+  const bool is_one_of_several = options.nodes > 1;
+  if (is_one_of_several) need_token();
   Signals signals;
   const std::string folder = new_folder();  // private to the job; the ranks meet in it
   const Guardian guardian(folder);
@@ -78,12 +89,15 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
     hear = [&output](int rank, int stream, std::string_view piece) { output.hear(rank, stream, piece); };
   const Limits limits = limits_of(options);
   Restarts restarts(options.restarts);
+  const Share mine{options.ranks * options.node, options.ranks};
   while (true) {
-    const Job job{options.program, inherited, options.ranks,
-                  text("file://", folder, "/ranks", restarts.made()), new_token()};
-    LocalRanks ranks(job, {0, options.ranks}, true, hear, guardian, signals);
+    const Job job{options.program, inherited, options.ranks * options.nodes,
+                  is_one_of_several ? rendezvous_of(options.address, {}, 2)
+                                    : text("file://", folder, "/ranks", restarts.made()),
+                  new_token()};
+    LocalRanks ranks(job, mine, options.node == 0, hear, guardian, signals);
     const Course course = Supervisor(ranks, signals, limits).run();
-    for (int rank = 0; rank < options.ranks; ++rank) output.end(rank);
+    for (int rank = 0; rank < mine.count; ++rank) output.end(mine.first + rank);
     if (course.status == 0) output.expect_written();
     if (!restarts.may_follow(course)) return course.status;
     say(text(restarts.words(), ": ", options.ranks, " ranks"));
