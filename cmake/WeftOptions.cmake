@@ -117,6 +117,13 @@ endif()
 weft_option(WEFT_TOOLS "weft-launch, weft-scaling and the example trainer" "${tools_found}"
             "Boost 1.81, OpenBLAS (libopenblas-dev) and pugixml (libpugixml-dev)")
 
+find_package(yaml-cpp QUIET)
+set(yaml_found FALSE)
+if(WEFT_TOOLS_ON AND TARGET yaml-cpp)
+  set(yaml_found TRUE)
+endif()
+weft_option(WEFT_YAML "weft-launch lint, for manifests of Kubernetes" "${yaml_found}" "yaml-cpp (libyaml-cpp-dev) and what WEFT_TOOLS needs")
+
 # Off unless it is asked for; `pip install .` does, for torch.distributed and the torch that is there.
 option(WEFT_TORCH "What meets torch: the parts in WEFT_TORCH_PARTS" OFF)
 if(NOT WEFT_TORCH)

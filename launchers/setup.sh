@@ -13,10 +13,10 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev liburing-dev
-          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libxxhash-dev libpugixml-dev)
+          libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libxxhash-dev libpugixml-dev libyaml-cpp-dev)
 case ${1:-run} in
   run) ;;
-  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
+  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 python3-jsonschema python3-yaml dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
   peers) packages+=(python3-torch iproute2) ;;
   libtorch) packages+=(libtorch-dev) ;;
   docs) packages+=(doxygen) ;;
@@ -25,6 +25,7 @@ case ${1:-run} in
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
   *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, torch, libtorch, packages, arm64" >&2; exit 42 ;;
 esac
+if [[ "${1:-run}" =~ ^(test|fuzz)$ ]] && ! command -v kubectl >/dev/null; then packages+=(kubernetes-client); fi  # for kustomize; another kubectl stays
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
 
 # PyTorch with what tests and builds of weft.torch need, in an environment of its own that is kept.

@@ -7,6 +7,7 @@
 #include "common/command_line.hpp"
 #include "env_command.hpp"
 #include "host_command.hpp"
+#include "lint_command.hpp"
 #include "options.hpp"
 #include "run_command.hpp"
 
@@ -23,6 +24,8 @@ int run(const std::vector<std::string>& arguments) {
     }
     return 0;
   }
+  if (!arguments.empty() && arguments.front() == "lint")
+    return run_lint({arguments.begin() + 1, arguments.end()});
   if (arguments == std::vector<std::string>{"host"}) return run_host();
   const RunOptions options = parse_run(arguments);
   if (options.help) {

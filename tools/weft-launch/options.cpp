@@ -27,7 +27,7 @@ po::options_description run_description() {
        "start them on the hosts in FILE, a line each: NAME [slots=N] [address=HOST]")  //
       ("nodes", po::value<int>()->value_name("N"),
        "this is one of N weft-launch that make up the job, each with -n ranks, as in the pods of a "
-       "Kubernetes Job; needs --node, --address with a port, and WEFT_TOKEN")  //
+       "Kubernetes Job; needs --node, --address with a port, and WEFT_TOKEN")       //
       ("node", po::value<int>()->value_name("I"), "which of them this is, from 0")  //
       ("agent", po::value<std::string>()->value_name("COMMAND"),
        "what runs a command on a host: COMMAND NAME WORDS... (ssh -T -o BatchMode=yes)")  //
@@ -230,7 +230,8 @@ std::string run_help() {
   out << "weft-launch -n N [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch --hosts FILE [-n N] [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch --nodes N --node I --address HOST:PORT -n RANKS [options] [--] PROGRAM [ARGUMENTS]\n"
-         "weft-launch env [--document] [--json FILE]\n\n"
+         "weft-launch env [--document] [--json FILE]\n"
+         "weft-launch lint FILE...\n\n"
          "Starts N ranks of PROGRAM on this machine or on several hosts without MPI, watches them and ends "
          "with their status: 0, "
          "or that of\n"
@@ -246,7 +247,9 @@ std::string run_help() {
          "With --min-ranks or --max-restarts a job that failed starts again, unless its status is 42; the program goes on from its last "
          "checkpoint.\n"
          "A host that is lost is left out. When it is back, the ranks get SIGUSR1 (save, and end with 75) and start again with it.\n"
-         "`env` prints which launcher is detected in this environment, and starts nothing.\n\n"
+         "`env` prints which launcher is detected in this environment, `lint` what is wrong with a manifest "
+         "of "
+         "Kubernetes; they start nothing.\n\n"
       << run_description()
       << "\nExamples:\n"
          "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n"

@@ -1,0 +1,101 @@
+#include "report/manifest/lint.hpp"
+
+#include <algorithm>
+
+#include "report/manifest/rules/rules.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::report::manifest {
+namespace {
+
+/// The line that a finding names, as it stands in the file; at most 160 characters.
+std::string line_of_text(const std::vector<std::string_view>& lines, int number) {
+  if (number < 1 || static_cast<std::size_t>(number) > lines.size()) return {};
+  std::string_view line = lines[static_cast<std::size_t>(number) - 1];
+  const std::size_t begin = line.find_first_not_of(" \t");
+  line = begin == std::string_view::npos ? std::string_view() : line.substr(begin, 160);
+  return std::string(line.substr(0, line.find_last_not_of(" \t\r") + 1));
+}
+
+std::vector<std::string_view> lines_of(std::string_view content) {
+  std::vector<std::string_view> lines;
+  while (!content.empty()) {
+    const std::size_t end = content.find('\n');
+    lines.push_back(content.substr(0, end));
+    content = end == std::string_view::npos ? std::string_view() : content.substr(end + 1);
+  }
+  return lines;
+}
+
+/// Adds objects, also those within a List, as kubectl get -o yaml writes it.
+void add_objects(const Input& input, std::vector<Value>& objects) {
+  const std::size_t before = objects.size();
+  for (Value& document : read_yaml(input.content, input.file)) {
+    if (document["kind"].is("List"))
+      std::ranges::copy(document["items"].items, std::back_inserter(objects));
+    else
+      objects.push_back(std::move(document));
+  }
+  if (objects.size() == before)
+    throw Error(ErrorKind::usage, text(input.file, ": there is no object of Kubernetes in it"),
+                "give a manifest, as of kubectl apply -f");
+  for (std::size_t i = before; i < objects.size(); ++i) {
+    if (objects[i]["apiVersion"] && objects[i]["kind"]) continue;
+    throw Error(
+        ErrorKind::usage,
+        text(input.file, " line ", std::max(objects[i].line, 1),
+             ": no manifest: an object of Kubernetes begins with apiVersion and kind"),
+        "what is to be patched or rendered is to be so first: kubectl kustomize DIR | weft-launch lint -");
+  }
+}
+
+void look_at(const Job& job, const std::vector<Value>& objects, Remarks& remarks) {
+  mpi_rules(job, remarks);
+  meeting_rules(job, objects, remarks);
+  trainer_rules(job, remarks);
+  for (const Role& role : job.roles) {
+    resource_rules(job, role, remarks);
+    life_rules(job, role, remarks);
+    policy_rules(job, role, remarks);
+    weft_rules(job, role, remarks);
+  }
+}
+
+void add_findings(const Input& input, Remarks remarks, std::vector<Finding>& all) {
+  std::vector<Finding> findings = std::move(remarks).findings();
+  const std::vector<std::string_view> lines = lines_of(input.content);
+  for (Finding& finding : findings) {
+    Evidence& evidence = finding.evidence.front();
+    evidence.text = line_of_text(lines, evidence.line);
+  }
+  std::ranges::stable_sort(findings, {}, [](const Finding& one) { return one.evidence.front().line; });
+  std::ranges::move(findings, std::back_inserter(all));
+}
+
+}  // namespace
+
+Lint lint(const std::vector<Input>& inputs) {
+  std::vector<Value> objects;
+  std::vector<std::size_t> ends;
+  for (const Input& input : inputs) {
+    add_objects(input, objects);
+    ends.push_back(objects.size());
+  }
+  const std::vector<Job> jobs = jobs_of(objects);
+  Lint result{.objects = objects.size()};
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Remarks remarks(inputs[i].file);
+    for (std::size_t at = begin; at < ends[i]; ++at) form_rules(objects[at], remarks);
+    for (const Job& job : jobs) {
+      if (job.document < &objects[begin] || job.document > &objects[ends[i] - 1]) continue;
+      result.jobs.push_back(text((*job.document)["kind"].text, ' ', job.name));
+      look_at(job, objects, remarks);
+    }
+    add_findings(inputs[i], std::move(remarks), result.findings);
+    begin = ends[i];
+  }
+  return result;
+}
+
+}  // namespace weft::report::manifest

@@ -1,0 +1,33 @@
+#pragma once
+// What is wrong with the manifest of a job for Kubernetes, before it is applied: MPIJob, JobSet, Job, and Trainer's ClusterTrainingRuntime and
+// TrainJob. An API server checks fields one by one; this looks at what they do together, to ranks that are to meet. Pure.
+//
+//   const Lint result = lint({{"service.yaml", service}, {"job.yaml", job}});
+//   return exit_status(result.findings);
+//
+// Critical: the job is refused or cannot run. Warning: it fails, hangs or is slow in the way that the finding says. Notice: advice that does
+// not hold on every cluster.
+// WRONG: a template of Helm or a kustomization.yaml; render it first (kubectl kustomize DIR | weft-launch lint -).
+
+#include <string>
+#include <vector>
+
+#include "report/finding.hpp"
+
+namespace weft::report::manifest {
+
+struct Input {
+  std::string file;  ///< its name, for findings
+  std::string content;
+};
+
+struct Lint {
+  std::vector<Finding> findings{};  ///< by file and line
+  std::vector<std::string> jobs{};  ///< "JobSet weft"
+  std::size_t objects = 0;
+};
+
+/// Of files that are applied together. @throws Error (usage) for one that is not YAML, or has no object of Kubernetes in it
+Lint lint(const std::vector<Input>& inputs);
+
+}  // namespace weft::report::manifest

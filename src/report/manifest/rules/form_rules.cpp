@@ -1,0 +1,100 @@
+// Mistakes of form that an API server refuses, or, with kubectl, takes for something else.
+
+#include <algorithm>
+#include <array>
+
+#include "report/manifest/rules/rules.hpp"
+#include "weft/core/text.hpp"
+
+namespace weft::report::manifest {
+namespace {
+
+void keys_twice(const Value& value, Remarks& remarks) {
+  for (std::size_t i = 0; i < value.members.size(); ++i) {
+    const Member& member = value.members[i];
+    const auto before = value.members.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto first = std::find_if(value.members.begin(), before,
+                                    [&](const Member& other) { return other.key == member.key; });
+    if (first != before)
+      remarks.critical(
+          "key-twice", member.line,
+          text("'", member.key, "' stands on line ", first->line, " already; only one of them counts"),
+          "make one of the two");
+    keys_twice(member.value, remarks);
+  }
+  for (const Value& item : value.items) keys_twice(item, remarks);
+}
+
+void want_text(const Value& value, int line, const std::string& what, Remarks& remarks) {
+  if (!value.is_no_text()) return;
+  const bool is_scalar = value.kind == Value::Kind::scalar;
+  remarks.critical("not-text", line == 0 ? value.line : line,
+                   is_scalar ? text(what, " is ", value.text,
+                                    " without quotes, which is no text: the API server refuses it")
+                             : text(what, " is no text"),
+                   is_scalar ? text("write \"", value.text, "\"") : "write one word in quotes");
+}
+
+void texts_of(const Value& map, const std::string& what, Remarks& remarks) {
+  for (const Member& member : map.members)
+    want_text(member.value, member.line, text(what, ' ', member.key), remarks);
+}
+
+void container_texts(const Value& container, Remarks& remarks) {
+  for (const char* key : {"command", "args"}) {
+    if (container[key] && container[key].kind != Value::Kind::list)
+      remarks.critical("not-a-list", container[key].line, text(key, " is no list"),
+                       "begin each word with \"- \", or put all in [ ]");
+    for (const Value& word : container[key].items) want_text(word, 0, text("a word of ", key), remarks);
+  }
+  for (const Value& entry : container["env"].items)
+    want_text(entry["value"], entry["value"].line, text("the value of ", entry["name"].text), remarks);
+}
+
+void texts_within(const Value& value, Remarks& remarks) {
+  for (const Member& member : value.members) {
+    if (member.key == "metadata") {
+      texts_of(member.value["annotations"], "annotation", remarks);
+      texts_of(member.value["labels"], "label", remarks);
+    }
+    if (member.key == "nodeSelector") texts_of(member.value, "nodeSelector", remarks);
+    if (member.key == "containers" || member.key == "initContainers") {
+      for (const Value& container : member.value.items) container_texts(container, remarks);
+    }
+    texts_within(member.value, remarks);
+  }
+  for (const Value& item : value.items) texts_within(item, remarks);
+}
+
+struct OldVersion {
+  std::string_view kind;
+  std::string_view group;
+  std::string_view now;
+};
+
+void old_version(const Value& document, Remarks& remarks) {
+  static constexpr std::array known{
+      OldVersion{"MPIJob", "kubeflow.org/", "kubeflow.org/v2beta1"},
+      OldVersion{"JobSet", "jobset.x-k8s.io/", "jobset.x-k8s.io/v1alpha2"},
+      OldVersion{"Job", "batch/", "batch/v1"},
+      OldVersion{"TrainJob", "trainer.kubeflow.org/", "trainer.kubeflow.org/v1alpha1"},
+      OldVersion{"TrainJob", "kubeflow.org/", "trainer.kubeflow.org/v1alpha1"}};
+  const Value& version = document["apiVersion"];
+  for (const OldVersion& one : known) {
+    if (!document["kind"].is(one.kind) || !version.text.starts_with(one.group) || version.is(one.now))
+      continue;
+    remarks.critical("old-version", version.line,
+                     text(one.kind, " is of ", one.now, ", not of ", version.text),
+                     text("write apiVersion: ", one.now, ", and check its fields"));
+  }
+}
+
+}  // namespace
+
+void form_rules(const Value& document, Remarks& remarks) {
+  keys_twice(document, remarks);
+  texts_within(document, remarks);
+  old_version(document, remarks);
+}
+
+}  // namespace weft::report::manifest

@@ -1,0 +1,68 @@
+#pragma once
+// The rules of lint.hpp, by what they look at. Each adds what it finds, with the line that is to be changed.
+
+#include <string>
+#include <vector>
+
+#include "report/finding.hpp"
+#include "report/manifest/jobs.hpp"
+#include "report/manifest/value.hpp"
+
+namespace weft::report::manifest {
+
+/// Where rules put what they find.
+class Remarks {
+ public:
+  explicit Remarks(std::string file) : file_(std::move(file)) {}
+
+  void add(Severity severity, std::string cause, int line, std::string verdict, std::string fix) {
+    findings_.push_back({.cause = std::move(cause),
+                         .severity = severity,
+                         .confidence = 1,
+                         .verdict = std::move(verdict),
+                         .evidence = {{file_, line, {}}},
+                         .fix = std::move(fix)});
+  }
+  void critical(std::string cause, int line, std::string verdict, std::string fix) {
+    add(Severity::critical, std::move(cause), line, std::move(verdict), std::move(fix));
+  }
+  void warn(std::string cause, int line, std::string verdict, std::string fix) {
+    add(Severity::warning, std::move(cause), line, std::move(verdict), std::move(fix));
+  }
+  /// Advice that does not hold everywhere.
+  void notice(std::string cause, int line, std::string verdict, std::string fix) {
+    add(Severity::notice, std::move(cause), line, std::move(verdict), std::move(fix));
+  }
+  std::vector<Finding> findings() && { return std::move(findings_); }
+
+ private:
+  std::string file_;
+  std::vector<Finding> findings_;
+};
+
+/// The line of what there is first of several.
+inline int line_of(std::initializer_list<const Value*> values) {
+  for (const Value* value : values) {
+    if (value->line != 0) return value->line;
+  }
+  return 1;
+}
+
+/// Keys that stand twice; numbers where Kubernetes wants text.
+void form_rules(const Value& document, Remarks& remarks);
+/// Memory, devices and processors of a pod.
+void resource_rules(const Job& job, const Role& role, Remarks& remarks);
+/// How a pod starts and ends: process 1, hooks, grace, sidecars, the host's network.
+void life_rules(const Job& job, const Role& role, Remarks& remarks);
+/// What podFailurePolicy does with exit codes.
+void policy_rules(const Job& job, const Role& role, Remarks& remarks);
+/// MPIJob, and Trainer's policy `mpi`: mpirun's words.
+void mpi_rules(const Job& job, Remarks& remarks);
+/// Job, JobSet and TrainJob: how ranks find each other, and whether all of them come.
+void meeting_rules(const Job& job, const std::vector<Value>& documents, Remarks& remarks);
+/// Kubeflow Trainer's own.
+void trainer_rules(const Job& job, Remarks& remarks);
+/// Variables of weft, and its token.
+void weft_rules(const Job& job, const Role& role, Remarks& remarks);
+
+}  // namespace weft::report::manifest
