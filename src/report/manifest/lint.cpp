@@ -50,6 +50,7 @@ void add_objects(const Input& input, std::vector<Value>& objects) {
 }
 
 void look_at(const Job& job, const std::vector<Value>& objects, Remarks& remarks) {
+  remarks.about(*job.document);
   mpi_rules(job, remarks);
   meeting_rules(job, objects, remarks);
   trainer_rules(job, remarks);
@@ -86,7 +87,10 @@ Lint lint(const std::vector<Input>& inputs) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Remarks remarks(inputs[i].file);
-    for (std::size_t at = begin; at < ends[i]; ++at) form_rules(objects[at], remarks);
+    for (std::size_t at = begin; at < ends[i]; ++at) {
+      remarks.about(objects[at]);
+      form_rules(objects[at], remarks);
+    }
     for (const Job& job : jobs) {
       if (job.document < &objects[begin] || job.document > &objects[ends[i] - 1]) continue;
       result.jobs.push_back(text((*job.document)["kind"].text, ' ', job.name));

@@ -28,6 +28,7 @@ class Weft(CMakePackage):
     depends_on("boost@1.81: +program_options+json", when="+tools")
     depends_on("openblas", when="+tools")
     depends_on("pugixml", when="+tools")
+    depends_on("yaml-cpp", when="+tools")
     depends_on("highway", when="+simd")
     depends_on("liburing", when="+uring")
     depends_on("prometheus-cpp", when="+metrics")

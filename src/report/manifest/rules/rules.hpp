@@ -15,12 +15,15 @@ class Remarks {
  public:
   explicit Remarks(std::string file) : file_(std::move(file)) {}
 
+  /// The object looked at, whose line stands for what is not there at all.
+  void about(const Value& object) { line_ = object.line; }
+
   void add(Severity severity, std::string cause, int line, std::string verdict, std::string fix) {
     findings_.push_back({.cause = std::move(cause),
                          .severity = severity,
                          .confidence = 1,
                          .verdict = std::move(verdict),
-                         .evidence = {{file_, line, {}}},
+                         .evidence = {{file_, line == 0 ? line_ : line, {}}},
                          .fix = std::move(fix)});
   }
   void critical(std::string cause, int line, std::string verdict, std::string fix) {
@@ -37,15 +40,16 @@ class Remarks {
 
  private:
   std::string file_;
+  int line_ = 1;
   std::vector<Finding> findings_;
 };
 
-/// The line of what there is first of several.
+/// The line of what there is first of several; 0 where there is none of them.
 inline int line_of(std::initializer_list<const Value*> values) {
   for (const Value* value : values) {
     if (value->line != 0) return value->line;
   }
-  return 1;
+  return 0;
 }
 
 /// Keys that stand twice; numbers where Kubernetes wants text.
