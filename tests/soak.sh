@@ -59,6 +59,9 @@
 #                                        undefined-behaviour sanitizers, and how many of its lines were reached; as many at a time
 #                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz;
 #                                        TARGETS="csv flight": these alone
+#   tests/soak.sh container              the steps of launchers/kubernetes/Containerfile on a bare Debian 12 (tests/container.sh), and what the image is
+#                                        to run; BARE names a program that runs a command in such a tree, in a clone of HEAD
+#                                        (../shared/bare-debian.sh); without it the trial is skipped, with 77
 #   tests/soak.sh mutations              bugs put in on purpose (tests/mutations.tsv), one at a time: the tests notice each; builds a copy of the
 #                                        tree in build/mutations
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
@@ -358,6 +361,11 @@ arm64() {
 }
 
 case $trial in
+  container)
+    bare=${BARE:-../shared/bare-debian.sh}
+    [ -x "$bare" ] || { echo "skipped: there is no $bare; BARE names a program that runs a command in a bare Debian 12"; exit 77; }
+    [ "$(id -u)" -eq 0 ] || { echo "skipped: a bare tree needs root"; exit 77; }
+    exec "$bare" 'YES=1 tests/container.sh' ;;
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|host_losses|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
