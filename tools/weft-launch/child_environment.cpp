@@ -38,7 +38,8 @@ bool names_a_rank(std::string_view variable) {
   const auto all = env::variables();
   return std::any_of(all.begin(), all.end(), [&](const env::Variable* known) {
     if (known->name != variable) return false;
-    if (known->origin == "NCCL" || known->origin == "UCX") return false;  // settings, which ranks are to get
+    // Settings, and what tells pods apart, not ranks.
+    if (known->origin == "NCCL" || known->origin == "UCX" || known->origin == "Kubernetes") return false;
     return known->origin != "weft" || std::find(ours.begin(), ours.end(), known) != ours.end();
   });
 }

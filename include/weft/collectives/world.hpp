@@ -2,8 +2,8 @@
 // Who am I: rank, number of ranks, place on the node, and where the ranks meet.
 //
 // `World::from_environment()` works the same under mpirun, weft-launch, torchrun-style variables, PMIx, PMI
-// (MPICH, Intel MPI), a Slurm step and for a single process. It asks, in this order: options given in code or
-// WEFT_*, an MPI that is already initialised, torchrun, PMIx, Open MPI, PMI, plain RANK/WORLD_SIZE, Slurm;
+// (MPICH, Intel MPI), a Slurm step, a pod of an indexed Job and for a single process. It asks, in this order: options given in code or
+// WEFT_*, an MPI that is already initialised, torchrun, PMIx, Open MPI, PMI, plain RANK/WORLD_SIZE, Slurm, JOB_COMPLETION_INDEX;
 // where none of them answers it is a single process. A launcher that sits beneath another (Slurm under
 // mpirun, mpirun under torchrun) is outranked; claims of equal standing that disagree are an Error that shows
 // both. WEFT_LOG=info prints the decision, `weft-launch env` shows it without starting anything.
@@ -42,6 +42,7 @@ enum class Launcher : std::uint8_t {
   pmi,
   torch_variables,
   slurm,
+  indexed_job,
   single
 };
 

@@ -85,6 +85,7 @@ inline constexpr Variable slurm_step_size{"SLURM_STEP_NUM_TASKS", "", "Number of
 inline constexpr Variable slurm_size{"SLURM_NTASKS", "", "Number of ranks when the step does not say.", "Slurm"};
 inline constexpr Variable slurm_local_rank{"SLURM_LOCALID", "", "Rank within the node.", "Slurm"};
 inline constexpr Variable slurm_nodelist{"SLURM_STEP_NODELIST", "", "Nodes of the step; ranks meet on the first.", "Slurm"};
+inline constexpr Variable job_index{"JOB_COMPLETION_INDEX", "", "Rank of a pod that is one rank of an indexed Job or a JobSet, where WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set and RANK is not.", "Kubernetes"};
 // clang-format on
 
 /// All of them, in the order of docs/environment.md.

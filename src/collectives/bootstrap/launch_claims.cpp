@@ -144,6 +144,19 @@ Claim slurm_claim(const Environment& environment) {
   return claim;
 }
 
+/// A pod of an indexed Job knows its index; how many there are, and where they meet, the manifest says in torch's variables.
+Claim indexed_job_claim(const Environment& environment) {
+  if (!environment.has(env::job_index) || environment.has(env::torch_rank) ||
+      !environment.has(env::torch_size))
+    return std::nullopt;
+  if (!environment.has(env::master_addr) || !environment.has(env::master_port)) return std::nullopt;
+  LaunchClaim claim =
+      claim_of({Launcher::indexed_job, env::job_index, env::torch_size, env::local_rank, env::local_size},
+               environment);
+  claim.rendezvous = master_address(environment);
+  return claim;
+}
+
 /// RANK and WORLD_SIZE where no launcher claims this process and something of the four is missing.
 Claim lone_torch_claim(const Environment& environment, bool has_address) {
   if (!environment.has(env::torch_rank) && !environment.has(env::torch_size)) return std::nullopt;
@@ -178,8 +191,8 @@ bool equal_standing(Launcher best, Launcher other) {
 
 const char* name(Launcher launcher) noexcept {
   static constexpr std::array words{
-      "options or WEFT_RANK", "MPI",   "torchrun",      "PMIx", "Open MPI", "PMI",
-      "RANK/WORLD_SIZE",      "Slurm", "single process"};
+      "options or WEFT_RANK", "MPI",   "torchrun",    "PMIx",          "Open MPI", "PMI",
+      "RANK/WORLD_SIZE",      "Slurm", "indexed Job", "single process"};
   const auto index = static_cast<std::size_t>(launcher);
   return index < words.size() ? words[index] : "unknown";
 }
@@ -208,6 +221,7 @@ std::vector<LaunchClaim> launch_claims(const WorldOptions& options, const Enviro
   ask(Launcher::pmi, [&] { return manager_claim(pmi_names, environment); });
   ask(Launcher::torch_variables, [&] { return torch_claim(torch_names, environment); });
   ask(Launcher::slurm, [&] { return slurm_claim(environment); });
+  ask(Launcher::indexed_job, [&] { return indexed_job_claim(environment); });
   if (claims.empty() && !beneath_mpi) {
     ask(Launcher::torch_variables, [&] { return lone_torch_claim(environment, address.has_value()); });
   }

@@ -9,7 +9,6 @@
 
 #include "weft/core/error.hpp"
 
-
 namespace weft {
 
 namespace env {
@@ -66,7 +65,8 @@ std::span<const Variable* const> variables() {
                                   &slurm_step_size,
                                   &slurm_size,
                                   &slurm_local_rank,
-                                  &slurm_nodelist};
+                                  &slurm_nodelist,
+                                  &job_index};
   return all;
 }
 

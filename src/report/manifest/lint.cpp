@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/manifest/jobs.hpp"
 #include "report/manifest/rules/rules.hpp"
 #include "weft/core/error.hpp"
 

@@ -27,7 +27,7 @@ struct Lint {
   std::size_t objects = 0;
 };
 
-/// Of files that are applied together. @throws Error (usage) for one that is not YAML, or has no object of Kubernetes in it
+/// Looks at files that are applied together. @throws Error (usage) for one that is not YAML, or has no object of Kubernetes in it
 Lint lint(const std::vector<Input>& inputs);
 
 }  // namespace weft::report::manifest

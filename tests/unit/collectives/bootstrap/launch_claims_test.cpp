@@ -40,6 +40,10 @@ const Values slurm{{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"},
                    {"SLURM_PROCID", "4"},    {"SLURM_STEP_NUM_TASKS", "6"},
                    {"SLURM_LOCALID", "1"},   {"SLURM_STEP_NODELIST", "node[03-07,9]"}};
 
+const Values pod{{"JOB_COMPLETION_INDEX", "3"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+const Values indexed_job =
+    pod + Values{{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "job-0.pods"}, {"MASTER_PORT", "29500"}};
+
 struct Case {
   const char* name;
   Values values;
@@ -119,6 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
              Launcher::single,
              0,
              1},
+        Case{"IndexedJob", indexed_job, Launcher::indexed_job, 3, 8},
+        Case{"PodOfAJobWhoseTasksAreAlone", pod, Launcher::single, 0, 1},
+        Case{"RankInAPod", indexed_job + Values{{"RANK", "5"}}, Launcher::torch_variables, 5, 8},
+        Case{"TorchrunInAPod", torchrun + pod, Launcher::torchrun, 1, 4},
+        Case{"WeftLaunchInAPod", weft_variables + indexed_job, Launcher::explicit_options, 6, 7},
+        Case{"MpirunInAPod", open_mpi + pod, Launcher::pmix, 2, 3},
         Case{"EmptyVariables",
              {{"RANK", ""}, {"WORLD_SIZE", ""}, {"PMI_RANK", ""}, {"WEFT_RANK", ""}},
              Launcher::single,
@@ -227,6 +237,15 @@ TEST(LaunchClaims, LocalRanksComeFromTheLauncherUnlessWeftVariablesSayOtherwise)
   EXPECT_EQ(decided(torch).local_rank, std::nullopt);
   EXPECT_EQ(decided(slurm + Values{{"WEFT_LOCAL_RANK", "0"}, {"WEFT_LOCAL_SIZE", "3"}}).local_rank, 0);
   EXPECT_EQ(decided(slurm + Values{{"WEFT_LOCAL_SIZE", "3"}}).local_size, 3);
+}
+
+TEST(LaunchClaims, PodsMeetAtTheNameOfTheFirst) {
+  EXPECT_EQ(decided(indexed_job).rendezvous, "tcp://job-0.pods:29500");
+  EXPECT_STREQ(name(Launcher::indexed_job), "indexed Job");
+  EXPECT_STREQ(name(Launcher::single), "single process");
+  test::expect_error(ErrorKind::usage, {"JOB_COMPLETION_INDEX=9 is not below WORLD_SIZE=8"}, [&] {
+    decided(Values{{"JOB_COMPLETION_INDEX", "9"}} + indexed_job);
+  });
 }
 
 TEST(LaunchClaims, HalfOfTorchIsNobodyBeneathAnInitialisedMpi) {
