@@ -5,7 +5,7 @@
 set -u
 launch=$1
 . "$(dirname "$0")/../support/checks.sh"
-export TMPDIR=$work/tmp WEFT_CONNECT_TIMEOUT=5
+export TMPDIR=$work/tmp WEFT_CONNECT_TIMEOUT=1
 mkdir "$TMPDIR"
 cat > "$work/agent" <<SH
 #!/bin/sh
@@ -37,7 +37,7 @@ refused "no time" "--grace -1 is not a number of seconds above 0" "$launch" -n 2
 # --- on this machine
 job dies <<'SH'
 [ $start -gt 2 ] || [ $WEFT_RANK != 1 ] || kill -9 $$
-[ $start -gt 2 ] || exec sleep 50
+[ $start -gt 2 ] || { sleep 0.3; exit 75; }
 echo "rank $WEFT_RANK meets at $WEFT_RENDEZVOUS"
 SH
 check "two failures, then success" 0 "starting again, after failure 2 of at most 3: 2 ranks" "$launch" -n 2 --min-ranks 2 "$work/dies"
@@ -87,7 +87,7 @@ signalled "ranks that do not end" USR1 75 "ranks 0, 1 still running 0.3 s after 
 # --- hosts
 job loses <<'SH'
 if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
-[ $start -gt 1 ] || exec sleep 50
+[ $start -gt 1 ] || { sleep 0.3; exit 75; }
 echo "rank $WEFT_RANK of $WEFT_SIZE on $HOST"
 SH
 check "with the hosts that are left" 0 "starting again, after failure 1 of at most 3: 3 ranks on a, b; without c" $hosts --min-ranks 3 "$work/loses"
@@ -100,7 +100,7 @@ rm "$work/down.c"
 
 job first <<'SH'
 if [ $start = 1 ] && [ $HOST = a ]; then touch $work/down.a; kill -9 $PPID; fi
-[ $start -gt 1 ] || exec sleep 50
+[ $start -gt 1 ] || { sleep 0.3; exit 75; }
 echo "meets at $WEFT_RENDEZVOUS"
 SH
 check "the first host is lost" 0 "^\[0\] meets at tcp://127.0.0.1:[0-9]+$" $hosts --min-ranks 2 "$work/first"
@@ -110,7 +110,7 @@ rm "$work/down.a"
 
 job returns <<'SH'
 if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
-[ $start -gt 1 ] || exec sleep 50
+[ $start -gt 1 ] || { sleep 0.3; exit 75; }
 if [ $WEFT_SIZE = 4 ]; then echo "all are there"; exit 0; fi
 trap 'echo saved; exit 75' USR1
 [ $WEFT_RANK != 0 ] || rm -f $work/down.c
@@ -123,7 +123,7 @@ lines "which is no failure" 1 "^weft-launch: starting again: 4 ranks on a, b, c$
 
 job waits <<'SH'
 if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
-[ $start -gt 1 ] || exec sleep 50
+[ $start -gt 1 ] || { sleep 0.3; exit 75; }
 echo "all are there"
 SH
 (until_true 60 [ -e "$work/down.c" ]; sleep 6; rm "$work/down.c") &  # longer than it waits when enough are left

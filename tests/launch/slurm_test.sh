@@ -65,16 +65,18 @@ idle() { sinfo -h 2> /dev/null | grep -q idle; }
 until_true 30 idle || { echo "FAILED: Slurm does not start"; tail -n 20 "$place"/*.out; exit 1; }
 
 # batch NAME STATUS PATTERN SBATCH-OPTIONS... -- PROGRAM...: submits, waits, and looks at status and output
+over() { scontrol show job "$1" | grep -Eq 'JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT)'; }
 batch() {
-  local name=$1 expected=$2 pattern=$3 options=() status
+  local name=$1 expected=$2 pattern=$3 options=() submitted status
   shift 3
   while [ "$1" != -- ]; do options+=("$1"); shift; done
   shift
   : > "$work/err"
-  timeout 100 sbatch --wait --output="$work/out" --ntasks=2 "${options[@]}" "$tree/launchers/slurm.sbatch" "$@" > "$work/said" 2>&1
-  status=$?
+  submitted=$(sbatch --parsable --output="$work/out" --ntasks=2 "${options[@]}" "$tree/launchers/slurm.sbatch" "$@" 2> "$work/err")
+  until_true 100 over "$submitted" || fail "$name: it does not end: $(scontrol show job "$submitted")"
+  status=$(scontrol show job "$submitted" | sed -nE 's/.* ExitCode=([0-9]+):.*/\1/p')
   if [ $status -ne "$expected" ]; then
-    fail "$name: status $status, not $expected: $(cat "$work/said")"
+    fail "$name: status $status, not $expected"
   elif ! grep -Eq -- "$pattern" "$work/out"; then
     fail "$name: no line matches $pattern"
   else

@@ -47,7 +47,8 @@ std::string Restarts::words() const {
 
 std::optional<int> await_hosts(Membership& members, const RestartOptions& options, const Asking& asking) {
   if (members.lost().empty()) return std::nullopt;
-  constexpr std::chrono::seconds briefly{5};  // a host that only lost its connection is back at once
+  // A host that only lost its connection is back at once.
+  const std::chrono::nanoseconds briefly = std::min(asking.agents.to_answer, std::chrono::nanoseconds(std::chrono::seconds(5)));
   const int least = options.min_ranks == 0 ? members.most() : options.min_ranks;
   Deadline enough = Deadline::in(briefly);
   const Deadline end = Deadline::in(options.to_return);
