@@ -283,6 +283,7 @@ parser_of() {
     flight) echo src/report/flight/file.cpp ;;
     topology) echo src/report/topology/*.cpp ;;
     nccl_log) echo src/report/nccl/gather.cpp src/report/nccl/statements.cpp src/report/nccl/log_line.cpp ;;
+    manifest) echo src/report/manifest/*.cpp src/report/manifest/rules/*.cpp ;;
     torch_record) echo src/report/torch_records/pickle.cpp src/report/torch_records/literals.cpp src/report/torch_records/dump.cpp ;;
     earlier_run) echo src/report/scaling/earlier_run.cpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;

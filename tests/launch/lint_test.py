@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -117,6 +118,16 @@ SEEDS = [
     (SHAPES / "trainer-mpi.yaml", "mpiImplementation: OpenMPI", "mpiImplementation: Intel", "trainer-mpi", "Intel"),
     (SHAPES / "trainer-mpi.yaml", "{runAsUser: 1000}\n                  command", "{runAsUser: 1000}\n                  env: [{name: OMPI_MCA_plm_rsh_args, value: \"-p 22\"}]\n                  command",
      "trainer-variable", "OMPI_MCA_plm_rsh_args"),
+    (MPI, "            - -x\n            - WEFT_TIMEOUT\n", "            - -x\n            - NCCL_IB_HCA=mlx5\n            - -x\n            - WEFT_TIMEOUT\n",
+     "rdma-missing", "NCCL_IB_HCA=mlx5", 1, "                rdma/ib: 1\n", ""),
+    (MPI, "              limits:\n                memory: 1Gi", "              limits:\n                rdma/ib: 1\n                memory: 1Gi", "rdma-unused", "rdma/ib: 1"),
+    (MPI, "            fsGroup: 1000\n          containers:\n          - name: worker", "            fsGroup: 1000\n            capabilities: {add: [IPC_LOCK]}\n          containers:\n          - name: worker",
+     "capability-place", "capabilities: {add"),
+    (MPI, "          volumes:\n", "          volumes:\n          - name: scratch\n            emptyDir: {}\n", "volume-unused", "scratch"),
+    (SET, "              - 42\n", "              - 0\n", "policy-zero", "- 0", 1, "policy-42"),
+    (SHAPES / "mpi-pi.yaml", "            args: [-De, -f, /home/mpiuser/.sshd_config]", "            args: -De", "not-a-list", "args: -De"),
+    (SHAPES / "mpi-pi.yaml", "  name: pi\n", '  name: pi\n  annotations: {sidecar.istio.io/inject: "false"}\n', "istio-sidecar", "sidecar.istio.io"),
+    (SHAPES / "indexed-job.yaml", "command: [/trainer]", 'command: [sh, -c, "cd /data; weft-launch -n 1 /trainer"]', "shell-first", "command:"),
     (SHAPES / "work-queue.yaml", "        restartPolicy: OnFailure\n", "", "restart-policy", "spec:", 2),
 ]
 
@@ -188,6 +199,16 @@ def main(work):
     count = sum(seeded(work, seed) for seed in SEEDS)
     if count < 40:
         fail(f"{count} seeded mistakes")
+    causes, only_told = set(), set()
+    for source in (PROJECT / "src" / "report" / "manifest" / "rules").glob("*_rules.cpp"):
+        for call, cause in re.findall(r'remarks\.(add|warn|critical|notice)\(\s*(?:[^;"]*?,\s*)?"([a-z0-9-]+)"', source.read_text()):
+            (only_told if call == "notice" else causes).add(cause)
+    page = (PROJECT / "docs" / "kubernetes.md").read_text()
+    for cause in sorted(causes | only_told):
+        if cause in causes and cause not in {seed[3] for seed in SEEDS}:
+            fail(f"no mistake is seeded for {cause}")
+        if f"`{cause}`" not in page:
+            fail(f"docs/kubernetes.md does not know {cause}")
     good = sorted(SHAPES.glob("*.yaml"))
     good = [[file] for file in good] + [[MPI], [SET], [RUNTIME, TRAIN], [JOB, SERVICE]]
     for files in good:
@@ -201,7 +222,7 @@ def main(work):
         if made.returncode != 42 or words not in made.stderr or len(made.stderr.splitlines()) != 1:
             fail(f"{text[:30]!r}: status {made.returncode}, {made.stderr!r}")
     usage(work)
-    print(f"{count} seeded mistakes, {len(good)} correct jobs, {len(REFUSED)} files that are no manifest; {failures} failed")
+    print(f"{count} seeded mistakes, {len(good)} correct jobs, {len(causes)} causes, {len(REFUSED)} files that are no manifest; {failures} failed")
 
 
 def usage(work):

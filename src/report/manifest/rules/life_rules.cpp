@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "report/manifest/rules/rules.hpp"
 #include "weft/core/text.hpp"

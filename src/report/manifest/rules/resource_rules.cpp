@@ -1,6 +1,7 @@
 // Memory, devices and processors of a pod: what NCCL and RDMA need of it.
 
 #include <algorithm>
+#include <array>
 
 #include "report/manifest/rules/rules.hpp"
 #include "weft/core/text.hpp"
@@ -169,16 +170,26 @@ bool does_without_rdma(const Role& role) {
   });
 }
 
-/// A word or variable that says that NCCL is to use InfiniBand: NCCL_IB_HCA, GPUDirect.
-const Value* wants_rdma(const Job& job) {
+/// A word or variable that says that NCCL is to use RDMA. Of NCCL_IB_HCA only names of such devices: some jobs set it to
+/// eth0, or to ibp on nodes without any, which does no harm.
+std::optional<Word> wants_rdma(const Job& job) {
+  static constexpr std::array<std::string_view, 4> settings{"NCCL_IB_HCA=mlx5", "NCCL_IB_HCA==mlx5",
+                                                            "NCCL_NET_GDR_LEVEL=", "NCCL_IB_GID_INDEX="};
+  const auto wants = [](const std::string& setting) {
+    return std::ranges::any_of(settings, [&](std::string_view one) { return setting.starts_with(one); });
+  };
   for (const Role& role : job.roles) {
     for (const Container& container : role.containers) {
-      for (const char* name : {"NCCL_IB_HCA", "NCCL_NET_GDR_LEVEL", "NCCL_IB_GID_INDEX"}) {
-        if (const Value& found = container.variable(name)) return &found;
+      for (const Value& entry : container["env"].items) {
+        const std::string& name = entry["name"].text;
+        if (wants(text(name, '=', entry["value"].text))) return Word{name, entry["name"].line};
+      }
+      for (const Word& word : container.words) {
+        if (wants(word.text)) return Word{word.text.substr(0, word.text.find('=')), word.line};
       }
     }
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 void network_devices(const Job& job, const Role& role, Remarks& remarks) {
@@ -186,7 +197,7 @@ void network_devices(const Job& job, const Role& role, Remarks& remarks) {
     remarks.warn("rdma-unused", role.rdma().line, "the launcher asks for RDMA, and has no rank",
                  "leave it to the workers");
   if (role.gpus() == 0 || role.rdma() || does_without_rdma(role)) return;
-  const Value* wanted = wants_rdma(job);
+  const auto wanted = wants_rdma(job);
   const Value& gpus = [&]() -> const Value& {
     for (const Container& container : role.containers) {
       if (container.gpus() > 0) return container.resource("nvidia.com/gpu");
@@ -194,11 +205,10 @@ void network_devices(const Job& job, const Role& role, Remarks& remarks) {
     return *role.pod;
   }();
   const bool is_one = job.nodes() == 1;
-  if (wanted != nullptr && !is_one)
-    remarks.warn(
-        "rdma-missing", (*wanted)["name"].line,
-        text((*wanted)["name"].text, " is set, and the pods ask for no RDMA device: NCCL goes over sockets"),
-        "add the cluster's resource to limits, such as rdma/ib: 1");
+  if (wanted && !is_one)
+    remarks.warn("rdma-missing", wanted->line,
+                 text(wanted->text, " is set, and the pods ask for no RDMA device: NCCL goes over sockets"),
+                 "add the cluster's resource to limits, such as rdma/ib: 1");
   else if (!is_one)
     remarks.notice("rdma-missing", gpus.line,
                    "GPUs on several nodes without an RDMA device: NCCL goes over sockets",
