@@ -59,6 +59,8 @@
 #                                        undefined-behaviour sanitizers, and how many of its lines were reached; as many at a time
 #                                        as there are cores; needs clang (launchers/setup.sh fuzz), builds build/fuzz;
 #                                        TARGETS="csv flight": these alone
+#   tests/soak.sh pods                   the jobs of all manifests of launchers/kubernetes as pods made of namespaces (tests/launch/manifests), with
+#                                        names that are late or missing, and two preemptions; needs root and python3-yaml
 #   tests/soak.sh container              the steps of launchers/kubernetes/Containerfile on a bare Debian 12 (tests/container.sh), and what the image is
 #                                        to run; BARE names a program that runs a command in such a tree, in a clone of HEAD
 #                                        (../shared/bare-debian.sh); without it the trial is skipped, with 77
@@ -362,6 +364,7 @@ arm64() {
 }
 
 case $trial in
+  pods) exec /usr/bin/python3 tests/launch/manifests/pods_test.py . "$bin" ;;
   container)
     bare=${BARE:-../shared/bare-debian.sh}
     [ -x "$bare" ] || { echo "skipped: there is no $bare; BARE names a program that runs a command in a bare Debian 12"; exit 77; }
