@@ -60,6 +60,8 @@ munged --foreground --force --key-file="$place/key" --socket="$place/munge.socke
   --seed-file="$place/seed" > "$place/munged.out" 2>&1 & disown
 until_true 10 [ -S "$place/munge.socket" ] || { cat "$place"/munged.*; exit 1; }
 slurmctld -D > "$place/slurmctld.out" 2>&1 & disown
+listens() { scontrol ping 2> /dev/null | grep -q UP; }
+until_true 30 listens  # a slurmd that finds none tries again much later
 slurmd -D > "$place/slurmd.out" 2>&1 & disown
 idle() { sinfo -h 2> /dev/null | grep -q idle; }
 until_true 30 idle || { echo "FAILED: Slurm does not start"; tail -n 20 "$place"/*.out; exit 1; }
