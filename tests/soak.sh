@@ -290,6 +290,7 @@ parser_of() {
     earlier_run) echo src/report/scaling/earlier_run.cpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;
     profile) echo tools/weft-plan/pipeline_profile.cpp ;;
+    deepspeed) echo src/deepspeed/*.cpp ;;
   esac
 }
 

@@ -173,7 +173,7 @@ class Resolver {
   }
 
   void add(const Key& key) {
-    if (!is_there(key.section())) return;
+    if (key.effect == KeyEffect::removed || !is_there(key.section())) return;
     if (key.type == KeyType::section && (key.fallback != "null" || is_there(key.path))) return;
     Setting setting;
     setting.key = key.path;
@@ -200,10 +200,9 @@ class Resolver {
         return text("always ", key.same, ": ", key.in_weft);
       case KeyEffect::only:
         return text("only ", key.same, ": ", key.in_weft);
-      case KeyEffect::removed:
-        return text("refused: ", key.in_weft);
       case KeyEffect::sets:
       case KeyEffect::differs:
+      case KeyEffect::removed:
         break;
     }
     return std::string(key.in_weft);
