@@ -99,6 +99,42 @@ files=("$launch" -n 2 "$scaling" "${small[@]}" --strategies "$strategy" --json "
 if "${files[@]}" 2>&1 | grep "io_uring"; then echo "skipped: $strategy"; else same "$strategy" "${files[@]}"; fi
 unset strategy
 check "state in a folder that is none" 70 "offload: cannot make a file in /no/such" "$scaling" "${small[@]}" --strategies zero2+offload:/no/such
+# A configuration of DeepSpeed: what it says, what it excludes, and one loss in all stages.
+config() { printf '%s\n' "$2" >"$work/$1.json"; }
+recipe='"train_batch_size": 8, "optimizer": {"type": "Adam", "params": {"lr": 1e-2}}'
+config plain "{$recipe, \"steps_per_print\": 9, // comment
+}"
+config cut "{$recipe, \"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": 1e5, \"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}}}"
+config parts "{$recipe, \"gradient_accumulation_steps\": 2, \"gradient_clipping\": 0, \"communication_data_type\": \"bf16\"}"
+config half '{"train_batch_size": 2, "bf16": {"enabled": true}}'
+config typed '{"train_batch_size": 2, "zero_optimization": {"stagee": 1}}'
+config scheduled '{"train_batch_size": 2, "scheduler": {"type": "WarmupLR"}}'
+check "DeepSpeed, in stage 0" 0 "^deepspeed +2 " "$launch" -n 2 "$scaling" "${small[@]}" --deepspeed "$work/plain.json" --json "$work/run.json"
+grep -q "plain.json: without effect in weft: steps_per_print (line 1)$" "$work/err" || fail "steps_per_print is not named"
+lines "the notice" 1 "steps_per_print"
+losses=$(loss_of)
+check "DeepSpeed, in stage 3 with offload" 0 "^deepspeed +2 " "$launch" -n 2 "$scaling" "${small[@]}" --deepspeed "$work/cut.json" --json "$work/run.json"
+[ "$(loss_of)" = "$losses" ] || fail "stage 3 has another loss: $(loss_of) where $losses was"
+check "micro-steps of DeepSpeed, sent as bf16" 0 "^deepspeed +2 " "$launch" -n 2 "$scaling" "${small[@]}" --deepspeed "$work/parts.json"
+check "another rate" 0 "^deepspeed +2 " "$launch" -n 2 "$scaling" "${small[@]}" --deepspeed "$work/cut.json" --warmup 3 --json "$work/run.json"
+[ "$(loss_of)" != "$losses" ] || fail "--warmup has no effect on DeepSpeed's rate"
+refused "an unknown key of DeepSpeed" 'typed.json:1: "zero_optimization.stagee" is no key of DeepSpeed; did you mean stage\?' "$scaling" "${small[@]}" --deepspeed "$work/typed.json"
+refused "a type that the trainer lacks" "half.json:1: bf16.enabled is true, and weft-scaling trains in f32" "$scaling" "${small[@]}" --deepspeed "$work/half.json"
+config large '{"train_micro_batch_size_per_gpu": 65537}'
+refused "a batch for which there is no memory" "large.json:1: train_micro_batch_size_per_gpu is 65537; .*at most 65536" "$scaling" "${small[@]}" --deepspeed "$work/large.json"
+refused "a scheduler of DeepSpeed" "scheduled.json:1: weft-scaling has no scheduler of DeepSpeed; .*--warmup" "$scaling" "${small[@]}" --deepspeed "$work/scheduled.json"
+refused "a batch that does not divide" "train_batch_size 8 \(line 1\) is not .* \* 3 rank\(s\)" env WEFT_RANK=0 WEFT_SIZE=3 WEFT_RENDEZVOUS="file://$work/alone" "$scaling" "${small[@]}" --deepspeed "$work/plain.json"
+refused "a bucket size twice" "--bucket-bytes and zero_optimization.reduce_bucket_size at .*cut.json:1 set the same" "$scaling" "${small[@]}" --deepspeed "$work/cut.json" --bucket-bytes 4096
+refused "a rate twice" "--learning-rate and optimizer.type at .*plain.json:1 set the same" "$scaling" "${small[@]}" --deepspeed "$work/plain.json" --learning-rate 0.1
+refused "strategies beside DeepSpeed" "--strategies has no effect: --deepspeed" "$scaling" --deepspeed "$work/plain.json" --strategies ddp
+refused "DeepSpeed as a strategy" "'deepspeed'; give --deepspeed FILE" "$scaling" --strategies deepspeed
+refused "a file of DeepSpeed that is none" "--deepspeed $work/missing: cannot read it" "$scaling" --deepspeed "$work/missing"
+refused "nothing to explain" "--explain has no effect: --deepspeed is not given" "$scaling" --explain
+refused "explained training" "--json has no effect: --explain trains nothing" "$scaling" --deepspeed "$work/plain.json" --explain --json -
+check "DeepSpeed explained" 0 "^train_micro_batch_size_per_gpu +4 +from the others " "$scaling" --deepspeed "$work/plain.json" --explain --ranks 2
+check "DeepSpeed explained on two ranks" 0 "^optimizer.type +\"adam\" +$work/cut.json:1 " "$launch" -n 2 "$scaling" --deepspeed "$work/cut.json" --explain
+lines "one table" 1 "^train_batch_size "
+full_output "the table" "$scaling" --deepspeed "$work/plain.json" --explain
 # Pipelines: the loss is that of data-parallel ranks; wrong input is refused before any rank waits.
 # The first strategy of the figures is ddp. Of the others all have the same loss, and nearly that.
 learnt() {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "deepspeed.hpp"
 #include "strategy.hpp"
 
 namespace weft::scaling {
@@ -52,7 +53,7 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
     : strategy_(std::move(strategy)),
       comm_(comm),
       trace_(std::move(trace)),
-      predictions_(spec.predictions()),
+      predictions_(spec.predictions() * trainer_options(options).micro_steps),
       first_counted_(first_counted(options)),
       training_(make_training(strategy_, comm, spec, options, text, trace_)) {}
 

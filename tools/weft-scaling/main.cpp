@@ -7,6 +7,7 @@
 #include "common/progress.hpp"
 #include "common/rank_outputs.hpp"
 #include "common/usage_once.hpp"
+#include "deepspeed.hpp"
 #include "earlier.hpp"
 #include "gpt/math/blas_advice.hpp"
 #include "measure.hpp"
@@ -104,9 +105,10 @@ scaling::Results Session::measure(const examples::Text& source, const std::share
 }
 
 /// All ranks refuse wrong input together, before any rank waits for another.
-World world_of(const scaling::Options& options, tool::Outputs& outputs, const Environment& environment,
+World world_of(scaling::Options& options, tool::Outputs& outputs, const Environment& environment,
                std::optional<report::EarlierRun>& earlier) {
   const auto check = [&](int ranks) {
+    scaling::resolve_deepspeed(options, ranks);
     scaling::check_pipelines(options, ranks);
     scaling::check_sweep(options, ranks);
   };
@@ -128,9 +130,16 @@ World world_of(const scaling::Options& options, tool::Outputs& outputs, const En
 }
 
 int run(const std::vector<std::string>& arguments) {
-  const scaling::Options options = tool::alike_on_ranks([&] { return scaling::parse(arguments); });
+  scaling::Options options = tool::alike_on_ranks([&] { return scaling::parse(arguments); });
   if (options.help) {
     std::cout << scaling::help();
+    return 0;
+  }
+  scaling::read_deepspeed(options);
+  if (options.explain) {
+    const std::string table =
+        tool::alike_on_ranks([&] { return scaling::explain_deepspeed(options, tool::launched_ranks()); });
+    if (tool::is_first_rank()) std::cout << table;
     return 0;
   }
   tool::Outputs outputs("weft-scaling");
@@ -157,6 +166,10 @@ int run(const std::vector<std::string>& arguments) {
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
   if (session.speaks() && !advice.empty())
     progress.aside([&] { std::cerr << text("weft-scaling: ", advice, "\n") << std::flush; });
+  for (const std::string& notice : options.deepspeed_notices) {
+    if (session.speaks())
+      progress.aside([&] { std::cerr << text("weft-scaling: ", notice, "\n") << std::flush; });
+  }
   session.remark(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
                       ", text ", options.text, "\n"));
   scaling::Results results = session.measure(source, trace);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contestant.hpp"
+#include "deepspeed.hpp"
 #include "gpt/trainer/trainer.hpp"
 
 namespace weft::scaling {
@@ -22,8 +23,8 @@ double measure_single(Communicator comm, const Options& options, const examples:
   double rate = 0;
   if (comm.rank() == 0) {
     const examples::ModelSpec spec = spec_of(options);
-    examples::Trainer<float> trainer(own, spec, text,
-                                     {.share = {}, .steps = options.steps, .seed = options.seed});
+    const examples::TrainerOptions alone_options = trainer_options(options);
+    examples::Trainer<float> trainer(own, spec, text, alone_options);
     std::vector<double> seconds;
     const std::int64_t steps = std::min(options.steps, single_steps);
     for (std::int64_t i = 0; i < steps; ++i) {
@@ -32,7 +33,7 @@ double measure_single(Communicator comm, const Options& options, const examples:
       progress.advance();
       if (i >= std::min<std::int64_t>(3, steps / 4)) seconds.push_back(seconds_since(begin));
     }
-    rate = spec.predictions() / quantile(seconds, 0.5);
+    rate = spec.predictions() * alone_options.micro_steps / quantile(seconds, 0.5);
   }
   const double agreed = gather(comm, rate)[0];
   comm.slow_after(std::chrono::seconds(1));

@@ -30,8 +30,11 @@ po::options_description description(Options& options, std::string& strategies) {
        ("strategies, separated by commas (nocomm,ddp): " + allowed_strategies()).c_str())  //
       ("start-step", po::value<std::int64_t>()->value_name("N"),
        "first step of codecs with error feedback (5, or a quarter of the steps); before it gradients are "
-       "reduced uncompressed")                                                                       //
-      ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")  //
+       "reduced uncompressed")  //
+      ("deepspeed", po::value<std::string>()->value_name("FILE"),
+       "instead of strategies: train as this configuration of DeepSpeed says, and without communication")  //
+      ("explain", "print each value of --deepspeed, where it comes from and what it does; train nothing")  //
+      ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")        //
       ("seed", po::value(&options.seed)->value_name("N"),
        "seed of the parameters and of the order of the text (1)")                                           //
       ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
@@ -66,10 +69,9 @@ po::options_description description(Options& options, std::string& strategies) {
        "draw the figures as one HTML page without scripts, to FILE")  //
       ("compare", po::value<std::string>()->value_name("FILE"),
        "compare the steps of each strategy with those of an earlier run, whose --json wrote FILE")  //
-      (
-          "metrics", po::value<int>()->value_name("PORT"),
-          "serve figures for Prometheus while it trains: the first rank of a node on PORT, the next on PORT "
-          "+ 1")  //
+      ("metrics", po::value<int>()->value_name("PORT"),
+       "serve figures for Prometheus while it trains: the first rank of a node on PORT, the next on PORT "
+       "+ 1")  //
       ("metrics-bind", po::value<std::string>()->value_name("ADDRESS"),
        "address of this machine to serve them on (127.0.0.1); 0.0.0.0 for all")  //
       ("quiet,q", "no progress and no losses while it trains: the figures alone");
@@ -121,7 +123,7 @@ void check(const Options& options) {
   if (options.strategies.empty())
     throw Error(ErrorKind::usage, "--strategies is empty", "allowed are " + allowed_strategies());
   for (const std::string& strategy : options.strategies) {
-    check_strategy(strategy);
+    if (strategy != from_deepspeed || !options.deepspeed) check_strategy(strategy);
     if (std::ranges::count(options.strategies, strategy) > 1) {
       throw Error(ErrorKind::usage, text("--strategies names '", strategy, "' twice"));
     }
@@ -145,6 +147,16 @@ void check_effects(const po::variables_map& values, const Options& options) {
     tool::refuse_ignored(values, {"final-fraction"},
                          text("the rate does not fall within --steps ", options.steps));
   if (!options.metrics) tool::refuse_ignored(values, {"metrics-bind"}, "--metrics is not given");
+  if (!options.deepspeed) tool::refuse_ignored(values, {"explain"}, "--deepspeed is not given");
+  if (options.explain)
+    tool::refuse_ignored(values,
+                         {"text", "model", "steps", "seed", "learning-rate", "final-fraction", "warmup",
+                          "beta1", "bucket-bytes", "device", "require", "json", "trace", "wire-rate",
+                          "report", "compare", "metrics", "metrics-bind", "quiet"},
+                         "--explain trains nothing");
+  if (options.deepspeed)
+    tool::refuse_ignored(values, {"strategies", "sweep"},
+                         text("--deepspeed ", *options.deepspeed, " says how to train"));
   if (!options.sweep.empty()) {
     tool::refuse_ignored(
         values,
@@ -176,6 +188,11 @@ Options parse(const std::vector<std::string>& arguments) {
   options.help = values.count("help") != 0;
   if (options.help) return options;
   if (values.count("strategies") != 0) options.strategies = tool::split(strategies);
+  if (values.count("deepspeed") != 0) {
+    options.deepspeed = values["deepspeed"].as<std::string>();
+    if (values.count("strategies") == 0) options.strategies = {"nocomm", from_deepspeed};
+  }
+  options.explain = values.count("explain") != 0;
   if (values.count("start-step") != 0) options.start_step = values["start-step"].as<std::int64_t>();
   if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
   if (values.count("final-fraction") != 0)
@@ -205,6 +222,12 @@ Options parse(const std::vector<std::string>& arguments) {
 examples::ModelSpec spec_of(const Options& options) {
   examples::ModelSpec spec = examples::model_spec(options.model);
   spec.optimizer = examples::changed(spec.optimizer, options.recipe);
+  if (!options.deepspeed_options) return spec;
+  spec.sequences = static_cast<int>(options.deepspeed_options->train_micro_batch_size_per_gpu);
+  if (options.deepspeed_options->optimizer) {  // without a scheduler DeepSpeed's rate is constant
+    spec.optimizer.warmup_steps = options.recipe.warmup_steps.value_or(0);
+    spec.optimizer.final_fraction = options.recipe.final_fraction.value_or(1);
+  }
   return spec;
 }
 
@@ -226,6 +249,7 @@ std::string help() {
          "  mpirun -n 4 weft-scaling --strategies nocomm,ddp,auto\n"
          "  mpirun -n 4 weft-scaling --strategies ddp,pipeline:1f1b,pipeline:auto --pipeline-devices 2\n"
          "  mpirun -n 4 weft-scaling --sweep 1,2,4\n"
+         "  mpirun -n 2 weft-scaling --deepspeed ds_config.json\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n"
          "  mpirun -n 2 weft-scaling --strategies ddp --steps 1000 --metrics 9400\n\n"

@@ -8,6 +8,7 @@
 
 #include "gpt/trainer/reference.hpp"
 #include "transport.hpp"
+#include "weft/deepspeed/config.hpp"
 
 namespace weft::scaling {
 
@@ -34,6 +35,11 @@ struct Options {
   std::optional<std::string> compare;       ///< file that --json wrote in an earlier run
   std::optional<int> metrics;               ///< port of the first rank of a node
   std::optional<std::string> metrics_bind;  ///< address; default: loopback
+  std::optional<std::string> deepspeed;     ///< a configuration of DeepSpeed, in place of strategies
+  std::string deepspeed_text;               ///< what is in it (read_deepspeed)
+  std::optional<deepspeed::Options> deepspeed_options;  ///< what comes of it (resolve_deepspeed)
+  std::vector<std::string> deepspeed_notices;
+  bool explain = false;  ///< print what the file resolves to, and end
   bool quiet = false;
   bool help = false;
 };
@@ -41,7 +47,7 @@ struct Options {
 /// @throws Error (usage) naming the argument, its value and what is allowed
 Options parse(const std::vector<std::string>& arguments);
 std::string help();
-/// The model with the recipe of the options.
+/// The model with the recipe of the options, and the micro batch of a configuration of DeepSpeed.
 examples::ModelSpec spec_of(const Options& options);
 
 }  // namespace weft::scaling

@@ -31,6 +31,7 @@ std::int64_t start_step(const Options& options) {
 // after zeroN +offload or +offload:DIR.
 Strategy parsed(const std::string& strategy) {
   if (strategy == chosen) return {.codec = chosen};
+  if (strategy == from_deepspeed) return {.deepspeed = true};
   if (strategy.starts_with(pipelined)) {
     const std::size_t plus = strategy.find('+');
     const bool is_sharded = plus != std::string::npos && strategy.compare(plus, 5, "+zero") == 0;
@@ -84,6 +85,9 @@ std::string allowed_strategies() {
 }
 
 void check_strategy(const std::string& strategy) {
+  if (strategy == from_deepspeed)
+    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
+                "give --deepspeed FILE instead");
   const Strategy one = parsed(strategy);
   const auto refused = [&](const std::string& why) {
     return Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), why);
@@ -99,9 +103,14 @@ void check_strategy(const std::string& strategy) {
 }
 
 zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options) {
+  if (strategy.deepspeed) return options.deepspeed_options.value().sharding;
   return {.stage = strategy.stage,
           .hook = strategy.codec ? hook_of(*strategy.codec, start_step(options)) : nullptr,
           .bucket_bytes = options.bucket_bytes};
+}
+
+zero::Offload offload_of(const Strategy& strategy, const Options& options) {
+  return strategy.deepspeed ? options.deepspeed_options.value().stepping.offload : strategy.offload;
 }
 
 void check_pipelines(const Options& options, int ranks) {

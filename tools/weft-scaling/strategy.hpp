@@ -16,8 +16,11 @@ struct Strategy {
   int stage = 0;                       ///< of ZeRO
   std::optional<std::string> codec{};  ///< a name for hook_named(); none if gradients are sent as they are
   zero::Offload offload{};
+  bool deepspeed = false;  ///< all is said by Options::deepspeed_options
 };
 
+/// The strategy of --deepspeed.
+inline constexpr const char* from_deepspeed = "deepspeed";
 /// The schedule, or the code, that weft is to choose itself.
 inline constexpr const char* chosen = "auto";
 
@@ -34,6 +37,7 @@ bool starts_late(const std::string& strategy);
 bool is_coded(const std::string& strategy);
 /// Options for a new trainer. The hook is null if gradients are sent as they are.
 zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options);
+zero::Offload offload_of(const Strategy& strategy, const Options& options);
 /// @throws Error (usage) if the model, the ranks or the microbatches do not suit a named pipeline
 void check_pipelines(const Options& options, int ranks);
 /// The first step whose time is measured, for all strategies. Before it memory is touched for the first time,

@@ -2,6 +2,7 @@
 
 #include "codecs.hpp"
 #include "contestant.hpp"
+#include "deepspeed.hpp"
 #include "gpt/trainer/trainer.hpp"
 #include "pipelines.hpp"
 #include "strategy.hpp"
@@ -18,12 +19,7 @@ class WholeTraining final : public Training {
         communicates_(communicates),
         sharding_(sharding_of(strategy, options)),
         trainer_(communicates_ ? comm : alone(comm), spec, text,
-                 {.share = {comm.rank(), comm.size()},
-                  .steps = options.steps,
-                  .seed = options.seed,
-                  .sharding = sharding_,
-                  .stepping = {.offload = strategy.offload},
-                  .trace = std::move(trace)}) {}
+                 options_of(strategy, comm, options, std::move(trace))) {}
 
   void step() override { training_loss_ = trainer_.step(); }
   std::int64_t steps_done() const override { return trainer_.steps_done(); }
@@ -47,6 +43,16 @@ class WholeTraining final : public Training {
   std::optional<CodecChoice> choice() const override { return choice_of(sharding_.hook.get()); }
 
  private:
+  examples::TrainerOptions options_of(const Strategy& strategy, const Communicator& comm,
+                                      const Options& options, std::shared_ptr<Trace> trace) const {
+    examples::TrainerOptions result = trainer_options(options);
+    result.share = {comm.rank(), comm.size()};
+    result.sharding = sharding_;
+    result.stepping.offload = offload_of(strategy, options);
+    result.trace = std::move(trace);
+    return result;
+  }
+
   Communicator comm_;
   bool communicates_;
   zero::ShardedOptions sharding_;

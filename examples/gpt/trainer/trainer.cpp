@@ -116,8 +116,13 @@ class Trainer<Real>::State {
         source(params, model->table(), compute),
         optimizing(spec.optimizer) {
     load_initial();
-    optimizer.emplace(params, optimizer_of(optimizing),
-                      with_groups(options.stepping, optimizing, params.layout()));
+    if (options.rule) {
+      std::visit([&](const auto& rule) { optimizing.learning_rate = rule.learning_rate; }, *options.rule);
+      optimizer.emplace(params, *options.rule, options.stepping);
+    } else {
+      optimizer.emplace(params, optimizer_of(optimizing),
+                        with_groups(options.stepping, optimizing, params.layout()));
+    }
     model->follow(&source);
   }
 

@@ -12,6 +12,7 @@
 //   double loss = trainer.held_out_loss(0, 16);
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,7 +46,9 @@ struct TrainerOptions {
   /// The ZeRO stage, and how gradients are reduced. The units come from the model.
   zero::ShardedOptions sharding{.stage = 0};
   zero::ShardedOptimizerOptions stepping{};  ///< clipping, offload
-  std::shared_ptr<Trace> trace{};            ///< records what the compute stream works on
+  /// In place of the model's own rule; its weight decay is then of all parameters.
+  std::optional<zero::Optimizer> rule{};
+  std::shared_ptr<Trace> trace{};  ///< records what the compute stream works on
 };
 
 template <class Real>

@@ -6,7 +6,7 @@
 // trained values stay the same: print them once. Both are pure, and need no ranks; `ranks` is their number.
 //
 //   const deepspeed::Config config = deepspeed::read("ds_config.json", comm.size());
-//   for (const std::string& notice : config.notices) log(LogLevel::warn, notice);       // on one rank
+//   for (const std::string& notice : config.notices) log::warn(notice);  // on one rank
 //   const deepspeed::Options options = deepspeed::options(config);
 //   zero::ShardedParams params(comm, layout_of(model, options.dtype), options.sharding);
 //   zero::ShardedOptimizer optimizer(params, *options.optimizer, options.stepping);
@@ -55,7 +55,7 @@ struct Setting {
 struct Config {
   std::string called{};  ///< what errors call the file
   int ranks = 1;
-  /// Every key of DeepSpeed, in the order of docs/deepspeed.md. An optional section that is left out is one key, which is null.
+  /// Every key that DeepSpeed 0.19.8 takes, in the order of docs/deepspeed.md. An optional section that is left out is one key, which is null.
   std::vector<Setting> settings{};
   /// One line each: keys without effect in weft, all in one; what weft does in its own way; deprecated names.
   std::vector<std::string> notices{};

@@ -2,6 +2,7 @@
 // What the snippets of README.md and docs/ take for granted: a model, its data, a communicator. They are compiled, not run.
 
 #include <iostream>
+#include <weft/deepspeed/config.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <sstream>
 
+#include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
 #include "deepspeed/resolving.hpp"
 #include "weft/core/error.hpp"
@@ -96,6 +99,44 @@ TEST(DeepSpeedKeys, ATypeIsExpectedOfEach) {
                                                      is_string ? "{}" : "\"nothing of that\""));
     EXPECT_NE(refusal.find(text(key.path, " is ")), std::string::npos) << key.path << ": " << refusal;
     EXPECT_NE(refusal.find(key.allowed), std::string::npos) << key.path << ": " << refusal;
+  }
+}
+
+/// What docs/deepspeed.md has to say of the keys.
+std::string rows_of_the_page() {
+  std::string table = "| key | default | in weft |\n|---|---|---|\n", removed;
+  std::vector<std::pair<std::string, std::string>> without;  // of a section
+  for (const Key& key : deepspeed_keys()) {
+    const std::string quoted = text("`", key.path, "`");
+    const std::string section = key.section().empty() ? "at the top" : text("`", key.section(), "`");
+    if (key.type == KeyType::section) continue;
+    if (key.effect == KeyEffect::removed) {
+      removed += text("- ", quoted, ": ", key.in_weft, "\n");
+    } else if (key.effect == KeyEffect::none) {
+      auto one = std::ranges::find(without, section, &std::pair<std::string, std::string>::first);
+      if (one == without.end()) one = without.insert(one, {section, ""});
+      const std::size_t from = key.section().empty() ? 0 : key.section().size() + 1;
+      one->second += text(one->second.empty() ? "" : ", ", "`", key.path.substr(from), "`");
+    } else {
+      const char* const limit = key.effect == KeyEffect::always ? "always "
+                                : key.effect == KeyEffect::only ? "only "
+                                                                : "";
+      table += text("| ", quoted, " | ", key.fallback, " | ", limit, key.same, key.same.empty() ? "" : ": ",
+                    key.in_weft, " |\n");
+    }
+  }
+  for (const auto& [section, names] : without) table += text("- ", section, ": ", names, "\n");
+  return table + removed;
+}
+
+TEST(DeepSpeedKeys, ThePageHasThemAll) {
+  const std::string page = read_input(WEFT_SOURCE_DIR "/docs/deepspeed.md", "docs/deepspeed.md");
+  std::istringstream rows(rows_of_the_page());
+  for (std::string row; std::getline(rows, row);)
+    EXPECT_NE(page.find("\n" + row + "\n"), std::string::npos) << "docs/deepspeed.md lacks: " << row;
+  for (std::size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
+    const std::string name = page.substr(at + 4, page.find('`', at + 4) - at - 4);
+    EXPECT_NE(find_key(name), nullptr) << "docs/deepspeed.md has a row of " << name;
   }
 }
 
