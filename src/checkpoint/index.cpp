@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -21,6 +22,7 @@ constexpr std::string_view format = "weft checkpoint 1";
 constexpr std::string_view opening = R"({"checksum":")";
 constexpr std::string_view middle = R"(","index":)";
 constexpr std::string_view closing = "}\n";
+constexpr std::string_view double_name = "double";
 
 struct TypeWord {
   DataType dtype;
@@ -36,8 +38,15 @@ std::string digits(std::uint64_t one) {
   return digits_of(std::span(&one, 1));
 }
 
+// Boost.JSON reads every ninth double as its neighbour, so doubles are texts, of as many digits as tell each from all others.
 json::value value_of(const checkpoint::Value& value) {
-  return std::visit([](const auto& one) { return json::value(one); }, value);
+  if (const double* const number = std::get_if<double>(&value)) {
+    std::array<char, 32> digits_of_it{};
+    const auto end = std::to_chars(digits_of_it.data(), digits_of_it.data() + digits_of_it.size(), *number);
+    return json::object{{double_name, json::string(digits_of_it.data(), end.ptr)}};
+  }
+  if (const auto* const whole = std::get_if<std::int64_t>(&value)) return *whole;
+  return json::value(std::get<std::string>(value));
 }
 
 json::object tensor_of(const StoredTensor& tensor) {
@@ -62,8 +71,15 @@ std::uint64_t checksum_from(const JsonNode& node) {
 
 checkpoint::Value value_from(const JsonNode& node) {
   if (node.value().is_int64()) return node.integer(std::numeric_limits<std::int64_t>::min());
-  if (node.value().is_double()) return node.value().get_double();
-  return node.string();
+  if (!node.value().is_object()) return node.string();
+  node.has({double_name});
+  const std::string digits_of_it = node[double_name].string();
+  const char* const end = digits_of_it.data() + digits_of_it.size();
+  double number = 0;
+  const auto read = std::from_chars(digits_of_it.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(number))
+    node[double_name].refuse(text("is \"", digits_of_it, "\", which is no finite number"));
+  return number;
 }
 
 StoredFile file_from(const JsonNode& node) {

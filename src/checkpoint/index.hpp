@@ -5,7 +5,7 @@
 //    "files":[{"name":"rank-00000.safetensors","bytes":8192,"header":"..."}],
 //    "tensors":{"w":{"dtype":"F32","shape":[4,8],"pieces":[{"file":0,"first":0,"count":32,"at":128,"blocks":"..."}]}}}}
 //
-// The checksum is of the bytes of "index"'s value. `at` is the place in the file, in bytes; `blocks` are the checksums of the piece's MiBs.
+// Values are whole numbers, texts, and doubles as {"double":"0.1"}. The checksum is of the bytes of "index"'s value. `at` is the place in the file, in bytes; `blocks` are the checksums of the piece's MiBs.
 // The same text, for one file alone, is how a rank tells rank 0 what it wrote.
 
 #include <cstdint>
