@@ -48,9 +48,10 @@
 #                                        within 5 s after the deadline; BIN: build/recorded/bin
 #   tests/soak.sh interrupts [COUNT [BIN]]   programs (100) that a signal ends at any moment, or whose disk is full from any byte on
 #                                        (tests/interrupts.py): no file is left that is not whole
-#   tests/soak.sh checkpoints [COUNT [BIN]]  jobs (300) that are killed at any moment while they save checkpoints, bits (1000) that are flipped in
-#                                        one, and disks (100) that are full from any byte on: the last one that was saved always
-#                                        loads, a torn one never does, and a flipped bit is named
+#   tests/soak.sh checkpoints [COUNT [BIN]]  jobs (300) that are killed at any moment while they save checkpoints, and as many that save them behind
+#                                        their training; bits (1000) that are flipped in one, and disks (100 for each kind of save)
+#                                        that are full from any byte on: the last one that was saved always loads, a torn one
+#                                        never does, and a flipped bit is named
 #   tests/soak.sh options [COUNT [BIN]]      combinations of options (200 of each program), drawn at random (tests/options.py): each option has an
 #                                        effect that can be seen, or is refused
 #   tests/soak.sh arm64                      the conformance tests, cross-compiled for 64-bit ARM, under qemu-user: ranks as threads, and 1, 2 and

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "checkpoint/checkpoint_state.hpp"
-#include "checkpoint/folder.hpp"
+#include "checkpoint/saving/folder.hpp"
 #include "checkpoint/stored_bytes.hpp"
 #include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
@@ -159,7 +159,9 @@ std::vector<std::string> Checkpoint::verify() const {
     note([&] {
       StoredBytes file(path(), index.files[i]);
       note([&] { file.check_header(bytes_of_elements(index, i)); });
-      for (const auto& [name, tensor] : index.tensors) {
+      for (const auto& one : index.tensors) {
+        const auto& name = one.first;  // clang 14 captures no structured binding
+        const auto& tensor = one.second;
         for (const StoredPiece& piece : tensor.pieces)
           if (piece.file == i) note([&] { file.each_block(name, tensor.dtype, piece, [](ConstView) {}); });
       }

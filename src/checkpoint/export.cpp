@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "checkpoint/checkpoint_state.hpp"
-#include "checkpoint/rank_file.hpp"
+#include "checkpoint/saving/rank_file.hpp"
 #include "checkpoint/stored_bytes.hpp"
 #include "core/base/output_file.hpp"
 

@@ -67,10 +67,12 @@ bool Checkpoints::save(zero::ShardedOptimizer& optimizer, const Stream& compute,
   if ((due || last || asked != checkpoint::Request::nothing) && steps != state_->saved) {
     checkpoint::State all = optimizer.state(compute);
     all.values[run_name] = state_->options.run;
-    state_->saver.save(steps, all.pieces, all.values);
+    state_->saver.begin(steps, std::move(all));
     state_->saved = steps;
   }
-  return asked != checkpoint::Request::save_and_end || last;
+  const bool ends = last || asked == checkpoint::Request::save_and_end;
+  if (ends) state_->saver.finish();
+  return !ends || last;
 }
 
 }  // namespace weft::examples

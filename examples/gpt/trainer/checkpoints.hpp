@@ -7,6 +7,8 @@
 //     if (!checkpoints.after_step(trainer, step + 1, step + 1 == steps)) return 75;
 //   }
 //
+// Saves go on behind the training; the last one is on the disk when after_step() returns for the last step, or false.
+//
 // Without a folder it does nothing. Every call is collective.
 
 #include <memory>

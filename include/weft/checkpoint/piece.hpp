@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -67,6 +68,9 @@ using Values = std::map<std::string, Value>;
 struct State {
   std::vector<Piece> pieces;
   Values values;
+  /// Of an owner that calls `*before_change` before it changes the pieces' memory, where that is set: Saver::begin() sets it, to have
+  /// read them by then. Null: the owner does not call, and who saves behind the training calls Saver::release().
+  std::shared_ptr<std::function<void()>> before_change{};
 };
 
 inline std::int64_t Piece::count() const {

@@ -97,6 +97,9 @@ class Communicator {
   /// otherwise.
   /// @throws Error (usage) when a thread is asked for and MPI was initialised for one thread only
   Stream progress_stream(const Environment& environment = Environment::of_process()) const;
+  /// Whether a thread may issue operations that is not the one that made the communicator. False where MPI carries them and was initialised
+  /// for one thread only.
+  bool any_thread() const;
 
   /// out[i] = op over ranks of in[i]. In place when in and out are the same memory.
   Work all_reduce(ConstView in, View out, ReduceOp op, const Stream& stream);

@@ -110,7 +110,8 @@ class ShardedOptimizer {
   /// What a later run goes on from, with any stage, number of ranks, buckets and offload. Pieces: this rank's share of parameters
   /// ("NAME"), of masters ("NAME/master", f32) and of moments ("NAME/exp_avg", "NAME/exp_avg_sq", "NAME/momentum_buffer"); rank 0 adds
   /// frozen parameters. Values: the number of steps, the loss scale, the groups' rate factors. All ranks call it; it blocks until the last
-  /// step is in them. Valid until the next step or offload(). @throws Error (usage) within a step, and while a unit is held
+  /// step is in them. Valid until the next step or offload(), which wait for a checkpoint::Saver that reads them behind the training.
+  /// @throws Error (usage) within a step, and while a unit is held
   checkpoint::State state(const Stream& compute);
   /// Collective. Goes on from what state() gave, whichever ranks gave it: checkpoint::Checkpoint fits. Parameters need not be loaded before.
   /// @throws Error (usage) as state(), and for values of another kind of training; (mismatch) where ranks load different ones; what

@@ -1,4 +1,4 @@
-#include "checkpoint/folder.hpp"
+#include "checkpoint/saving/folder.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

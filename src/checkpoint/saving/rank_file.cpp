@@ -1,4 +1,4 @@
-#include "checkpoint/rank_file.hpp"
+#include "checkpoint/saving/rank_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,8 +12,6 @@
 #include "checkpoint/checksums.hpp"
 #include "core/base/descriptor.hpp"
 #include "core/base/output_file.hpp"
-#include "core/memory/copy_now.hpp"
-#include "weft/core/buffer.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -54,16 +52,18 @@ std::string_view as_text(ConstView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size_bytes()};
 }
 
-/// Writes pieces block by block, and computes the checksum of each block on its way. Memory of a device is copied to the host by blocks.
+/// Writes pieces block by block, and computes the checksum of each block on its way.
 class PieceWriter {
  public:
-  PieceWriter(int file, const std::string& called) : file_(file), called_(called) {}
+  PieceWriter(int file, const std::string& called, PieceReader& from)
+      : file_(file), called_(called), from_(from) {}
 
-  std::vector<std::uint64_t> write(const Piece& piece) {
+  std::vector<std::uint64_t> write(std::size_t number) {
+    const Piece& piece = from_.pieces()[number];
     const auto step = static_cast<std::int64_t>(checkpoint_block / size_of(piece.dtype()));
     std::vector<std::uint64_t> blocks;
     for (std::int64_t at = 0; at < piece.count(); at += step) {
-      const std::string_view bytes = as_text(on_host(piece, at, std::min(step, piece.count() - at)));
+      const std::string_view bytes = as_text(from_.read(number, at, std::min(step, piece.count() - at)));
       blocks.push_back(checksum(bytes));
       write_all(file_, bytes, called_);
       begin_to_flush(bytes.size());
@@ -83,24 +83,10 @@ class PieceWriter {
     unflushed_ = 0;
   }
 
-  ConstView on_host(const Piece& piece, std::int64_t at, std::int64_t count) {
-    const ConstView* const values = std::get_if<ConstView>(&piece.values);
-    if (values != nullptr && values->device().is_host()) return values->slice(at, count);
-    if (staged_.count() == 0)
-      staged_ = Buffer::on_host(DataType::u8, static_cast<std::int64_t>(checkpoint_block), Contents::any);
-    const View here(staged_.view().data(), count, piece.dtype());
-    if (values == nullptr) {
-      std::get<checkpoint::Computed>(piece.values).fill(at, here);
-    } else {
-      copy_now(here, values->slice(at, count));
-    }
-    return here;
-  }
-
   int file_;
   const std::string& called_;
+  PieceReader& from_;
   std::size_t unflushed_ = 0;
-  Buffer staged_;
 };
 
 }  // namespace
@@ -124,18 +110,19 @@ std::string safetensors_header(std::span<const HeaderRow> rows, std::int64_t ste
   return all;
 }
 
-Index write_rank_file(const std::string& path, std::int64_t step, std::span<const Piece> pieces) {
-  std::vector<const Piece*> order;
-  for (const Piece& piece : pieces) {
-    check(piece);
+Index write_rank_file(const std::string& path, std::int64_t step, PieceReader& from) {
+  const std::span<const Piece> pieces = from.pieces();
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    check(pieces[i]);
     // A rank without elements of a tensor adds nothing; a tensor without elements is there all the same.
-    if (piece.count() > 0 || elements_of(piece.shape) == 0) order.push_back(&piece);
+    if (pieces[i].count() > 0 || elements_of(pieces[i].shape) == 0) order.push_back(i);
   }
-  std::ranges::stable_sort(order, std::greater(), [](const Piece* one) { return size_of(one->dtype()); });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return size_of(pieces[i].dtype()); });
   std::vector<HeaderRow> rows;
   std::set<std::string> names;
-  for (const Piece* piece : order) {
-    rows.push_back(row_of(*piece));
+  for (const std::size_t i : order) {
+    rows.push_back(row_of(pieces[i]));
     if (!names.insert(rows.back().name).second)
       throw Error(ErrorKind::usage, text(rows.back().name, " is saved twice"), "name each piece once");
   }
@@ -146,15 +133,16 @@ Index write_rank_file(const std::string& path, std::int64_t step, std::span<cons
   write_all(file.get(), header, path);
   Index index;
   std::uint64_t at = header.size();
-  PieceWriter writer(file.get(), path);
-  for (const Piece* piece : order) {
-    StoredTensor& tensor = index.tensors[piece->tensor];
-    if (!tensor.pieces.empty() && (tensor.dtype != piece->dtype() || tensor.shape != piece->shape))
-      throw Error(ErrorKind::usage, text("tensor ", piece->tensor, " has two shapes or types on one rank"));
-    tensor.dtype = piece->dtype();
-    tensor.shape = piece->shape;
-    tensor.pieces.push_back({0, piece->first, piece->count(), at, writer.write(*piece)});
-    at += bytes_of(*piece);
+  PieceWriter writer(file.get(), path, from);
+  for (const std::size_t i : order) {
+    const Piece& piece = pieces[i];
+    StoredTensor& tensor = index.tensors[piece.tensor];
+    if (!tensor.pieces.empty() && (tensor.dtype != piece.dtype() || tensor.shape != piece.shape))
+      throw Error(ErrorKind::usage, text("tensor ", piece.tensor, " has two shapes or types on one rank"));
+    tensor.dtype = piece.dtype();
+    tensor.shape = piece.shape;
+    tensor.pieces.push_back({0, piece.first, piece.count(), at, writer.write(i)});
+    at += bytes_of(piece);
   }
   if (fsync(file.get()) != 0) throw system_error(text("cannot write ", path));
   index.step = step;

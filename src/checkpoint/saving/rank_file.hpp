@@ -8,12 +8,13 @@
 #include <string>
 
 #include "checkpoint/index.hpp"
+#include "checkpoint/saving/shared_pieces.hpp"
 
 namespace weft::detail {
 
 /// Writes it and flushes it to the disk. @param path of a file that is not there yet; its last part is its name in the index
 /// @throws Error (usage) for pieces that do not lie in their shapes, or two of one name; (system) naming the file
-Index write_rank_file(const std::string& path, std::int64_t step, std::span<const checkpoint::Piece> pieces);
+Index write_rank_file(const std::string& path, std::int64_t step, PieceReader& from);
 
 /// A tensor in a header of safetensors.
 struct HeaderRow {

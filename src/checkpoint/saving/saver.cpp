@@ -1,6 +1,9 @@
 // Steps of a save: rank 0 makes the draft folder; every rank writes and flushes its file; rank 0 gathers what each wrote, looks
 // whether it sees their files and whether the tensors are whole, writes the index and renames the folder; all hear how it went.
 // Messages beside the files: the index, once to rank 0, and a reason from there.
+//
+// A save behind the training is the same in a thread of its own, over a communicator of its own: whatever the training issues meanwhile,
+// the two do not wait for each other. The training waits for the thread where it changes what is saved (SharedPieces), and in the next save.
 
 #include "weft/checkpoint/saver.hpp"
 
@@ -8,12 +11,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
-#include "checkpoint/folder.hpp"
 #include "checkpoint/index.hpp"
-#include "checkpoint/rank_file.hpp"
+#include "checkpoint/saving/folder.hpp"
+#include "checkpoint/saving/rank_file.hpp"
 #include "collectives/diagnosis/texts.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"
@@ -59,7 +65,8 @@ std::string file_name(int rank) {
   return text("rank-", std::string(least - std::min(least, digits.size()), '0'), digits, ".safetensors");
 }
 
-void check(const Values& values) {
+void check(std::int64_t step, const Values& values) {
+  if (step < 0) throw Error(ErrorKind::usage, text("step ", step, " of a checkpoint"), "steps are 0 or more");
   for (const auto& [name, value] : values) {
     const double* const number = std::get_if<double>(&value);
     if (number != nullptr && !std::isfinite(*number))
@@ -78,29 +85,113 @@ void expect_seen(const std::string& folder, const StoredFile& file, int rank) {
 
 }  // namespace
 
-class Saver::State {
+class Saver::State : public std::enable_shared_from_this<State> {
+  /// A save behind the training, shared by the training and the thread.
+  class Running {
+   public:
+    Running(std::int64_t of_step, std::vector<Piece> saved, const SaverOptions& options,
+            std::chrono::nanoseconds timeout)
+        : step(of_step), pieces(std::move(saved), options.copy_at_most, timeout) {}
+
+    /// Runs `body` in the thread; its Error is kept.
+    template <class Body>
+    void run(const Body& body) noexcept {
+      std::optional<Error> why;
+      try {
+        body();
+      } catch (const Error& error) {
+        why = error;
+      }
+      pieces.end();
+      const std::lock_guard lock(mutex_);
+      failed_ = std::move(why);
+      is_over_ = true;
+      over_.notify_all();
+    }
+    bool is_over() const {
+      const std::lock_guard lock(mutex_);
+      return is_over_;
+    }
+    bool wait(std::chrono::nanoseconds timeout) {
+      std::unique_lock lock(mutex_);
+      return over_.wait_for(lock, timeout, [&] { return is_over_; });
+    }
+    /// Once it is over.
+    const std::optional<Error>& failed() const { return failed_; }
+
+    const std::int64_t step;
+    SharedPieces pieces;
+    std::thread thread{};
+
+   private:
+    mutable std::mutex mutex_;
+    std::condition_variable over_;
+    bool is_over_ = false;
+    std::optional<Error> failed_{};
+  };
+
  public:
   State(Communicator comm, std::string folder, SaverOptions options)
       : comm_(std::move(comm)), folder_(std::move(folder)), options_(options) {
     if (options_.keep_last < 0)
       throw Error(ErrorKind::usage, text("keep_last is ", options_.keep_last), "it is 0 or more");
-    agree(of_rank_0([&] { files_.emplace(folder_); }));
+    if (options_.timeout && options_.timeout->count() <= 0)
+      throw Error(ErrorKind::usage, text("a timeout of ", options_.timeout->count(), " ns"),
+                  "it is positive");
+    agree(comm_, of_rank_0([&] { files_.emplace(folder_); }));
   }
 
   std::string save(std::int64_t step, std::span<const Piece> pieces, const Values& values) {
-    if (step < 0)
-      throw Error(ErrorKind::usage, text("step ", step, " of a checkpoint"), "steps are 0 or more");
-    agree(of_rank_0([&] {
-      check(values);
-      files_->begin(step);
-    }));
-    const std::string first = broadcast_text(comm_, text(step), 0);
-    const auto said = gather_texts(comm_, write_mine(step, first, pieces));
-    const std::string outcome = of_rank_0([&] { publish(step, said, values); });
-    if (!outcome.empty() && files_) files_->discard(step);
-    agree(outcome);
-    if (files_ && options_.keep_last > 0) remove_older();
+    (void)finish();
+    PieceReader reader(pieces);
+    save_over(comm_, step, reader, values);
     return Checkpoint::path_of(folder_, step);
+  }
+
+  void begin(std::int64_t step, checkpoint::State state) {
+    (void)finish();
+    if (!side_) side_ = side();
+    auto running = std::make_shared<Running>(step, std::move(state.pieces), options_, timeout());
+    running->thread = std::thread([self = shared_from_this(), running, values = std::move(state.values)] {
+      running->run([&] { self->save_behind(*running, values); });
+    });
+    running_ = running;
+    if (!state.before_change) return;
+    *state.before_change = [before = std::move(*state.before_change), running] {
+      if (before) before();  // another Saver's
+      running->pieces.release();
+    };
+  }
+
+  void release() noexcept {
+    if (running_) running_->pieces.release();
+  }
+
+  bool is_saving() const { return running_ && !running_->is_over(); }
+
+  std::string finish() {
+    if (!running_) return {};
+    // Longer than the thread itself waits for other ranks, so that it says who is late.
+    if (!running_->wait(2 * timeout()))
+      throw Error(ErrorKind::timeout, late(), "look whether its disk answers", {comm_.rank(), "Saver", 0});
+    const auto running = std::exchange(running_, nullptr);
+    running->thread.join();
+    if (running->failed()) throw Error(*running->failed());
+    return Checkpoint::path_of(folder_, running->step);
+  }
+
+  void close() noexcept {
+    if (!running_) return;
+    if (running_->wait(2 * timeout())) {
+      running_->thread.join();
+      return;
+    }
+    try {
+      log::error(text(late(), "; it is left behind"));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the line
+    }
+    running_->pieces.release();
+    running_->thread.detach();
   }
 
  private:
@@ -110,19 +201,60 @@ class Saver::State {
     return comm_.rank() == 0 ? reason_of(body) : std::string();
   }
   /// Throws the reason of rank 0 on every rank.
-  void agree(const std::string& reason) {
-    const std::string words = broadcast_text(comm_, reason, 0);
-    if (!words.empty()) throw heard(words, {comm_.rank(), "Saver", 0});
+  static void agree(Communicator& comm, const std::string& reason) {
+    const std::string words = broadcast_text(comm, reason, 0);
+    if (!words.empty()) throw heard(words, {comm.rank(), "Saver", 0});
+  }
+
+  void save_over(Communicator& comm, std::int64_t step, PieceReader& pieces, const Values& values) {
+    agree(comm, of_rank_0([&] {
+            check(step, values);
+            files_->begin(step);
+          }));
+    const std::string first = broadcast_text(comm, text(step), 0);
+    const auto said = gather_texts(comm, write_mine(step, first, pieces));
+    const std::string outcome = of_rank_0([&] { publish(step, said, values); });
+    if (!outcome.empty() && files_) files_->discard(step);
+    agree(comm, outcome);
+    if (files_ && options_.keep_last > 0) remove_older();
+  }
+
+  void save_behind(Running& running, const Values& values) {
+    try {
+      save_over(*side_, running.step, running.pieces, values);
+    } catch (const std::exception& error) {
+      if (comm_.rank() == 0) log::warn(text("no checkpoint of step ", running.step, ": ", error.what()));
+      if (dynamic_cast<const Error*>(&error) != nullptr) throw;
+      throw Error(ErrorKind::system, error.what(), "", {comm_.rank(), "Saver", 0});
+    }
+  }
+
+  std::chrono::nanoseconds timeout() const { return options_.timeout.value_or(comm_.timeout()); }
+  std::string late() const {
+    return text("rank ", comm_.rank(), " has not finished its part of ", draft_path(folder_, running_->step),
+                " after ", std::chrono::duration<double>(2 * timeout()).count(), " s");
+  }
+
+  /// For the thread. Waiting for a disk is no slow rank.
+  Communicator side() {
+    if (!comm_.any_thread())
+      throw Error(ErrorKind::usage,
+                  "a save behind the training needs a thread, and MPI was initialised for one only",
+                  "initialise it with MPI_THREAD_SERIALIZED or more, or call save()");
+    Communicator own = *comm_.split(0, comm_.rank());
+    own.timeout(timeout());
+    own.slow_after(timeout());
+    return own;
   }
 
   /// Its index, or why there is none.
-  std::string write_mine(std::int64_t step, const std::string& first, std::span<const Piece> pieces) {
+  std::string write_mine(std::int64_t step, const std::string& first, PieceReader& pieces) {
     std::string mine = text_of(Index{.step = step, .values = {}, .files = {}, .tensors = {}});
     const std::string failed = reason_of([&] {
       if (text(step) != first)
         throw Error(ErrorKind::mismatch, text("it saves step ", step, " and rank 0 step ", first),
                     "save the same step on every rank");
-      if (!pieces.empty())
+      if (!pieces.pieces().empty())
         mine =
             text_of(write_rank_file(draft_path(folder_, step) + '/' + file_name(comm_.rank()), step, pieces));
     });
@@ -157,16 +289,32 @@ class Saver::State {
   Communicator comm_;
   std::string folder_;
   SaverOptions options_;
-  std::optional<SaveFolder> files_;  // of rank 0
+  std::optional<SaveFolder> files_;     // of rank 0
+  std::optional<Communicator> side_{};  // once a save was begun
+  std::shared_ptr<Running> running_{};  // until it was waited for
 };
 
 Saver::Saver(Communicator comm, std::string folder, SaverOptions options)
-    : state_(std::make_unique<State>(std::move(comm), std::move(folder), options)) {}
-Saver::~Saver() = default;
+    : state_(std::make_shared<State>(std::move(comm), std::move(folder), options)) {}
+Saver::~Saver() {
+  if (state_) state_->close();
+}
 Saver::Saver(Saver&&) noexcept = default;
 
 std::string Saver::save(std::int64_t step, std::span<const Piece> pieces, const Values& values) {
   return state_->save(step, pieces, values);
+}
+void Saver::begin(std::int64_t step, checkpoint::State state) {
+  state_->begin(step, std::move(state));
+}
+void Saver::release() noexcept {
+  state_->release();
+}
+bool Saver::is_saving() const {
+  return state_->is_saving();
+}
+std::string Saver::finish() {
+  return state_->finish();
 }
 
 }  // namespace weft::checkpoint

@@ -118,10 +118,14 @@ bool has_spare_core(int ranks_on_node) {
 
 }  // namespace
 
+bool Communicator::any_thread() const {
+  return state_->backend().any_thread();
+}
+
 Stream Communicator::progress_stream(const Environment& environment) const {
   if (!device().is_host()) return Stream(device(), StreamPriority::high);
   const std::string choice = environment.value(env::progress);
-  const bool possible = state_->backend().any_thread();
+  const bool possible = any_thread();
   if (choice == "inline") return Stream();
   if (choice == "thread") {
     if (possible) return Stream::queued();

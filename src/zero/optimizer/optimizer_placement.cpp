@@ -102,6 +102,7 @@ void ShardedOptimizer::State::offload(double share, std::optional<double> file_s
     throw Error(ErrorKind::usage, text("a file_share of ", *file_share, " and no folder for a file"),
                 "make the optimizer with offload.directory");
   expect_between_steps("offload");
+  before_change();
   if (offloaded_) offloaded_->synchronize();
   const double filed = file_share.value_or(options_.offload.file_share);
   detail::StateSplit split = split_by(share, filed);

@@ -7,6 +7,7 @@
 // Loading reads this rank's parts; parameters that every rank has whole then travel as after a step. Stage 0 reads all on each rank.
 
 #include <algorithm>
+#include <utility>
 
 #include "core/memory/copy_now.hpp"
 #include "gradient/plan/plan_agreement.hpp"
@@ -108,6 +109,13 @@ void ShardedOptimizer::State::settle(const Stream& compute, const char* operatio
   if (offloaded_) offloaded_->synchronize();
 }
 
+void ShardedOptimizer::State::before_change() {
+  for (const auto& reader : readers_) {
+    if (*reader) std::exchange(*reader, nullptr)();
+  }
+  readers_.clear();
+}
+
 template <class Visit>
 void ShardedOptimizer::State::each_range(bool own, Visit&& visit) {
   const ParamLayout& layout = params_.layout();
@@ -135,6 +143,7 @@ checkpoint::State ShardedOptimizer::State::state(const Stream& compute) {
   settle(compute, "state");
   checkpoint::State saved{{}, saved_values()};
   if (!params_.saves()) return saved;
+  saved.before_change = readers_.emplace_back(std::make_shared<std::function<void()>>());
   const ParamLayout& layout = params_.layout();
   const auto elsewhere = params_.model().trained_of(options_.counted_elsewhere, "counted_elsewhere");
   each_range(true, [&](const Range& range) {
@@ -223,6 +232,7 @@ void ShardedOptimizer::State::load_state(const checkpoint::Values& values,
                                          const std::function<void(std::span<const Wanted>)>& read,
                                          const Stream& compute) {
   settle(compute, "load_state");
+  before_change();
   load_values(values);
   read(wanted());
   if (offloaded_) {

@@ -51,6 +51,7 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
 }
 
 ShardedOptimizer::State::~State() {
+  before_change();
   if (offloaded_) params_.reducer().on_reduced(nullptr);
 }
 
@@ -145,6 +146,7 @@ void ShardedOptimizer::State::on_reduced(const Bucket& bucket, const Event& redu
 
 void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const Factors& factors,
                                              const Event& reduced) {
+  before_change();
   const auto part = params_.part(bucket);
   for (const auto& piece : split_.pieces(part.state_at, part.state_at + part.parameters.count())) {
     if (!piece.offloaded) continue;
@@ -156,6 +158,7 @@ void ShardedOptimizer::State::update_on_host(const Bucket& bucket, const Factors
 
 // The offloaded pieces begin first because they take longest.
 void ShardedOptimizer::State::update(const Bucket& bucket, const Factors& factors, const Stream& compute) {
+  before_change();
   if (offloaded_) {
     const ReducedBucket& known = reduced_buckets_[bucket.begin];
     if (!known.is_updated) update_on_host(bucket, factors, known.reduced);

@@ -106,6 +106,8 @@ class ShardedOptimizer::State {
                      const detail::OffloadedState::Visitor& visitor)>
   visitor_of(const detail::StateSplit::Piece& piece);
   void expect_between_steps(const char* operation) const;
+  /// Parameters or state are about to change: a save behind the training has them first.
+  void before_change();
   void settle(const Stream& compute, const char* operation);
   checkpoint::Values saved_values();
   void load_values(const checkpoint::Values& values);
@@ -145,6 +147,7 @@ class ShardedOptimizer::State {
   detail::StateSplit split_;
   detail::StateArrays arrays_;                         // on the device
   std::unique_ptr<detail::OffloadedState> offloaded_;  // null where nothing is
+  std::vector<std::shared_ptr<std::function<void()>>> readers_;  // what state() gave, since the last change
 };
 
 }  // namespace weft::zero

@@ -92,7 +92,7 @@ TEST(Damage, AMissingShorterOrLongerFileIsNamed) {
   EXPECT_EQ(from.verify().size(), 1U);
 }
 
-TEST(Damage, AFullDiskCostsNothingThatWasThere) {
+void fill_disks(bool behind) {
   const test::TemporaryFolder folder;
   const auto all = random_tensors(9, 20000);
   save(folder.path(), 1, all);
@@ -112,15 +112,32 @@ TEST(Damage, AFullDiskCostsNothingThatWasThere) {
         comm.barrier(Stream()).wait();
       };
       Saver saver(comm, folder.path());
+      if (behind) {  // the first one connects the ranks anew, in shared memory
+        saver.begin(1, {});
+        test::expect_error(ErrorKind::usage, {"is there already"}, [&] { saver.finish(); });
+      }
       set(limit);
-      test::expect_error(ErrorKind::system, {"cannot write", "File too large"},
-                         [&] { saver.save(2, pieces_of(all, comm.rank(), 2)); });
+      test::expect_error(ErrorKind::system, {"cannot write", "File too large"}, [&] {
+        if (behind) {
+          saver.begin(2, {pieces_of(all, comm.rank(), 2), {}});
+          saver.finish();
+        } else {
+          saver.save(2, pieces_of(all, comm.rank(), 2));
+        }
+      });
       set(before);
     });
     EXPECT_EQ(Checkpoint::all(folder.path()).size(), 1U);
     EXPECT_FALSE(fs::exists(folder.path() + "/step-00000002.part"));
   }
   EXPECT_TRUE(Checkpoint::newest(folder.path())->verify().empty());
+}
+
+TEST(Damage, AFullDiskCostsNothingThatWasThere) {
+  fill_disks(false);
+}
+TEST(Damage, AFullDiskBehindTheTrainingCostsNothingThatWasThere) {
+  fill_disks(true);
 }
 
 }  // namespace

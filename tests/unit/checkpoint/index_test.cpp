@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "checkpoint/checksums.hpp"
-#include "checkpoint/folder.hpp"
-#include "checkpoint/rank_file.hpp"
+#include "checkpoint/saving/folder.hpp"
+#include "checkpoint/saving/rank_file.hpp"
 #include "support/draw.hpp"
 #include "support/expect_error.hpp"
 
@@ -38,6 +40,14 @@ TEST(CheckpointIndex, IsReadAsItWasWritten) {
     one.values["x"] = value;
     EXPECT_EQ(parse_index(text_of(one), "index"), one) << value;
   }
+  Index many;
+  test::Draw draw(1);
+  for (int i = 0; i < 2000; ++i) {
+    const double value = std::bit_cast<double>(test::mixed(static_cast<std::uint64_t>(i)));
+    if (std::isfinite(value)) many.values["bits " + std::to_string(i)] = value;
+    many.values["near 1, " + std::to_string(i)] = std::ldexp(static_cast<double>(draw.below(1 << 30)), -29);
+  }
+  EXPECT_EQ(parse_index(text_of(many), "index"), many);
 }
 
 TEST(CheckpointIndex, HasAChecksumOfEveryByte) {
@@ -83,6 +93,10 @@ TEST(CheckpointIndex, WithTheRightChecksumIsStillNotBelieved) {
   refuses("\"file\":1", "\"file\":2", {"file is 2", "0 to 1"});
   refuses("\"blocks\":\"", "\"blocks\":\"0123456789abcdef", {"not the checksums of 1 blocks"});
   refuses("\"scale\"", "\"step\":[],\"scale\"", {"values.step", "no string"});
+  refuses(R"({"double":"0.1"})", "0.1", {"values.scale", "no string"});
+  refuses(R"("0.1")", R"("0.1x")", {"values.scale.double", "\"0.1x\", which is no finite number"});
+  refuses(R"("0.1")", R"("nan")", {"no finite number"});
+  refuses(R"("double")", R"("f64")", {"values.scale", "double"});
 }
 
 TEST(CheckpointIndex, PiecesMustBeTheWholeTensorOnce) {

@@ -44,6 +44,48 @@ void expect_loads_as_saved(const ZeroTraining& training, const std::string& fold
     ADD_FAILURE() << one.name << ": " << one.what;
 }
 
+std::vector<std::byte> bytes_of(const checkpoint::State& state) {
+  std::vector<std::byte> all;
+  for (const checkpoint::Piece& piece : state.pieces) {
+    if (const ConstView* const values = std::get_if<ConstView>(&piece.values)) {
+      const auto* const begin = static_cast<const std::byte*>(values->data());
+      all.insert(all.end(), begin, begin + values->size_bytes());
+    }
+  }
+  return all;
+}
+
+/// Each rank begins a save before the first step, and waits for it after the last one. Parameters and state are given back unchanged.
+void save_behind(ZeroTraining& training, const std::string& folder) {
+  struct OfRank {
+    std::optional<checkpoint::Saver> saver;
+    bool given_back = false;
+  };
+  const auto ranks = std::make_shared<std::vector<OfRank>>(static_cast<std::size_t>(training.ranks));
+  training.at_start = [=, before = training.at_start, step = training.first_step](
+                          const Communicator& comm, ShardedParams& params, ShardedOptimizer& adam,
+                          const Stream& compute) {
+    before(comm, params, adam, compute);
+    OfRank& mine = (*ranks)[static_cast<std::size_t>(comm.rank())];
+    const checkpoint::State state = adam.state(compute);
+    mine.saver.emplace(comm, folder);
+    mine.saver->begin(step, state);
+    if (!state.before_change) return;  // another rank saves what this one has, too
+    *state.before_change = [&mine, state, bytes = bytes_of(state), release = *state.before_change] {
+      EXPECT_TRUE(bytes_of(state) == bytes);
+      mine.given_back = true;
+      release();
+    };
+  };
+  training.at_end = [=](const Communicator& comm, ShardedParams&, ShardedOptimizer& adam,
+                        const Stream& compute) {
+    OfRank& mine = (*ranks)[static_cast<std::size_t>(comm.rank())];
+    EXPECT_EQ(mine.given_back, adam.state(compute).before_change != nullptr);
+    mine.saver->finish();
+    mine.saver.reset();
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   double apart = 0;
   double all = 0;
@@ -215,7 +257,13 @@ TEST(ZeroSaving, EveryKindOfStateGoesOnBitwise) {
     save_at_end(kind.saved, folder.path());
     kind.saved.run();
     expect_loads_as_saved(kind.loaded, folder.path());
-    const auto on = resumed(kind.loaded, folder.path(), 6).run();
+    // While it goes on, what it began from is saved again behind it.
+    ZeroTraining resuming = resumed(kind.loaded, folder.path(), 6);
+    const test::TemporaryFolder behind;
+    save_behind(resuming, behind.path());
+    const auto on = resuming.run();
+    for (const auto& one : Checkpoint::newest(folder.path())->differences(*Checkpoint::newest(behind.path())))
+      ADD_FAILURE() << "saved behind: " << one.name << ": " << one.what;
     ZeroTraining undisturbed = kind.loaded;
     undisturbed.steps += 6;
     const auto whole = undisturbed.run();
