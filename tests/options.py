@@ -230,7 +230,8 @@ class Scaling(Program):
                              "pipeline:interleaved+zero1", "zero2+offload", "nocomm,pipeline:1f1b"],
             "--start-step": [2], "--steps": [6, 5, 24], "--seed": [7], "--learning-rate": [1e-3], "--final-fraction": [0.9], "--warmup": [2], "--beta1": [0.5],
             "--bucket-bytes": [4096], "--pipeline-devices": [1], "--chunks": [2, 1], "--microbatch": [2], "--ranks": [3], "--sweep": ["1,2", "1"],
-            "--require": ["ib"], "--json": [FILE], "--trace": [FILE], "--wire-rate": [5], "--report": [FILE], "--compare": [earlier], "--quiet": [FLAG], "--metrics": [free_ports()], "--metrics-bind": ["127.0.0.2"]}
+            "--require": ["ib"], "--json": [FILE], "--trace": [FILE], "--wire-rate": [5], "--report": [FILE], "--compare": [earlier], "--quiet": [FLAG], "--metrics": [free_ports()], "--metrics-bind": ["127.0.0.2"],
+            "--checkpoint": [FILE], "--checkpoint-every": [3], "--checkpoint-keep": [1]}
         self.observers = {"--json": FILE, "--trace": FILE}
 
     def base(self):

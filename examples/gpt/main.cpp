@@ -11,7 +11,7 @@
 #include "common/usage_once.hpp"
 #include "gpt/math/blas_advice.hpp"
 #include "gpt/pipeline/pipeline_trainer.hpp"
-#include "gpt/trainer/checkpoints.hpp"
+#include "gpt/trainer/checkpoint_options.hpp"
 
 namespace {
 
@@ -50,15 +50,8 @@ po::options_description description(Options& options) {
        "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")                        //
       ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)")            //
-      ("checkpoint", po::value(&options.checkpoint.folder)->value_name("FOLDER"),
-       "go on from the newest checkpoint in it, and save there: at the end, on SIGUSR1 (and end), and when "
-       "it "
-       "has a file checkpoint-now")  //
-      ("checkpoint-every", po::value(&options.checkpoint.every)->value_name("N"),
-       "and every so many steps")  //
-      ("checkpoint-keep", po::value(&options.checkpoint.keep_last)->value_name("N"),
-       "how many stay; 0: all (2)")  //
       ("quiet,q", "no progress, and of the losses the last one alone");
+  examples::add_options(result, options.checkpoint);
   tool::add_common(result);
   return result;
 }
@@ -71,14 +64,7 @@ void take(const po::variables_map& values, Options& options) {
   if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
   if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   options.quiet = values.count("quiet") != 0;
-  if (options.checkpoint.folder.empty())
-    tool::refuse_ignored(values, {"checkpoint-every", "checkpoint-keep"}, "--checkpoint is not given");
-  if (values.count("checkpoint-every") != 0 && options.checkpoint.every < 1)
-    throw Error(ErrorKind::usage,
-                text("--checkpoint-every ", options.checkpoint.every, " is not a number of 1 or more"));
-  if (options.checkpoint.keep_last < 0)
-    throw Error(ErrorKind::usage,
-                text("--checkpoint-keep ", options.checkpoint.keep_last, " is not a number of 0 or more"));
+  examples::check(values, options.checkpoint);
   if (options.pipeline.empty()) tool::refuse_ignored(values, {"pipeline-devices"}, "--pipeline is not given");
   if (options.optimizer == "sgd")
     tool::refuse_ignored(values, {"beta1"}, "sgd has no first moment, adamw has");
@@ -192,7 +178,7 @@ int run(const std::vector<std::string>& arguments) {
     progress.aside([&] { std::cerr << text("gpt: ", advice, "\n") << std::flush; });
   progress.prepare("the model");
   const Told told{options.steps, options.quiet, progress};
-  options.checkpoint.run = text(options.model, ", seed ", options.seed, ", ", options.steps, " steps");
+  options.checkpoint.run = examples::run_of(options.model, options.seed, options.steps);
   examples::Checkpoints checkpoints(comm, options.checkpoint);
   if (options.pipeline.empty()) {
     const examples::Share share{comm.rank(), comm.size()};

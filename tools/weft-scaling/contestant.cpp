@@ -54,10 +54,16 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
       comm_(comm),
       trace_(std::move(trace)),
       predictions_(spec.predictions() * trainer_options(options).micro_steps),
+      all_steps_(options.steps),
       first_counted_(first_counted(options)),
       training_(make_training(strategy_, comm, spec, options, text, trace_)) {}
 
-void Contestant::train(std::int64_t steps, tool::Progress& progress) {
+void Contestant::resume(examples::Checkpoints& checkpoints) {
+  training_->resume(checkpoints);
+  next_point = steps_done();
+}
+
+bool Contestant::train(std::int64_t steps, examples::Checkpoints& checkpoints, tool::Progress& progress) {
   Stream stream;
   comm_.barrier(stream).wait();
   for (std::int64_t i = 0; i < steps; ++i) {
@@ -70,15 +76,19 @@ void Contestant::train(std::int64_t steps, tool::Progress& progress) {
     exposed_.push_back(training_->exposed_seconds() - exposed);
     wire_bytes_ = training_->wire_bytes() - sent;
     progress.advance();
+    if (!training_->after_step(checkpoints, steps_done() == all_steps_)) return false;
   }
   training_->account(accounted_);
+  return true;
 }
 
 Run Contestant::result(double last_loss) {
-  const std::ptrdiff_t skipped = std::min(std::ssize(seconds_), static_cast<std::ptrdiff_t>(first_counted_));
+  // After a checkpoint there may be fewer steps than are left out; the last one counts then.
+  const std::ptrdiff_t skipped =
+      std::min(std::ssize(seconds_) - 1, static_cast<std::ptrdiff_t>(first_counted_));
+  if (seconds_.empty()) throw Error(ErrorKind::internal, "a result of a strategy before a step");
   const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
   const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
-  if (timed.empty()) throw Error(ErrorKind::internal, "a result of a strategy before a step has counted");
   const GradientReducer* reducer = training_->reducer();
   if (trace_ && reducer != nullptr && reducer->profile())
     trace_->attach("buckets", reducer->profile()->to_json(reducer->layout()));

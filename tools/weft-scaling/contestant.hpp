@@ -33,12 +33,15 @@ class Contestant {
   Contestant(std::string strategy, const Communicator& comm, const examples::ModelSpec& spec,
              const Options& options, const examples::Text& text, std::shared_ptr<Trace> trace);
 
-  void train(std::int64_t steps, tool::Progress& progress);
+  /// Goes on from the newest checkpoint, if there is one.
+  void resume(examples::Checkpoints& checkpoints);
+  /// @returns false where a notice to end came, and all is saved
+  bool train(std::int64_t steps, examples::Checkpoints& checkpoints, tool::Progress& progress);
   /// Every rank evaluates its share of the same held-out sequences.
   double held_out_loss(std::int64_t batches = batches_between) { return training_->held_out_loss(batches); }
   double mean_training_loss() { return training_->training_loss(); }
   /// Whether there is a result yet.
-  bool has_result() const { return steps_done() > first_counted_; }
+  bool has_result() const { return std::ssize(seconds_) > first_counted_; }
   /// The result of the training so far.
   Run result(double last_loss);
 
@@ -54,6 +57,7 @@ class Contestant {
   Communicator comm_;
   std::shared_ptr<Trace> trace_;
   int predictions_;
+  std::int64_t all_steps_;
   std::int64_t first_counted_;
   std::unique_ptr<Training> training_;
   std::vector<double> seconds_;

@@ -43,8 +43,9 @@ class Session {
   void remark(const std::string& line) const {
     if (!options_.quiet) say(line);
   }
-  /// Trains, and keeps what there is for a signal.
-  scaling::Results measure(const examples::Text& source, const std::shared_ptr<Trace>& trace);
+  /// Trains, and keeps what there is for a signal. None where the training is over, or was told to end: `status` says which.
+  std::optional<scaling::Results> measure(const examples::Text& source, const std::shared_ptr<Trace>& trace,
+                                          int& status);
   tool::Contents files(const scaling::Results& results, std::optional<report::Comparison> comparison) const {
     return {{"--json", to_json(results)},
             {"--report",
@@ -67,7 +68,8 @@ class Session {
   tool::Progress& progress_;
 };
 
-scaling::Results Session::measure(const examples::Text& source, const std::shared_ptr<Trace>& trace) {
+std::optional<scaling::Results> Session::measure(const examples::Text& source,
+                                                 const std::shared_ptr<Trace>& trace, int& status) {
   const auto there = std::make_shared<scaling::Results>();
   there->setting = {options_.model, comm_.backend()};
   if (speaks()) {
@@ -87,8 +89,18 @@ scaling::Results Session::measure(const examples::Text& source, const std::share
                                     });
                                   },
                                   progress_};
-    auto runs = scaling::measure(comm_, options_, source, progress, trace);
-    outputs_.change([&] { there->runs = std::move(runs); });
+    scaling::Measured measured = scaling::measure(comm_, options_, source, progress, trace);
+    if (measured.told_to_end) {
+      say(text("told to end: saved after step ", *measured.told_to_end, " of ", options_.steps,
+               "; start it again to go on\n"));
+      status = exit_code(ErrorKind::peer_lost);
+      return std::nullopt;
+    }
+    if (measured.runs.empty()) {
+      say(text("the checkpoint has all ", options_.steps, " steps: nothing is left to measure\n"));
+      return std::nullopt;
+    }
+    outputs_.change([&] { there->runs = std::move(measured.runs); });
   } else {
     say(scaling::sweep_heading());
     scaling::sweep(comm_, options_, source, progress_, [&](const scaling::SweepRun& one) {
@@ -172,8 +184,11 @@ int run(const std::vector<std::string>& arguments) {
   }
   session.remark(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
                       ", text ", options.text, "\n"));
-  scaling::Results results = session.measure(source, trace);
+  int ended = 0;
+  std::optional<scaling::Results> measured = session.measure(source, trace, ended);
   progress.end();
+  if (!measured) return ended;
+  scaling::Results& results = *measured;
   if (options.sweep.empty()) {
     std::ostringstream table;
     scaling::print_table(table, results.runs);

@@ -53,10 +53,11 @@ void compare(std::vector<Run>& runs, const Options& options, double single) {
 
 }  // namespace
 
-std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
-                         const Heard& heard, const std::shared_ptr<Trace>& trace) {
+Measured measure(const Communicator& comm, const Options& options, const examples::Text& text,
+                 const Heard& heard, const std::shared_ptr<Trace>& trace) {
   const examples::ModelSpec spec = spec_of(options);
   const auto strategies = static_cast<std::int64_t>(options.strategies.size());
+  examples::Checkpoints checkpoints(comm, options.checkpoint);
   heard.progress.begin("steps", std::min(options.steps, single_steps) + strategies * options.steps);
   heard.progress.doing("one rank alone");
   const double single = measure_single(comm, options, text, heard.progress);
@@ -67,10 +68,13 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
     heard.progress.doing("preparing " + strategy);
     contestants.emplace_back(strategy, comm, spec, options, text, trace);
   }
+  for (Contestant& one : contestants) one.resume(checkpoints);
+  const std::int64_t before = contestants.front().steps_done();
+  if (before == options.steps) return {{}, before, {}};
   for (Contestant& one : contestants) {
     one.first_loss = one.held_out_loss();
-    one.curve = {{0, one.first_loss}};
-    heard.loss(one.strategy(), 0, one.first_loss, one.first_loss);
+    one.curve = {{before, one.first_loss}};
+    heard.loss(one.strategy(), before, one.first_loss, one.first_loss);
   }
 
   const auto all_results = [&](const auto& last_loss) {
@@ -80,11 +84,12 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
     return runs;
   };
   const std::int64_t between_points = std::max(turn_steps, options.steps / curve_points);
-  std::int64_t next_result = 0;
-  for (std::int64_t done = 0; done < options.steps; done += turn_steps) {
+  std::int64_t next_result = before;
+  for (std::int64_t done = before; done < options.steps; done += turn_steps) {
     for (Contestant& one : contestants) {
       heard.progress.doing(one.strategy());
-      one.train(std::min(turn_steps, options.steps - done), heard.progress);
+      if (!one.train(std::min(turn_steps, options.steps - done), checkpoints, heard.progress))
+        return {{}, before, one.steps_done()};
       if (one.steps_done() < one.next_point + between_points && one.steps_done() < options.steps) continue;
       one.next_point = one.steps_done();
       const double loss = one.held_out_loss();
@@ -97,7 +102,7 @@ std::vector<Run> measure(const Communicator& comm, const Options& options, const
     heard.so_far(there, all_results([](const Contestant& one) { return one.curve.back().held_out; }));
   }
   heard.progress.doing("the last losses");
-  return all_results([](Contestant& one) { return one.held_out_loss(batches_at_end); });
+  return {all_results([](Contestant& one) { return one.held_out_loss(batches_at_end); }), before, {}};
 }
 
 }  // namespace weft::scaling

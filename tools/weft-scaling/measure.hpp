@@ -52,8 +52,15 @@ struct Heard {
   tool::Progress& progress;
 };
 
+/// What was measured.
+struct Measured {
+  std::vector<Run> runs;                    ///< none where a checkpoint had all steps
+  std::int64_t steps_before = 0;            ///< that a checkpoint had
+  std::optional<std::int64_t> told_to_end;  ///< after so many steps: all is saved, and there are no runs
+};
+
 /// Collective. The same result on every rank. @param trace records what the strategies compute; may be null
-std::vector<Run> measure(const Communicator& comm, const Options& options, const examples::Text& text,
-                         const Heard& heard, const std::shared_ptr<Trace>& trace);
+Measured measure(const Communicator& comm, const Options& options, const examples::Text& text,
+                 const Heard& heard, const std::shared_ptr<Trace>& trace);
 
 }  // namespace weft::scaling

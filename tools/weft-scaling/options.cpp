@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/command_line.hpp"
+#include "gpt/trainer/checkpoint_options.hpp"
 #include "serving.hpp"
 #include "strategy.hpp"
 #include "weft/core/error.hpp"
@@ -75,6 +76,7 @@ po::options_description description(Options& options, std::string& strategies) {
       ("metrics-bind", po::value<std::string>()->value_name("ADDRESS"),
        "address of this machine to serve them on (127.0.0.1); 0.0.0.0 for all")  //
       ("quiet,q", "no progress and no losses while it trains: the figures alone");
+  examples::add_options(result, options.checkpoint);
   tool::add_common(result);
   return result;
 }
@@ -139,6 +141,24 @@ void check(const Options& options) {
 
 bool any_strategy(const Options& options, const std::function<bool(const std::string&)>& is_one) {
   return std::ranges::any_of(options.strategies, is_one);
+}
+
+/// Checkpoints are of one training.
+void check_checkpoint(const po::variables_map& values, Options& options) {
+  examples::check(values, options.checkpoint);
+  if (options.checkpoint.folder.empty()) return;
+  if (!options.sweep.empty())
+    throw Error(ErrorKind::usage, "--checkpoint with --sweep, which trains anew for each number of ranks",
+                "leave one of them out");
+  if (options.strategies.size() > 1)
+    throw Error(
+        ErrorKind::usage,
+        text("--checkpoint with ", options.strategies.size(), " strategies, each of which is a training"),
+        "name one, such as --strategies ddp");
+  if (options.strategies.front() == "nocomm")
+    throw Error(ErrorKind::usage, "--checkpoint with nocomm, whose ranks have parameters of their own",
+                "name another strategy, such as --strategies ddp");
+  options.checkpoint.run = examples::run_of(options.model, options.seed, options.steps);
 }
 
 /// Options that the others leave nothing to do.
@@ -215,6 +235,7 @@ Options parse(const std::vector<std::string>& arguments) {
   if (values.count("metrics-bind") != 0) options.metrics_bind = values["metrics-bind"].as<std::string>();
   options.quiet = values.count("quiet") != 0;
   check(options);
+  check_checkpoint(values, options);
   check_effects(values, options);
   return options;
 }
@@ -252,10 +273,13 @@ std::string help() {
          "  mpirun -n 2 weft-scaling --deepspeed ds_config.json\n"
          "  mpirun -n 8 weft-scaling --device cuda --require gdr\n"
          "  mpirun -n 4 weft-scaling --report now.html --compare monday.json\n"
-         "  mpirun -n 2 weft-scaling --strategies ddp --steps 1000 --metrics 9400\n\n"
+         "  mpirun -n 2 weft-scaling --strategies ddp --steps 1000 --metrics 9400\n"
+         "  mpirun -n 2 weft-scaling --strategies zero2 --steps 1000 --checkpoint saved --checkpoint-every "
+         "100\n\n"
          "Exit status: 0 done, 1 another transport than required, 42 wrong usage or input, 75 a rank was "
          "lost\n"
-         "or did not start, 70 a fault of the system, 130 and 143 ended by Ctrl-C and SIGTERM: the figures\n"
+         "or did not start, or SIGUSR1 ended it after a checkpoint, 70 a fault of the system, 130 and 143 "
+         "ended by Ctrl-C and SIGTERM: the figures\n"
          "so far are written.\n";
   return std::move(out).str();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpt/trainer/checkpoints.hpp"
 #include "gpt/trainer/reference.hpp"
 #include "transport.hpp"
 #include "weft/deepspeed/config.hpp"
@@ -40,6 +41,7 @@ struct Options {
   std::optional<deepspeed::Options> deepspeed_options;  ///< what comes of it (resolve_deepspeed)
   std::vector<std::string> deepspeed_notices;
   bool explain = false;  ///< print what the file resolves to, and end
+  examples::CheckpointOptions checkpoint;   ///< of the only strategy
   bool quiet = false;
   bool help = false;
 };

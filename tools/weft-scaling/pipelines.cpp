@@ -35,6 +35,10 @@ class PipelineTraining final : public Training {
 
   void step() override { trainer_.step(); }
   std::int64_t steps_done() const override { return trainer_.steps_done(); }
+  void resume(examples::Checkpoints& checkpoints) override { checkpoints.resume(trainer_); }
+  bool after_step(examples::Checkpoints& checkpoints, bool last) override {
+    return checkpoints.after_step(trainer_, trainer_.steps_done(), last);
+  }
   double training_loss() override { return trainer_.training_loss(); }
   // The ranks of a pipeline evaluate their batches together: in total the same sequences as without a
   // pipeline.

@@ -41,8 +41,9 @@ SweepRun measure(Communicator comm, int ranks, bool strong, const Options& optio
   if (one) one->first_loss = one->held_out_loss();
   // The other ranks sleep at barriers. Each ends long before a deadline, and none is to be reported as slow.
   comm.slow_after(std::chrono::hours(1));
+  examples::Checkpoints none(comm, {});
   for (std::int64_t done = 0; done < options.steps; done += sweep_turn_steps) {
-    if (one) one->train(std::min(sweep_turn_steps, options.steps - done), progress);
+    if (one) one->train(std::min(sweep_turn_steps, options.steps - done), none, progress);
     Stream stream;
     comm.barrier(stream).wait();
   }

@@ -23,6 +23,10 @@ class WholeTraining final : public Training {
 
   void step() override { training_loss_ = trainer_.step(); }
   std::int64_t steps_done() const override { return trainer_.steps_done(); }
+  void resume(examples::Checkpoints& checkpoints) override { checkpoints.resume(trainer_); }
+  bool after_step(examples::Checkpoints& checkpoints, bool last) override {
+    return checkpoints.after_step(trainer_, trainer_.steps_done(), last);
+  }
   double training_loss() override { return mean(gather(comm_, training_loss_)); }
   double held_out_loss(std::int64_t batches) override {
     const std::int64_t each = trainer_.sequences();

@@ -11,6 +11,7 @@
 
 #include "accounted_steps.hpp"
 #include "gpt/data/text.hpp"
+#include "gpt/trainer/checkpoints.hpp"
 #include "options.hpp"
 
 namespace weft::scaling {
@@ -24,6 +25,9 @@ class Training {
 
   virtual void step() = 0;
   virtual std::int64_t steps_done() const = 0;
+  /// As Checkpoints' own. Collective.
+  virtual void resume(examples::Checkpoints& checkpoints) = 0;
+  virtual bool after_step(examples::Checkpoints& checkpoints, bool last) = 0;
   /// The loss of the last step, mean over ranks. Collective.
   virtual double training_loss() = 0;
   /// The held-out loss of this rank's share of so many batches per rank. Collective.
