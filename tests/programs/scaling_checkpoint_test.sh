@@ -34,6 +34,12 @@ trains "another run" 42 "is of another run: gpt-tiny, seed 1, 300 steps; this is
 rm -r "$work/told"/step-00000300
 ranks=1 strategy=ddp trains "with other ranks and another stage" 0 "^ddp +1 " --checkpoint "$work/told"
 goes_on pipeline:zb-h1
+# What a codec has not sent yet, and its random choices, are state, too.
+goes_on ddp+powersgd:2 --start-step 20
+trains "another codec" 0 "what PowerSGD of rank 2.* had not sent yet is dropped" --checkpoint "$work/told" --strategies ddp+powersgd:1
+goes_on zero2+powersgd:2 --start-step 20
+goes_on ddp+int8:stochastic --start-step 20
+goes_on ddp+fp16
 
 refused "two strategies" "--checkpoint with 2 strategies.*name one, such as --strategies ddp" "$bin/weft-scaling" --checkpoint "$work/x" --strategies ddp,zero2
 refused "nocomm" "--checkpoint with nocomm, whose ranks have parameters of their own" "$bin/weft-scaling" --checkpoint "$work/x" --strategies nocomm

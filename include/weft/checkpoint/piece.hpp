@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -64,12 +65,15 @@ using Value = std::variant<std::int64_t, double, std::string>;
 /// Position in the data, loss scale, state of a random generator: whatever all ranks have alike.
 using Values = std::map<std::string, Value>;
 
+/// Fills pieces, before it returns: Checkpoint::read(), or another source.
+using Reader = std::function<void(std::span<const Wanted>)>;
+
 /// What an object hands to a Saver.
 struct State {
   std::vector<Piece> pieces;
   Values values;
-  /// Of an owner that calls `*before_change` before it changes the pieces' memory, where that is set: Saver::begin() sets it, to have
-  /// read them by then. Null: the owner does not call, and who saves behind the training calls Saver::release().
+  /// An owner that changes the pieces' memory later calls `*before_change` first, where that is set. Saver::begin() sets it, to have read
+  /// them by then. Null: the owner does not call, and who saves behind the training calls Saver::release().
   std::shared_ptr<std::function<void()>> before_change{};
 };
 

@@ -20,6 +20,8 @@
 
 #include <array>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "weft/compression/codec.hpp"
 #include "weft/compression/kept_as.hpp"
@@ -56,6 +58,11 @@ class ErrorFeedback {
     bool are_f32;     ///< else blocks of i16 (compression/codecs/block_kernel.hpp)
   };
   Places places();
+
+  /// The committed errors of the whole flat space, in host memory. Exact: restore() gives the same stored bytes.
+  std::vector<float> saved() const;
+  /// @param errors of the whole flat space, or its beginning; the rest is zero
+  void restore(std::span<const float> errors);
 
   /// values += the committed error.
   void add_to(std::span<float> values, std::int64_t begin) const;

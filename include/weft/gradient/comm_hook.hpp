@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 
+#include "weft/checkpoint/piece.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/bucket_plan.hpp"
 #include "weft/gradient/gradient_space.hpp"
@@ -65,6 +66,11 @@ class CommHook {
   /// ranks, must hold the mean, and the rest may hold anything. The default calls reduce().
   virtual void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                               const Stream& compute, const Stream& wire);
+  /// What later steps go on from, copied, for a checkpoint: between steps, after planned(). A rank's own tensors have its rank in their
+  /// names; what all ranks have alike rank 0 gives alone. Nothing, values included: a hook without state.
+  virtual checkpoint::State saved_state() { return {}; }
+  /// Collective. Goes on from what saved_state() of a hook of the same name() gave, on any number of ranks.
+  virtual void load_saved_state(const checkpoint::Values& /*values*/, const checkpoint::Reader& /*read*/) {}
 };
 
 /// One all_reduce(avg) in place, or one reduce_scatter(avg), of the gradients as they are.

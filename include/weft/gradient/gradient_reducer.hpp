@@ -128,6 +128,17 @@ class GradientReducer {
   /// that an all_reduce(sum) is exact.
   ConstView squares() const;
 
+  /// What the hook's later steps go on from, for a checkpoint: residuals of error feedback, each rank's own, and what PowerSGD keeps. Copies;
+  /// nothing for a hook without state. All ranks call it, between steps.
+  checkpoint::State state();
+  /// Collective, between steps. Goes on from what state() gave: bitwise with the same ranks and buckets. After another number of ranks each
+  /// rank has the mean of their residuals, so that nothing of the gradients is lost. State of another hook is dropped, which is logged.
+  template <class Checkpoint>
+  void load_state(const Checkpoint& from) {
+    load_state(from.values(), [&from](std::span<const checkpoint::Wanted> wanted) { from.read(wanted); });
+  }
+  void load_state(const checkpoint::Values& values, const checkpoint::Reader& read);
+
   /// Seconds that compute streams have waited for communication so far: in finish_step, in gradient() of a
   /// bucket ring, and, with an inline wire, for the communication that mark_ready and poll carry out. On a
   /// device, the waits that its streams have already passed.

@@ -109,7 +109,7 @@ class ShardedOptimizer {
 
   /// What a later run goes on from, with any stage, number of ranks, buckets and offload. Pieces: this rank's share of parameters
   /// ("NAME"), of masters ("NAME/master", f32) and of moments ("NAME/exp_avg", "NAME/exp_avg_sq", "NAME/momentum_buffer"); rank 0 adds
-  /// frozen parameters. Values: the number of steps, the loss scale, the groups' rate factors. All ranks call it; it blocks until the last
+  /// frozen parameters, and each rank what GradientReducer::state() gives. Values: the number of steps, the loss scale, the groups' rate factors. All ranks call it; it blocks until the last
   /// step is in them. Valid until the next step or offload(), which wait for a checkpoint::Saver that reads them behind the training.
   /// @throws Error (usage) within a step, and while a unit is held
   checkpoint::State state(const Stream& compute);
@@ -122,8 +122,7 @@ class ShardedOptimizer {
         from.values(), [&from](std::span<const checkpoint::Wanted> wanted) { from.read(wanted); }, compute);
   }
   /// The same from anywhere. @param read fills the pieces, before it returns
-  void load_state(const checkpoint::Values& values,
-                  const std::function<void(std::span<const checkpoint::Wanted>)>& read, const Stream& compute);
+  void load_state(const checkpoint::Values& values, const checkpoint::Reader& read, const Stream& compute);
 
   /// The factor to multiply the loss by; 1 without loss scaling.
   double loss_scale() const;

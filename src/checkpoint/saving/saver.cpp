@@ -20,6 +20,7 @@
 #include "checkpoint/index.hpp"
 #include "checkpoint/saving/folder.hpp"
 #include "checkpoint/saving/rank_file.hpp"
+#include "checkpoint/saving/shared_pieces.hpp"
 #include "collectives/diagnosis/texts.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"

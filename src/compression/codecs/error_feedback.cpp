@@ -3,10 +3,12 @@
 
 #include "weft/compression/error_feedback.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "compression/codecs/block_kernel.hpp"
 #include "core/base/round_up.hpp"
+#include "core/memory/copy_now.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
 
@@ -63,6 +65,31 @@ void ErrorFeedback::keep(std::span<const float> lost, std::int64_t begin) {
     detail::block_kernel().encode(BlockFormat::i16, Rounding::nearest, to, lost.data(),
                                   static_cast<std::int64_t>(lost.size()), {});
   }
+}
+
+std::vector<float> ErrorFeedback::saved() const {
+  std::vector<float> all(static_cast<std::size_t>(elements_));
+  Buffer here = Buffer::on_host(DataType::u8, errors_[read_].count(), Contents::any);
+  detail::copy_now(here.view(), errors_[read_].view());
+  if (kept_ == KeptAs::f32) {
+    std::memcpy(all.data(), here.view().data(), here.size_bytes());
+  } else {
+    detail::block_kernel().decode(BlockFormat::i16, Into::set, all.data(), here.view().bytes(), elements_);
+  }
+  return all;
+}
+
+void ErrorFeedback::restore(std::span<const float> errors) {
+  std::vector<float> all(static_cast<std::size_t>(elements_));
+  std::ranges::copy(errors, all.begin());
+  Buffer here = Buffer::on_host(DataType::u8, errors_[read_].count(), Contents::any);
+  if (kept_ == KeptAs::f32) {
+    std::memcpy(here.view().data(), all.data(), here.size_bytes());
+  } else {
+    detail::block_kernel().encode(BlockFormat::i16, Rounding::nearest, here.view().bytes(), all.data(),
+                                  elements_, {});
+  }
+  detail::copy_now(errors_[read_].view(), here.view());
 }
 
 void ErrorFeedback::add_to(std::span<float> values, std::int64_t begin) const {

@@ -5,6 +5,7 @@
 
 #include "compression/codecs/block_kernel.hpp"
 #include "compression/codecs/cuda/block_coding.hpp"
+#include "compression/hooks/saved_hook.hpp"
 #include "core/base/round_up.hpp"
 #include "core/memory/elementwise.hpp"
 #include "weft/core/error.hpp"
@@ -62,6 +63,9 @@ void CodecHookBase::planned(const BucketPlan& plan, GradientSpace gradients, Com
   }
   if (bytes > scratch_.count()) scratch_ = comm.allocate(DataType::u8, bytes);
   if (feedback_) feedback_->cover(plan.end(), gradients.device());
+  layout_ = plan.layout();
+  rank_ = comm.rank();
+  ranks_ = comm.size();
   places_.clear();
   std::int64_t at = 0;
   for (const Bucket& bucket : plan.buckets()) {
@@ -76,6 +80,36 @@ void CodecHookBase::finish_step() {
   if (!guard_.finish_step()) return;
   if (feedback_ && is_coded_) feedback_->commit();
   ++step_;
+}
+
+checkpoint::State CodecHookBase::saved_state() {
+  finish_step();
+  checkpoint::State state{
+      {}, {{hook_steps, static_cast<std::int64_t>(step_)}, {hook_ranks, std::int64_t{ranks_}}}};
+  if (!feedback_) return state;
+  const auto all = std::make_shared<const std::vector<float>>(feedback_->saved());
+  for (int i = 0; i < layout_->parameters(); ++i) {
+    const ParamId id{i};
+    state.pieces.push_back(kept_piece(residual_name(rank_, layout_->name(id)), layout_->shape(id), all,
+                                      layout_->offset(id), layout_->count(id)));
+  }
+  return state;
+}
+
+void CodecHookBase::load_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read) {
+  finish_step();
+  const SavedResiduals residuals{static_cast<int>(saved_number(values, hook_ranks)), ranks_, rank_};
+  if (feedback_) {
+    std::vector<float> all(static_cast<std::size_t>(layout_->size()));
+    for (int i = 0; i < layout_->parameters(); ++i) {
+      const ParamId id{i};
+      residuals.read(read, layout_->name(id), layout_->shape(id),
+                     std::span(all).subspan(static_cast<std::size_t>(layout_->offset(id)),
+                                            static_cast<std::size_t>(layout_->count(id))));
+    }
+    feedback_->restore(all);
+  }
+  step_ = static_cast<std::uint64_t>(saved_number(values, hook_steps));
 }
 
 void CodecHookBase::reduce(const Bucket& bucket, View gradient, Communicator& comm, const Stream&,

@@ -23,6 +23,9 @@ class CodecHookBase : public CommHook {
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                       const Stream& compute, const Stream& wire) final;
 
+  checkpoint::State saved_state() override;
+  void load_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read) override;
+
   /// Waits for the previous step, if there was one, and commits its errors if it counts.
   void finish_step();
   const ErrorFeedback* errors() const { return feedback_ ? &*feedback_ : nullptr; }
@@ -74,6 +77,9 @@ class CodecHookBase : public CommHook {
   std::uint64_t step_ = 0;  // number of steps that counted
   bool is_coded_ = false;   // whether the current step uses the codec
   std::int64_t first_begin_ = 0;
+  std::optional<ParamLayout> layout_;  // once planned
+  int rank_ = 0;
+  int ranks_ = 1;
   std::map<std::int64_t, Place> places_;  // by the begin of a bucket
   Buffer scratch_;
 };

@@ -64,6 +64,8 @@ class PowerSgdHook final : public PowerSgd {
               const Stream& wire) override;
   void reduce_scatter(const Bucket& bucket, View gradient, View mine, Communicator& comm,
                       const Stream& compute, const Stream& wire) override;
+  checkpoint::State saved_state() override;
+  void load_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read) override;
   PowerSgdState state() override;
   void load_state(const PowerSgdState& state) override;
   std::int64_t factor_elements(ParamId id) const override;
@@ -273,6 +275,15 @@ PowerSgdState PowerSgdHook::state() {
                              tensors_->read_residual(tensor, place_)});
   }
   return state;
+}
+
+checkpoint::State PowerSgdHook::saved_state() {
+  return detail::saved_state(state(), comm_->rank(), comm_->size());
+}
+
+void PowerSgdHook::load_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read) {
+  expect_reducer("load_saved_state");
+  load_state(detail::read_saved_state(values, read, *tensors_, *layout_, *comm_));
 }
 
 void PowerSgdHook::load_state(const PowerSgdState& state) {

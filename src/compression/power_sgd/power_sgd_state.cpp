@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include "compression/hooks/saved_hook.hpp"
 #include "compression/power_sgd/power_sgd_tensors.hpp"
 #include "core/base/fnv.hpp"
 #include "gradient/plan/shape_text.hpp"
@@ -49,6 +50,12 @@ class OnHost {
 [[noreturn]] void refuse(const std::string& name, const std::string& problem) {
   throw Error(ErrorKind::usage, text("a PowerSGD state of another model: ", name, " ", problem),
               "load the state of a run with the same parameters and PowerSgdOptions");
+}
+
+constexpr const char* left_bases = "gradient hook/left bases";
+
+std::string basis_name(const std::string& parameter) {
+  return "gradient hook/basis/" + parameter;
 }
 
 bool all_finite(const std::vector<float>& values) {
@@ -150,6 +157,47 @@ void expect_taken_by_all(const PowerSgdState& state, const std::optional<Error>&
   throw Error(ErrorKind::mismatch,
               text("ranks 0 and ", other, " load PowerSGD states of different runs or steps"),
               "load the states that the ranks of one run saved together", {comm.rank(), "load_state", 0});
+}
+
+checkpoint::State saved_state(PowerSgdState state, int rank, int ranks) {
+  checkpoint::State saved{{},
+                          {{hook_steps, state.steps},
+                           {hook_ranks, std::int64_t{ranks}},
+                           {left_bases, std::int64_t{state.left_bases ? 1 : 0}}}};
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape, std::vector<float> values) {
+    const std::int64_t count = std::ssize(values);
+    saved.pieces.push_back(kept_piece(std::move(name), std::move(shape),
+                                      std::make_shared<const std::vector<float>>(std::move(values)), 0,
+                                      count));
+  };
+  for (PowerSgdState::Tensor& one : state.tensors) {
+    const std::int64_t elements = std::ssize(one.basis);  // before it moves
+    if (rank == 0) add(basis_name(one.name), {elements}, std::move(one.basis));
+    if (!one.residual.empty()) add(residual_name(rank, one.name), one.shape, std::move(one.residual));
+  }
+  return saved;
+}
+
+PowerSgdState read_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read,
+                               const PowerSgdTensors& tensors, const ParamLayout& layout,
+                               const Communicator& comm) {
+  const SavedResiduals residuals{static_cast<int>(saved_number(values, hook_ranks)), comm.size(),
+                                 comm.rank()};
+  PowerSgdState state{saved_number(values, hook_steps), saved_number(values, left_bases) != 0, {}};
+  for (const auto& tensor : tensors.all()) {
+    PowerSgdState::Tensor one{layout.name(tensor.id), layout.shape(tensor.id), tensor.rank, {}, {}};
+    const std::int64_t length = state.left_bases ? tensor.shape.rows : tensor.shape.columns;
+    one.basis.resize(static_cast<std::size_t>(tensor.rank * length));
+    const checkpoint::Wanted basis{
+        basis_name(one.name), {std::ssize(one.basis)}, 0, View(std::span(one.basis))};
+    read({&basis, 1});
+    if (tensors.has_residuals()) {
+      one.residual.resize(static_cast<std::size_t>(tensor.shape.elements()));
+      residuals.read(read, one.name, one.shape, one.residual);
+    }
+    state.tensors.push_back(std::move(one));
+  }
+  return state;
 }
 
 }  // namespace weft::detail

@@ -44,6 +44,7 @@ class PowerSgdTensors {
     std::int64_t scales_at = 0;
   };
   const std::vector<Tensor>& all() const { return tensors_; }
+  bool has_residuals() const { return options_.residual != KeptAs::nothing; }
   /// Null if the parameter is not compressed.
   const Tensor* find(ParamId id) const;
 
@@ -87,5 +88,12 @@ void expect_of_this_model(const PowerSgdState& state, const PowerSgdTensors& ten
 /// @throws Error on all ranks: this rank's refusal if there is one; (mismatch) if another rank has one, or if
 /// bases or steps differ
 void expect_taken_by_all(const PowerSgdState& state, const std::optional<Error>& refusal, Communicator& comm);
+
+/// CommHook::saved_state() of a state: rank 0 has the bases.
+checkpoint::State saved_state(PowerSgdState state, int rank, int ranks);
+/// A state that any number of ranks saved, for a rank of `comm`. @throws what `read` throws
+PowerSgdState read_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read,
+                               const PowerSgdTensors& tensors, const ParamLayout& layout,
+                               const Communicator& comm);
 
 }  // namespace weft::detail

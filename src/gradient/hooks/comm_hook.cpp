@@ -69,6 +69,10 @@ class CastHook final : public CommHook {
     inner_->reduce_scatter(bucket, cast, my_cast, comm, compute, wire);
     detail::cast(mine, my_cast, wire);
   }
+  checkpoint::State saved_state() override { return inner_->saved_state(); }
+  void load_saved_state(const checkpoint::Values& values, const checkpoint::Reader& read) override {
+    inner_->load_saved_state(values, read);
+  }
 
  private:
   View in_cast(const Bucket& bucket, std::int64_t count) { return cast_.slice(bucket.begin, count); }

@@ -14,6 +14,7 @@
 #include "gradient/reducer/observed_steps.hpp"
 #include "gradient/reducer/reducer_state.hpp"
 #include "gradient/reducer/uneven_inputs.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft {
 namespace {
@@ -26,6 +27,8 @@ bool on_all_ranks(Communicator& comm, bool here) {
   comm.all_reduce(View(std::span(&all, 1)), ReduceOp::min, stream).wait();
   return all == 1;
 }
+
+constexpr const char* hook_value = "gradient hook";  // whose name it has
 
 const BucketPlan* given_plan(const ReducerOptions& options) {
   return std::get_if<BucketPlan>(&options.buckets);
@@ -127,6 +130,23 @@ void GradientReducer::State::count_bad_values() {
         std::make_unique<detail::BadValueCounter>(layout_, comm_.device(), options_.count_bad_values);
 }
 
+checkpoint::State GradientReducer::State::state() {
+  expect_finished("state");
+  checkpoint::State saved = hook_->saved_state();
+  if (!saved.values.empty()) saved.values[hook_value] = hook_->name();
+  return saved;
+}
+
+void GradientReducer::State::load_state(const checkpoint::Values& values, const checkpoint::Reader& read) {
+  expect_finished("load_state");
+  const auto saved = values.find(hook_value);
+  if (saved == values.end()) return;
+  if (saved->second == checkpoint::Value(hook_->name())) return hook_->load_saved_state(values, read);
+  if (comm_.rank() == 0)
+    log::warn(text("gradients are reduced by ", hook_->name(), ": what ",
+                   std::get<std::string>(saved->second), " had not sent yet is dropped"));
+}
+
 ConstView GradientReducer::State::squares() const {
   if (!squares_) throw Error(ErrorKind::usage, "squares are not summed", "set ReducerOptions::norm_block");
   return squares_->sums();
@@ -211,6 +231,12 @@ const std::vector<BadValues>& GradientReducer::bad_values() {
 }
 void GradientReducer::count_bad_values() {
   state_->count_bad_values();
+}
+checkpoint::State GradientReducer::state() {
+  return state_->state();
+}
+void GradientReducer::load_state(const checkpoint::Values& values, const checkpoint::Reader& read) {
+  state_->load_state(values, read);
 }
 ConstView GradientReducer::squares() const {
   return state_->squares();

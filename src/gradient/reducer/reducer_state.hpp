@@ -75,6 +75,8 @@ class GradientReducer::State {
   const std::vector<BadValues>& bad_values();
   void count_bad_values();
   ConstView squares() const;
+  checkpoint::State state();
+  void load_state(const checkpoint::Values& values, const checkpoint::Reader& read);
   double exposed_seconds() const { return wire_->exposed_seconds(); }
   std::int64_t held_bytes() const;
   std::int64_t host_bytes() const;

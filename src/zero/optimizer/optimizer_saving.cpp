@@ -173,6 +173,9 @@ checkpoint::State ShardedOptimizer::State::state(const Stream& compute) {
       }
     }
   });
+  checkpoint::State hook = params_.reducer().state();
+  std::ranges::move(hook.pieces, std::back_inserter(saved.pieces));
+  saved.values.merge(hook.values);
   if (const auto& frozen = params_.frozen_layout(); frozen && params_.all().rank() == 0) {
     for (int i = 0; i < frozen->parameters(); ++i)
       saved.pieces.push_back({frozen->name(ParamId{i}), frozen->shape(ParamId{i}), 0,
@@ -228,8 +231,7 @@ ShardedOptimizer::State::visitor_of(const detail::StateSplit::Piece& piece) {
   };
 }
 
-void ShardedOptimizer::State::load_state(const checkpoint::Values& values,
-                                         const std::function<void(std::span<const Wanted>)>& read,
+void ShardedOptimizer::State::load_state(const checkpoint::Values& values, const checkpoint::Reader& read,
                                          const Stream& compute) {
   settle(compute, "load_state");
   before_change();
@@ -243,6 +245,7 @@ void ShardedOptimizer::State::load_state(const checkpoint::Values& values,
     Stream(stream).synchronize();
     offloaded_->synchronize();
   }
+  params_.reducer().load_state(values, read);
   params_.restored();
   for (const Bucket& bucket : params_.buckets()) params_.updated(bucket, compute);
   params_.all_updated();

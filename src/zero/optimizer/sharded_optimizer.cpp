@@ -201,8 +201,7 @@ StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> l
 checkpoint::State ShardedOptimizer::state(const Stream& compute) {
   return state_->state(compute);
 }
-void ShardedOptimizer::load_state(const checkpoint::Values& values,
-                                  const std::function<void(std::span<const checkpoint::Wanted>)>& read,
+void ShardedOptimizer::load_state(const checkpoint::Values& values, const checkpoint::Reader& read,
                                   const Stream& compute) {
   state_->load_state(values, read, compute);
 }

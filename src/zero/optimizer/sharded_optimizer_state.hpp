@@ -75,8 +75,7 @@ class ShardedOptimizer::State {
   void offload(double share, std::optional<double> file_share);
   StepResult step(const Stream& compute, std::optional<double> learning_rate);
   checkpoint::State state(const Stream& compute);
-  void load_state(const checkpoint::Values& values,
-                  const std::function<void(std::span<const checkpoint::Wanted>)>& read, const Stream& compute);
+  void load_state(const checkpoint::Values& values, const checkpoint::Reader& read, const Stream& compute);
   double loss_scale() const { return guard_->loss_scale(); }
   std::int64_t steps() const { return steps_; }
   std::int64_t state_bytes() const { return arrays_.bytes(); }
@@ -145,8 +144,8 @@ class ShardedOptimizer::State {
   std::optional<detail::ShareFinder> finder_{};  // until the share is found
   std::vector<std::int64_t> bounds_;             // of the state's cells
   detail::StateSplit split_;
-  detail::StateArrays arrays_;                         // on the device
-  std::unique_ptr<detail::OffloadedState> offloaded_;  // null where nothing is
+  detail::StateArrays arrays_;                                   // on the device
+  std::unique_ptr<detail::OffloadedState> offloaded_;            // null where nothing is
   std::vector<std::shared_ptr<std::function<void()>>> readers_;  // what state() gave, since the last change
 };
 
