@@ -8,9 +8,11 @@ extract.py has written the programs, and the build has compiled them. weft-repor
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 top, folder, launch = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 failures = 0
@@ -55,6 +57,28 @@ with tempfile.TemporaryDirectory() as work:
         if program == "clip" and re.findall(r"parameters \d+", "\n".join(run("clip", 1, text)))[0] not in "\n".join(lines):
             complain("clip: one rank does not end with the parameters of two")
         print(f"{program}: losses {loss}")
+
+
+def parameters(lines):
+    return re.findall(r"^rank \d: parameters (\d+)$", "\n".join(lines), re.M)
+
+
+# checkpoints.md: told to end, and started again on another number of ranks, it ends with the parameters of a training that was left alone.
+with tempfile.TemporaryDirectory() as work:
+    text = pathlib.Path(work, "text")
+    text.write_text("".join(page.read_text() for page in sorted((top / "docs").glob("*.md"))))
+    alone = parameters(run("saves", 2, text, f"{work}/alone"))
+    told = subprocess.Popen([launch, "-n", "2", folder / "saves", text, f"{work}/told"], stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not pathlib.Path(work, "told", "step-00000050").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    told.send_signal(signal.SIGUSR1)
+    status = told.wait(60)
+    if status != 75:
+        complain(f"saves, told to end, ends with {status}")
+    again = parameters(run("saves", 1, text, f"{work}/told"))
+    if len(alone) != 2 or len(again) != 1 or len({*alone, *again}) != 1:
+        complain(f"saves: parameters {alone} of a training that was left alone, and {again} of one that was told to end")
 
 # The page of the trainer shows the form of what examples/ddp prints; which numbers depends on the text and the machine's libm.
 shown = re.search(r"<!-- output: ddp -->\n```\n(.*?)```", (top / "docs/trainer.md").read_text(), re.S)[1]
