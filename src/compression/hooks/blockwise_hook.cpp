@@ -199,6 +199,7 @@ class BlockwiseHook final : public CodecHookBase {
   void decode_means(const Job& job, const Parts& parts, View means) {
     for (int rank = 0; rank < job.ranks; ++rank) {
       const std::int64_t begin = parts.begin(rank);
+      if (parts.size(rank) == 0) continue;  // its begin, the bucket's end, is no multiple of a block
       const std::byte* encoded = means.bytes() + rank * parts.bytes;
       codec().decode(floats(job.gradient, begin, parts.size(rank)), code_of(encoded, 0, parts.size(rank)),
                      {job.position.step, -1, job.position.begin + begin});
