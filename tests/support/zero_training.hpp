@@ -86,7 +86,7 @@ struct ZeroTraining {
   }
   ParamId of_model(ParamId id) const { return part.empty() ? id : ParamId{part[index(id)]}; }
   /// Every second one a matrix.
-  static ParamLayout layout_of_matrices() {
+  static ParamLayout layout_of_matrices(DataType dtype = DataType::f32) {
     std::vector<ParamSpec> specs;
     for (int i = 0; i < 12; ++i) {
       std::vector<std::int64_t> shape{8 + i};
@@ -95,7 +95,7 @@ struct ZeroTraining {
                        .count = shape.size() == 1 ? shape[0] : shape[0] * shape[1],
                        .shape = shape});
     }
-    return ParamLayout(DataType::f32, specs);
+    return ParamLayout(dtype, specs);
   }
   static std::vector<ParamId> units() { return {ParamId{0}, ParamId{1}, ParamId{5}, ParamId{9}}; }
 
@@ -115,7 +115,7 @@ struct ZeroTraining {
     zero::ShardedOptions options = sharding;
     if (options.units.empty() && part.empty()) options.units = units();
     if (queued) options.wire = Stream::queued();
-    const ParamLayout all = has_matrices ? layout_of_matrices() : layout(dtype);
+    const ParamLayout all = has_matrices ? layout_of_matrices(dtype) : layout(dtype);
     zero::ShardedParams params(comm, part.empty() ? all : layout_of_part(), options);
     const auto each = [&](auto function) {
       for (int i = params.layout().parameters() - 1; i >= 0; --i) function(ParamId{i});

@@ -3,11 +3,15 @@
 //
 //   weft::zero::Optimizer optimizer = weft::zero::AdamW{.learning_rate = 3e-4, .weight_decay = 0.1};
 //
-// Rules are element-wise: a parameter's next value depends on its own gradient and state alone. A rank can
-// therefore update any range of the flat parameters, and the cut into ranges does not change a bit. A rule
-// that needs whole tensors (LAMB and LARS take the norm of a tensor, Muon and Shampoo multiply its matrix)
-// cannot be written here, because a shard does not have whole tensors. Clipping by the norm of all gradients
-// is not part of the rule: it is a factor of the gradients.
+// AdamW, Adam and Sgd are element-wise: a parameter's next value depends on its own gradient and state alone. A
+// rank can therefore update any range of the flat parameters, and the cut into ranges does not change a bit.
+// Clipping by the norm of all gradients is not part of the rule: it is a factor of the gradients.
+//
+// Lamb and Lars multiply the rate of a tensor by a trust ratio, which takes norms of the whole tensor. They are
+// summed exactly over the ranks that have parts of it, so the result is bitwise the same in every stage, for any
+// bucket size, and for any number of ranks that has the same gradients. Price: the bytes of an all-reduce of 368 for
+// each tensor that is adapted, and a wait of the host. These rules work on host memory, with all state there and
+// none offloaded.
 //
 // Arithmetic is f64 on the stored values and rounds once where a value is stored: moments to f32, parameters
 // to f32 and from there to 16 bits. The error of a parameter is at most 1 unit in the last place of the
@@ -19,6 +23,8 @@
 //
 // WRONG: giving AdamW a weight decay that was tuned for Adam. Adam adds it to the gradient, and so divides it
 // by the root of the second moment; AdamW subtracts it from the parameter.
+// WRONG: LAMB over tensors without shapes. A ParamLayout then takes each for a vector, and vectors are not adapted
+// unless their group says so (param_groups.hpp): what is left is AdamW.
 
 #include <variant>
 
@@ -51,6 +57,31 @@ struct Sgd {
   double weight_decay = 0;
 };
 
-using Optimizer = std::variant<AdamW, Adam, Sgd>;
+/// You et al.: Large Batch Optimization for Deep Learning: Training BERT in 76 Minutes (2020), algorithm 2, where phi
+/// is the identity:
+///   u = m / (sqrt(v) + epsilon) + weight_decay * p, with the moments and bias corrections of Adam
+///   p -= learning_rate * (|p| / |u|) * u, with the norms of the tensor; the ratio is 1 where a norm is 0
+/// A tensor that is not adapted is updated as by AdamW.
+struct Lamb {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.01;
+};
+
+/// You, Gitman, Ginsburg: Large Batch Training of Convolutional Networks (2017), algorithm 1:
+///   rate = learning_rate * trust_coefficient * |p| / (|gradient| + weight_decay * |p|)
+///   velocity = momentum * velocity + rate * (gradient + weight_decay * p)
+///   p -= velocity
+/// The rate of a tensor with a norm of 0, or that is not adapted, is `learning_rate`.
+struct Lars {
+  double learning_rate = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  double trust_coefficient = 1e-3;  ///< finite, above 0
+};
+
+using Optimizer = std::variant<AdamW, Adam, Sgd, Lamb, Lars>;
 
 }  // namespace weft::zero

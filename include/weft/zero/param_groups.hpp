@@ -1,6 +1,6 @@
 #pragma once
-// Groups of parameters with optimizer options of their own: a rate factor, weight decay, betas, epsilon; or
-// frozen.
+// Groups of parameters with optimizer options of their own: a rate factor, weight decay, betas, epsilon, layer
+// adaptation; or frozen.
 //
 // A plain value that a pure function makes from the layout. It can be printed and hashed; all ranks compare
 // it before the first step. Every parameter is in exactly one group. A group may be empty, as "vectors" is in
@@ -42,10 +42,13 @@ struct ParamGroup {
   std::vector<ParamId> params{};
   double rate_factor = 1;                ///< finite, 0 or more
   std::optional<double> weight_decay{};  ///< finite, 0 or more
-  std::optional<double> beta1{};         ///< in [0, 1); the momentum of Sgd
-  std::optional<double> beta2{};         ///< in [0, 1); not for Sgd
-  std::optional<double> epsilon{};       ///< in [1e-18, 1]; not for Sgd
-  bool frozen = false;                   ///< then without the options above
+  std::optional<double> beta1{};         ///< in [0, 1); the momentum of Sgd and Lars
+  std::optional<double> beta2{};         ///< in [0, 1); not for Sgd and Lars
+  std::optional<double> epsilon{};       ///< in [1e-18, 1]; not for Sgd and Lars
+  /// Whether Lamb and Lars multiply a tensor's rate by its trust ratio; nullopt: tensors of two dimensions or
+  /// more, so not biases and gains of norms. Only for those rules.
+  std::optional<bool> layer_adaptation{};
+  bool frozen = false;  ///< then without the options above
 };
 
 class ParamGroups {

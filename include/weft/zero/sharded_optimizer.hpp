@@ -29,8 +29,10 @@
 // throws, or skips the step, as NonFinite says. A step without clipping and loss scaling does not look, unless
 // NonFinite is given: NaN then reaches the parameters.
 //
-// WRONG: an optimizer that needs whole tensors (LAMB, Muon): a shard does not have them. Reduce with
-// GradientReducer and update tensor by tensor instead.
+// Rules that need whole tensors (optimizer.hpp) go over the shard twice, with a collective between: parameters are
+// gathered after the second pass, and step() blocks the host until the collective is done.
+//
+// WRONG: offloading the state of such a rule. The constructor throws Error (usage).
 // WRONG: whole_model made of the ranks that share a part. The constructor throws Error (mismatch).
 
 #include <functional>
@@ -80,8 +82,9 @@ struct ShardedOptimizerOptions {
 class ShardedOptimizer {
  public:
   /// Collective. Copies the masters from the parameters: load the parameters before.
-  /// @throws Error (usage) for options that exclude each other or are out of range; (mismatch) where ranks
-  /// have other rules or options (Offload may differ), or whole_model is made of the wrong ranks
+  /// @throws Error (usage) for options that exclude each other or are out of range. (usage) for a rule that needs
+  /// whole tensors on a device or with offloaded state. (mismatch) where ranks have other rules or options (Offload may
+  /// differ), or whole_model is made of the wrong ranks
   ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options = {});
   ~ShardedOptimizer();
   ShardedOptimizer(ShardedOptimizer&&) noexcept;

@@ -35,6 +35,13 @@ std::vector<int> numbers_of_trained(const zero::ParamGroups& groups, const Train
   return result;
 }
 
+/// Whether the rule takes this tensor as a whole.
+bool is_whole(const zero::Optimizer& rule, const zero::ParamGroup& group,
+              const std::vector<std::int64_t>& shape) {
+  if (!needs_whole_tensors(rule)) return false;
+  return group.layer_adaptation.value_or(shape.size() >= 2);
+}
+
 int moments_of(const zero::Optimizer& rule) {
   return factors(rule, 1, 0, 1).moments();
 }
@@ -44,10 +51,21 @@ int moments_of(const zero::Optimizer& rule) {
 OptimizerGroups::OptimizerGroups(const zero::Optimizer& optimizer,
                                  const std::optional<zero::ParamGroups>& groups, const TrainedParams& params,
                                  const ParamLayout& trained) {
+  const auto count = static_cast<std::size_t>(trained.parameters());
+  const auto find_whole = [&](const auto& group_with) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t group = group_numbers_[i];
+      whole_.push_back(
+          is_whole(rules_[group], group_with(group), trained.shape(ParamId{static_cast<int>(i)})));
+    }
+  };
   if (!groups) {
     rules_ = {optimizer};
     rate_factors_ = {1};
     runs_ = std::make_shared<GroupRuns>();
+    group_numbers_.assign(count, 0);
+    const zero::ParamGroup all;
+    find_whole([&](std::size_t) -> const zero::ParamGroup& { return all; });
     return;
   }
   expect_fit(*groups, params);
@@ -61,7 +79,10 @@ OptimizerGroups::OptimizerGroups(const zero::Optimizer& optimizer,
     most = moments_of(rules_.back());
     most_moments_ = rules_.size() - 1;
   }
-  runs_ = std::make_shared<GroupRuns>(trained, numbers_of_trained(*groups, params));
+  const std::vector<int> numbers = numbers_of_trained(*groups, params);
+  runs_ = std::make_shared<GroupRuns>(trained, numbers);
+  group_numbers_.assign(numbers.begin(), numbers.end());
+  find_whole([&](std::size_t group) -> const zero::ParamGroup& { return groups->groups()[group]; });
 }
 
 std::shared_ptr<const GroupedFactors> OptimizerGroups::factors(std::int64_t step, double learning_rate,

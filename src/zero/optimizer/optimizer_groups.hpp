@@ -27,6 +27,16 @@ class OptimizerGroups {
   /// The factors of a step by its learning rate. @param gradient_scale as for factors()
   std::shared_ptr<const GroupedFactors> factors(std::int64_t step, double learning_rate,
                                                 double gradient_scale) const;
+  /// A trained tensor's rule, the rate factor of its group, and whether the rule takes it as a whole.
+  struct Tensor {
+    const zero::Optimizer& rule;
+    double rate_factor;
+    bool is_whole;
+  };
+  Tensor tensor(int number) const {
+    const std::size_t group = group_numbers_[static_cast<std::size_t>(number)];
+    return {rules_[group], rate_factors_[group], whole_[static_cast<std::size_t>(number)]};
+  }
   /// The rule that keeps the most moments: state is made for it.
   const zero::Optimizer& rule_of_state() const { return rules_[most_moments_]; }
   /// @throws Error (usage) for a name of no group or a frozen one's, and a factor that is negative or not
@@ -41,6 +51,8 @@ class OptimizerGroups {
   std::vector<double> rate_factors_;
   std::vector<bool> frozen_;
   std::size_t most_moments_ = 0;
+  std::vector<std::size_t> group_numbers_;  // by number of the trained, as below
+  std::vector<bool> whole_;
   std::shared_ptr<const GroupRuns> runs_;
 };
 

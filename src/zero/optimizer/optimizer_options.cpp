@@ -19,9 +19,16 @@ std::string described(const zero::Optimizer& optimizer) {
                                         digits(rule.weight_decay));
         if constexpr (std::is_same_v<Rule, zero::Sgd>) {
           return text("SGD", common, ", momentum ", digits(rule.momentum));
+        } else if constexpr (std::is_same_v<Rule, zero::Lars>) {
+          return text("LARS", common, ", momentum ", digits(rule.momentum), ", trust coefficient ",
+                      digits(rule.trust_coefficient));
         } else {
-          return text(std::is_same_v<Rule, zero::AdamW> ? "AdamW" : "Adam", common, ", betas ",
-                      digits(rule.beta1), " and ", digits(rule.beta2), ", epsilon ", digits(rule.epsilon));
+          const bool is_lamb = std::is_same_v<Rule, zero::Lamb>;
+          return text(is_lamb                             ? "LAMB"
+                      : std::is_same_v<Rule, zero::AdamW> ? "AdamW"
+                                                          : "Adam",
+                      common, ", betas ", digits(rule.beta1), " and ", digits(rule.beta2), ", epsilon ",
+                      digits(rule.epsilon));
         }
       },
       optimizer);

@@ -102,6 +102,7 @@ void ShardedOptimizer::State::offload(double share, std::optional<double> file_s
     throw Error(ErrorKind::usage, text("a file_share of ", *file_share, " and no folder for a file"),
                 "make the optimizer with offload.directory");
   expect_between_steps("offload");
+  expect_not_offloaded(share > 0);
   before_change();
   if (offloaded_) offloaded_->synchronize();
   const double filed = file_share.value_or(options_.offload.file_share);
@@ -134,6 +135,15 @@ void ShardedOptimizer::State::listen() {
   if (!offloaded_) return params_.reducer().on_reduced(nullptr);
   params_.reducer().on_reduced(
       [this](const Bucket& bucket, const Event& reduced) { on_reduced(bucket, reduced); });
+}
+
+void ShardedOptimizer::State::expect_not_offloaded(bool offloads) const {
+  if (tensors_ && (offloads || params_.has_gradients_on_host()))
+    throw Error(
+        ErrorKind::usage, "offloaded state or gradients of a rule that needs whole tensors",
+        "LAMB and LARS update what lies on the device: leave the state and the gradients there, or take "
+        "AdamW, Adam or SGD",
+        {params_.comm().rank(), "offload"});
 }
 
 void ShardedOptimizer::State::expect_shares(double share, double file_share) {

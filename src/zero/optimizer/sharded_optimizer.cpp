@@ -2,7 +2,8 @@
 //
 // Without clipping and loss scaling (step_at_once): each bucket is updated as it is reduced, and gathered at
 // once. With either (step_by_norm): sum the norm of all buckets, then update them in the order in which
-// forward needs them. To update a bucket: start the update of its offloaded pieces on the host, update the
+// forward needs them. A rule that needs whole tensors goes over the buckets twice, with a collective between
+// (zero/tensors). To update a bucket: start the update of its offloaded pieces on the host, update the
 // pieces on the device, copy the offloaded pieces' parameters to the device, and hand the bucket to
 // ShardedParams to gather it.
 
@@ -45,6 +46,9 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
       detail::scaling_of(options_));
   kind_ = detail::StateKind::of(params_.layout().dtype(), groups_->rule_of_state(), options_.master);
   expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
+  tensors_ = detail::whole_tensors(optimizer_, *groups_, params_.layout(), params_.comm(),
+                                   params_.stage().optimizer == Placement::replicated);
+  expect_not_offloaded(options_.offload.share != 0.0);
   place();
   if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
   if (offloaded_) listen();
@@ -111,6 +115,14 @@ StepResult ShardedOptimizer::State::step(const Stream& compute, std::optional<do
 }
 
 StepResult ShardedOptimizer::State::step_at_once(const Stream& compute, double learning_rate) {
+  if (tensors_) {
+    const detail::GroupedFactors& first = tensors_->first({steps_ + 1, learning_rate, 1});
+    const auto each = [&](const Bucket& bucket) { first_pass(bucket, first, compute); };
+    params_.reducer().finish_step(compute, std::ref(each));
+    second_pass(compute);
+    ++steps_;
+    return {};
+  }
   const Factors factors = begun_ ? begun_factors_ : groups_->factors(steps_ + 1, learning_rate, 1);
   const auto each = [&](const Bucket& bucket) { update(bucket, factors, compute); };
   params_.reducer().finish_step(compute, std::ref(each));  // by reference: a copy would allocate
@@ -128,11 +140,38 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   params_.reducer().finish_step(compute, std::ref(each));
   const auto verdict = guard_->finish(compute);
   if (verdict.bad) return {.skipped = true};
+  if (tensors_) {
+    const detail::GroupedFactors& first = tensors_->first({steps_ + 1, learning_rate, verdict.factor});
+    for (const Bucket& bucket : params_.buckets()) first_pass(bucket, first, compute);
+    second_pass(compute);
+    ++steps_;
+    return {.norm = verdict.norm};
+  }
   const Factors factors = groups_->factors(steps_ + 1, learning_rate, verdict.factor);
   // Forward first needs the buckets that backward reduced last.
   for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
   ++steps_;
   return {.norm = verdict.norm};
+}
+
+detail::StepSlice ShardedOptimizer::State::slice_of(const ShardedParams::State::Part& part) {
+  return arrays_.views(part.state_at, part.parameters.count()).step(kind_, part.gradient, part.parameters);
+}
+
+void ShardedOptimizer::State::first_pass(const Bucket& bucket, const detail::GroupedFactors& factors,
+                                         const Stream& compute) {
+  const auto part = params_.part(bucket);
+  detail::grouped_step(slice_of(part), part.begin, factors, compute);
+  tensors_->add(slice_of(part), part.begin, compute);
+}
+
+void ShardedOptimizer::State::second_pass(const Stream& compute) {
+  const detail::GroupedFactors& factors = tensors_->second(compute);
+  for (const Bucket& bucket : std::views::reverse(params_.buckets())) {
+    const auto part = params_.part(bucket);
+    detail::grouped_step(slice_of(part), part.begin, factors, compute);
+    params_.updated(bucket, compute);
+  }
 }
 
 // Updates the offloaded pieces behind backward where the rate is known and no norm is needed; else step()

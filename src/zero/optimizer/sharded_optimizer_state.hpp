@@ -14,6 +14,7 @@
 #include "zero/optimizer/gradient_guard.hpp"
 #include "zero/optimizer/optimizer_groups.hpp"
 #include "zero/params/params_state.hpp"
+#include "zero/tensors/whole_tensors.hpp"
 
 namespace weft::detail {
 
@@ -123,6 +124,10 @@ class ShardedOptimizer::State {
   double rate_of_step(std::optional<double> learning_rate) const;
   void update_on_host(const Bucket& bucket, const Factors& factors, const Event& reduced);
   void update(const Bucket& bucket, const Factors& factors, const Stream& compute);
+  void expect_not_offloaded(bool offloads) const;
+  detail::StepSlice slice_of(const ShardedParams::State::Part& part);
+  void first_pass(const Bucket& bucket, const detail::GroupedFactors& factors, const Stream& compute);
+  void second_pass(const Stream& compute);
   StepResult step_at_once(const Stream& compute, double learning_rate);
   StepResult step_by_norm(const Stream& compute, double learning_rate);
 
@@ -130,6 +135,7 @@ class ShardedOptimizer::State {
   Optimizer optimizer_;
   ShardedOptimizerOptions options_;
   std::optional<detail::OptimizerGroups> groups_;  // always, once options are checked
+  std::unique_ptr<detail::WholeTensors> tensors_;  // null where the rule is element-wise
   detail::StateKind kind_;
   std::optional<detail::GradientGuard> guard_;  // always, once options are checked
   detail::CountedRanges counted_;

@@ -134,6 +134,9 @@ void expect_plannable(DataType dtype, int ranks, const zero::MemoryOptions& opti
                 "gradients lie in a bucket ring in stages 2 and 3");
   check(options.optimizer);
   expect_shares(options.offload);
+  if (needs_whole_tensors(options.optimizer) && (options.offload.share > 0 || options.offload.gradients))
+    throw Error(ErrorKind::usage, "offloaded state or gradients of a rule that needs whole tensors",
+                "give AdamW, Adam or SGD, or offload nothing");
   expect_offload_fits(options.stage, options.offload.parameters, options.offload.gradients);
 }
 

@@ -34,14 +34,15 @@ std::vector<Given> options_of(const ParamGroup& group) {
 }
 
 void check_options(const ParamGroup& group) {
-  bool has_options = group.rate_factor != 1;
+  bool has_options = group.rate_factor != 1 || group.layer_adaptation.has_value();
   for (const Given& option : options_of(group)) has_options = has_options || option.value.has_value();
   if (group.frozen && has_options)
-    refuse(text("group ", group.name, " is frozen and has options of an update"),
-           "leave out its rate factor, weight decay, betas and epsilon, or do not freeze it");
+    refuse(
+        text("group ", group.name, " is frozen and has options of an update"),
+        "leave out its rate factor, weight decay, betas, epsilon and layer adaptation, or do not freeze it");
   detail::expect_rate_factor(group.name, group.rate_factor);
   try {
-    detail::check(detail::rule_of(AdamW{}, group));  // which has every option
+    detail::check(detail::rule_of(Lamb{}, group));  // which has every option
   } catch (const Error& error) {
     throw Error(error.kind(), text("group ", group.name, ": ", error.problem()), error.advice());
   }
@@ -68,6 +69,10 @@ void check_all_in_groups(const ParamLayout& layout, const std::vector<int>& grou
 
 std::string described(const std::optional<double>& value) {
   return value ? detail::digits(*value) : "the optimizer's";
+}
+
+std::string described(const std::optional<bool>& adapts) {
+  return !adapts ? "of matrices" : *adapts ? "of all" : "of none";
 }
 
 }  // namespace
@@ -124,6 +129,7 @@ std::ostream& operator<<(std::ostream& out, const ParamGroups& groups) {
     out << "rate factor " << detail::digits(group.rate_factor);
     for (const Given& option : options_of(group))
       out << ", " << option.name << ' ' << described(option.value);
+    if (group.layer_adaptation) out << ", layer adaptation " << described(group.layer_adaptation);
     out << '\n';
   }
   return out;
@@ -155,12 +161,17 @@ GroupRuns::GroupRuns(const ParamLayout& layout, const std::vector<int>& group_nu
 zero::Optimizer rule_of(const zero::Optimizer& optimizer, const zero::ParamGroup& group) {
   return std::visit(
       [&](auto rule) -> zero::Optimizer {
+        using Rule = decltype(rule);
+        constexpr bool is_lars = std::is_same_v<Rule, zero::Lars>;
         rule.weight_decay = group.weight_decay.value_or(rule.weight_decay);
-        if constexpr (std::is_same_v<decltype(rule), zero::Sgd>) {
+        if (group.layer_adaptation && !is_lars && !std::is_same_v<Rule, zero::Lamb>)
+          zero::refuse(text("group ", group.name, " has layer_adaptation, and the rule has no trust ratio"),
+                       "give Lamb or Lars, or leave it out");
+        if constexpr (is_lars || std::is_same_v<Rule, zero::Sgd>) {
           if (group.beta2 || group.epsilon)
-            zero::refuse(
-                text("group ", group.name, " has ", group.beta2 ? "beta2" : "epsilon", ", and SGD has none"),
-                "give AdamW or Adam, or leave it out");
+            zero::refuse(text("group ", group.name, " has ", group.beta2 ? "beta2" : "epsilon", ", and ",
+                              is_lars ? "LARS" : "SGD", " has none"),
+                         "give AdamW, Adam or Lamb, or leave it out");
           rule.momentum = group.beta1.value_or(rule.momentum);
         } else {
           rule.beta1 = group.beta1.value_or(rule.beta1);
@@ -186,6 +197,8 @@ std::vector<std::string> lines_of(const zero::ParamGroups& groups) {
     lines.push_back(text("rate factor ", digits(group.rate_factor), " of group ", group.name));
     for (const auto& option : zero::options_of(group))
       lines.push_back(text(option.name, ' ', zero::described(option.value), " of group ", group.name));
+    lines.push_back(
+        text("layer adaptation ", zero::described(group.layer_adaptation), " of group ", group.name));
   }
   const ParamLayout& layout = groups.layout();
   for (int i = 0; i < layout.parameters(); ++i) {

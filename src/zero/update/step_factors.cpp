@@ -42,6 +42,17 @@ void check_one(const zero::Sgd& rule) {
   need_rate("weight_decay", rule.weight_decay);
 }
 
+void check_one(const zero::Lamb& rule) {
+  check_adaptive(rule);
+}
+void check_one(const zero::Lars& rule) {
+  need_rate("learning_rate", rule.learning_rate);
+  need_fraction("momentum", rule.momentum);
+  need_rate("weight_decay", rule.weight_decay);
+  need(rule.trust_coefficient > 0 && std::isfinite(rule.trust_coefficient), "trust_coefficient",
+       rule.trust_coefficient, "a finite number above 0");
+}
+
 template <class Adaptive>
 StepFactors adaptive(const Adaptive& rule, std::int64_t step, double learning_rate) {
   const auto t = static_cast<double>(step);
@@ -56,7 +67,8 @@ StepFactors adaptive(const Adaptive& rule, std::int64_t step, double learning_ra
   return result;
 }
 
-StepFactors factors_of(const zero::AdamW& rule, std::int64_t step, double learning_rate) {
+template <class Decoupled>  // AdamW and Lamb
+StepFactors factors_of(const Decoupled& rule, std::int64_t step, double learning_rate) {
   StepFactors result = adaptive(rule, step, learning_rate);
   result.rule = UpdateRule::adamw;
   result.keep = 1 - learning_rate * rule.weight_decay;
@@ -79,6 +91,17 @@ StepFactors factors_of(const zero::Sgd& rule, std::int64_t, double learning_rate
   return result;
 }
 
+// velocity = momentum velocity + rate gradient + rate decay p
+StepFactors factors_of(const zero::Lars& rule, std::int64_t, double learning_rate) {
+  StepFactors result;
+  result.rule = UpdateRule::sgd;
+  result.gradient_scale = learning_rate;
+  result.rate = 1;
+  result.beta1 = rule.momentum;
+  result.pull = learning_rate * rule.weight_decay;
+  return result;
+}
+
 }  // namespace
 
 void check(const zero::Optimizer& optimizer) {
@@ -93,8 +116,20 @@ StepFactors factors(const zero::Optimizer& optimizer, std::int64_t step, double 
   need_rate("gradient_scale", gradient_scale);
   StepFactors result =
       std::visit([&](const auto& rule) { return factors_of(rule, step, learning_rate); }, optimizer);
-  result.gradient_scale = gradient_scale;
+  result.gradient_scale *= gradient_scale;
   return result;
+}
+
+StepFactors moments_alone(StepFactors factors) {
+  factors.rate = 0;
+  factors.keep = 1;
+  return factors;
+}
+
+StepFactors but_moments(StepFactors factors) {
+  factors.beta1 = factors.beta2 = 1;
+  factors.fresh1 = factors.fresh2 = 0;
+  return factors;
 }
 
 }  // namespace weft::detail

@@ -4,6 +4,9 @@
 // Adam with bias correction is  p - a (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).  This equals
 // p - A m / (sqrt(v) + E) with A = a sqrt(1 - b2^t) / (1 - b1^t) and E = eps sqrt(1 - b2^t): two constants
 // replace two divisions for each element. The results differ by the rounding of the constants, which are f64.
+//
+// LAMB is AdamW, and LARS is SGD with the rate within the velocity, at a rate that is the tensor's own: the
+// learning rate times its trust ratio.
 
 #include <cstdint>
 
@@ -15,6 +18,7 @@ enum class UpdateRule : std::uint8_t {
   adamw,  ///< two moments; weight decay shrinks the parameter
   adam,   ///< two moments; weight decay is added to the gradient
   sgd,    ///< one moment, or none without momentum; weight decay is added to the gradient
+  none,   ///< nothing changes: the turn of a tensor comes in another pass (zero/tensors)
 };
 
 struct StepFactors {
@@ -31,10 +35,20 @@ struct StepFactors {
 
   /// How many f32 moments a step keeps for each parameter, besides a master copy.
   int moments() const {
+    if (rule == UpdateRule::none) return 0;
     if (rule != UpdateRule::sgd) return 2;
     return beta1 == 0 ? 0 : 1;
   }
 };
+
+/// The step of two moments in two passes: one that changes the moments alone, and one that leaves them.
+StepFactors moments_alone(StepFactors factors);
+StepFactors but_moments(StepFactors factors);
+
+/// Whether the rule looks at tensors as a whole (zero/tensors).
+constexpr bool needs_whole_tensors(const zero::Optimizer& optimizer) {
+  return std::holds_alternative<zero::Lamb>(optimizer) || std::holds_alternative<zero::Lars>(optimizer);
+}
 
 /// @throws Error (usage) naming the field, its value and what is allowed
 void check(const zero::Optimizer& optimizer);

@@ -243,6 +243,8 @@ TEST(ZeroSaving, EveryKindOfStateGoesOnBitwise) {
        with({.stage = 1}, {}, DataType::f64, Adam{})},
       {"SGD without state", with({.stage = 3}, {}, DataType::f32, Sgd{.learning_rate = 0.1}),
        with({.stage = 0}, {}, DataType::f32, Sgd{.learning_rate = 0.1})},
+      {"LAMB", with({.stage = 2}, {}, bf16, Lamb{}), with({.stage = 1}, {}, bf16, Lamb{})},
+      {"LARS", with({.stage = 0}, {}, DataType::f32, Lars{}), with({.stage = 3}, {}, DataType::f32, Lars{})},
       {"hybrid to plain", with({.stage = 3, .shard_ranks = 2}), with({.stage = 3, .whole_below = 300})},
       {"a loss scale", with({.stage = 2}, {.loss_scale = scaling}, bf16),
        with({.stage = 1}, {.loss_scale = scaling}, bf16)},
@@ -250,6 +252,7 @@ TEST(ZeroSaving, EveryKindOfStateGoesOnBitwise) {
        with({.stage = 3, .frozen = {ParamId{0}, ParamId{5}}})}};
   for (Kind& kind : kinds) {
     SCOPED_TRACE(kind.name);
+    if (std::string(kind.name).starts_with("LA")) kind.saved.has_matrices = kind.loaded.has_matrices = true;
     const test::TemporaryFolder folder;
     if (kind.saved.sharding.shard_ranks > 0)
       kind.saved.coarse = kind.loaded.coarse = true;  // sums have another order

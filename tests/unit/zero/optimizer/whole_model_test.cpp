@@ -91,6 +91,36 @@ TEST(WholeModel, SoDoDataParallelParts) {
   expect_the_bits_of_one_piece({.ranks = 2, .stepping = {.clip_norm = 5.0}, .queued = true}, three_parts);
 }
 
+/// Tensors without shapes are adapted where their group says so.
+TEST(WholeModel, TrustRatiosAreOfTensorsAndSoOfParts) {
+  const auto grouped = [](ZeroTraining job, const ParamLayout& layout) {
+    ParamGroup all{.name = "all", .layer_adaptation = true};
+    for (int i = 0; i < layout.parameters(); ++i) all.params.push_back(ParamId{i});
+    job.stepping.groups = ParamGroups(layout, {all});
+    return job;
+  };
+  for (const Optimizer& rule : {Optimizer(Lamb{.learning_rate = 0.1}), Optimizer(Lars{.learning_rate = 1})}) {
+    ZeroTraining job{.ranks = 2, .optimizer = rule, .stepping = {.clip_norm = 5.0}};
+    job.sharding.stage = 2;
+    const Result reference = grouped(job, ZeroTraining::layout(job.dtype)).run();
+    EXPECT_NE(reference.parameters, job.run().parameters) << "ratios should matter";
+    std::map<int, Result> by_part;
+    std::mutex mutex;
+    run_as_threads(4, [&](Communicator all) {
+      const Place here = Place::of(all, 2);
+      ZeroTraining mine = job;
+      mine.part = two_parts[static_cast<std::size_t>(here.part)];
+      mine.stepping.whole_model = here.whole_model;
+      const Result result = grouped(mine, mine.layout_of_part()).on(here.data);
+      const std::lock_guard lock(mutex);
+      by_part[here.part] = result;
+    });
+    std::vector<float> parameters = by_part[0].parameters;
+    parameters.insert(parameters.end(), by_part[1].parameters.begin(), by_part[1].parameters.end());
+    EXPECT_EQ(parameters, reference.parameters);
+  }
+}
+
 TEST(WholeModel, OverflowInOnePartSkipsTheStepInAll) {
   const Result reference = overflowing(1).run();
   EXPECT_GE(reference.skipped.size(), 2U);
