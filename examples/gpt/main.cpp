@@ -21,7 +21,6 @@ namespace po = boost::program_options;
 struct Options {
   std::string text = "/usr/share/common-licenses";
   std::string model = "gpt-ref";
-  std::string optimizer;
   std::string pipeline;
   int pipeline_devices = 0;
   examples::RecipeChanges recipe;
@@ -36,8 +35,8 @@ po::options_description description(Options& options) {
   result.add_options()                                                                                //
       ("text", po::value(&options.text)->value_name("PATH"), "file or folder to train on, as bytes")  //
       ("model", po::value(&options.model)->value_name("NAME"), "gpt-ref, mlp-8x1024 or gpt-tiny")     //
-      ("optimizer", po::value(&options.optimizer)->value_name("NAME"),
-       "adamw (with the model's settings) or sgd")                                                          //
+      ("optimizer", po::value<std::string>()->value_name("NAME"),
+       "adamw (with the model's settings), muon, lamb, lars or sgd")                                        //
       ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
       ("final-fraction", po::value<double>()->value_name("SHARE"),
        "share of the peak at the end of the cosine (the model's own)")  //
@@ -58,6 +57,7 @@ po::options_description description(Options& options) {
 
 /// Reads the options that are no plain values, and refuses those that have no effect.
 void take(const po::variables_map& values, Options& options) {
+  if (values.count("optimizer") != 0) options.recipe.optimizer = values["optimizer"].as<std::string>();
   if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
   if (values.count("final-fraction") != 0)
     options.recipe.final_fraction = values["final-fraction"].as<double>();
@@ -66,19 +66,15 @@ void take(const po::variables_map& values, Options& options) {
   options.quiet = values.count("quiet") != 0;
   examples::check(values, options.checkpoint);
   if (options.pipeline.empty()) tool::refuse_ignored(values, {"pipeline-devices"}, "--pipeline is not given");
-  if (options.optimizer == "sgd")
-    tool::refuse_ignored(values, {"beta1"}, "sgd has no first moment, adamw has");
+  if (options.recipe.optimizer == "sgd" || options.recipe.optimizer == "lars")
+    tool::refuse_ignored(values, {"beta1"},
+                         text(*options.recipe.optimizer, " has no first moment, adamw has"));
 }
 
 examples::ModelSpec chosen(const Options& options) {
   examples::ModelSpec spec = examples::model_spec(options.model);
   if (options.steps < 1)
     throw Error(ErrorKind::usage, text("--steps ", options.steps, " is not a number of 1 or more"));
-  if (options.optimizer == "sgd") {
-    spec.optimizer = {.kind = examples::OptimizerKind::sgd, .learning_rate = 0.1, .momentum = 0.9};
-  } else if (!options.optimizer.empty() && options.optimizer != "adamw") {
-    throw Error(ErrorKind::usage, text("--optimizer ", options.optimizer), "allowed are adamw and sgd");
-  }
   spec.optimizer = examples::changed(spec.optimizer, options.recipe);
   return spec;
 }

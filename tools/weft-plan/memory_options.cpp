@@ -30,7 +30,7 @@ po::options_description memory_description() {
       ("ranks", word("N[,N...]"), "numbers of ranks (8)")                                               //
       ("dtype", word("TYPE"), "type of parameters and gradients: f32, bf16 or f16 (f32)")               //
       ("master", word("KIND"), "master copy of 16-bit parameters: f32, or with bf16 split (f32)")       //
-      ("optimizer", word("NAME"), "adamw, adam, lamb, lars, sgd or sgd-momentum (adamw)")               //
+      ("optimizer", word("NAME"), "adamw, adam, muon, lamb, lars, sgd or sgd-momentum (adamw)")         //
       ("bucket-bytes", word("BYTES"), "size of a gradient bucket (1M); 64K is 65536")                   //
       ("bucket-ring-bytes", word("BYTES"),
        "stages 2 and 3: memory for gradients that are being reduced (an eighth of all)")  //
@@ -71,11 +71,12 @@ zero::Master master_named(const std::string& word) {
 zero::Optimizer optimizer_named(const std::string& word) {
   if (word == "adamw") return zero::AdamW{};
   if (word == "adam") return zero::Adam{};
+  if (word == "muon") return zero::Muon{};
   if (word == "lamb") return zero::Lamb{};
   if (word == "lars") return zero::Lars{};
   if (word == "sgd") return zero::Sgd{};
   if (word == "sgd-momentum") return zero::Sgd{.momentum = 0.9};
-  refuse("optimizer", word, "adamw, adam, lamb, lars, sgd or sgd-momentum");
+  refuse("optimizer", word, "adamw, adam, muon, lamb, lars, sgd or sgd-momentum");
 }
 
 void expect_one_model(const Given& given) {

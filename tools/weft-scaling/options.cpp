@@ -37,7 +37,9 @@ po::options_description description(Options& options, std::string& strategies) {
       ("explain", "print each value of --deepspeed, where it comes from and what it does; train nothing")  //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")        //
       ("seed", po::value(&options.seed)->value_name("N"),
-       "seed of the parameters and of the order of the text (1)")                                           //
+       "seed of the parameters and of the order of the text (1)")  //
+      ("optimizer", po::value<std::string>()->value_name("NAME"),
+       "adamw (with the model's settings), muon, lamb, lars or sgd")                                        //
       ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
       ("final-fraction", po::value<double>()->value_name("SHARE"),
        "share of the peak at the end of the cosine (the model's own; use 0 to compare losses)")  //
@@ -166,6 +168,9 @@ void check_effects(const po::variables_map& values, const Options& options) {
   if (options.steps <= spec_of(options).optimizer.warmup_steps + 1)
     tool::refuse_ignored(values, {"final-fraction"},
                          text("the rate does not fall within --steps ", options.steps));
+  const auto& optimizer = options.recipe.optimizer;
+  if (optimizer == "sgd" || optimizer == "lars")
+    tool::refuse_ignored(values, {"beta1"}, text(*optimizer, " has no first moment, adamw has"));
   if (!options.metrics) tool::refuse_ignored(values, {"metrics-bind"}, "--metrics is not given");
   if (!options.deepspeed) tool::refuse_ignored(values, {"explain"}, "--deepspeed is not given");
   if (options.explain)
@@ -214,6 +219,7 @@ Options parse(const std::vector<std::string>& arguments) {
   }
   options.explain = values.count("explain") != 0;
   if (values.count("start-step") != 0) options.start_step = values["start-step"].as<std::int64_t>();
+  if (values.count("optimizer") != 0) options.recipe.optimizer = values["optimizer"].as<std::string>();
   if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
   if (values.count("final-fraction") != 0)
     options.recipe.final_fraction = values["final-fraction"].as<double>();

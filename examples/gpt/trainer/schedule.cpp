@@ -19,7 +19,35 @@ double learning_rate(std::int64_t step, const RateSchedule& schedule) {
   return schedule.floor + (1 - schedule.floor) * cosine;
 }
 
+namespace {
+
+/// The spec for another rule than AdamW, with a usual rate.
+OptimizerSpec with_rule(OptimizerSpec spec, const std::string& rule) {
+  if (rule == "adamw") return spec;
+  if (rule == "sgd") return {.kind = OptimizerKind::sgd, .learning_rate = 0.1, .momentum = 0.9};
+  if (rule == "muon") {
+    spec.kind = OptimizerKind::muon;
+    spec.others_rate = spec.learning_rate;
+    spec.learning_rate = 0.02;
+    spec.momentum = 0.95;
+  } else if (rule == "lamb") {
+    spec.kind = OptimizerKind::lamb;
+    spec.learning_rate = 0.01;
+  } else if (rule == "lars") {
+    spec.kind = OptimizerKind::lars;
+    spec.learning_rate = 1;
+    spec.momentum = 0.9;
+    spec.weight_decay = 1e-4;
+  } else {
+    throw Error(ErrorKind::usage, text("--optimizer ", rule), "allowed are adamw, muon, lamb, lars and sgd");
+  }
+  return spec;
+}
+
+}  // namespace
+
 OptimizerSpec changed(OptimizerSpec spec, const RecipeChanges& changes) {
+  if (changes.optimizer) spec = with_rule(spec, *changes.optimizer);
   if (const auto rate = changes.learning_rate) {
     if (!(*rate > 0 && *rate <= 1))
       throw Error(ErrorKind::usage, text("--learning-rate ", *rate, " is not above 0 and at most 1"));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace weft::examples {
 
@@ -16,13 +17,14 @@ struct RateSchedule {
 /// Factor of the peak learning rate in step 0, 1, ...: warm-up, then a cosine down to `floor`.
 double learning_rate(std::int64_t step, const RateSchedule& schedule);
 
-enum class OptimizerKind { sgd, adamw };
+enum class OptimizerKind { sgd, adamw, lamb, lars, muon };
 
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::adamw;
   double learning_rate = 1e-3;
-  double momentum = 0;  ///< Sgd
-  double beta1 = 0.9;   ///< AdamW, as all below
+  double momentum = 0;     ///< Sgd, Lars and Muon
+  double others_rate = 0;  ///< Muon: peak of the parameters that AdamW updates
+  double beta1 = 0.9;      ///< AdamW and Lamb, as the next two
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  ///< per step, times the learning rate
@@ -30,8 +32,10 @@ struct OptimizerSpec {
   double final_fraction = 0.1;  ///< RateSchedule::floor
 };
 
-/// Settings that a command line changes: --learning-rate, --final-fraction, --warmup, --beta1.
+/// Settings that a command line changes: --optimizer, --learning-rate, --final-fraction, --warmup, --beta1.
 struct RecipeChanges {
+  /// adamw (the model's own), muon, lamb, lars or sgd. muon has the model's AdamW for what is no hidden matrix.
+  std::optional<std::string> optimizer{};
   std::optional<double> learning_rate{};   ///< above 0, at most 1
   std::optional<double> final_fraction{};  ///< 0 to 1
   std::optional<std::int64_t> warmup_steps{};

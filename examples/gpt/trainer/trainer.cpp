@@ -8,16 +8,30 @@ namespace weft::examples {
 zero::Optimizer optimizer_of(const OptimizerSpec& spec) {
   if (spec.kind == OptimizerKind::sgd)
     return zero::Sgd{.learning_rate = spec.learning_rate, .momentum = spec.momentum};
-  return zero::AdamW{.learning_rate = spec.learning_rate,
-                     .beta1 = spec.beta1,
-                     .beta2 = spec.beta2,
-                     .epsilon = spec.epsilon,
-                     .weight_decay = spec.weight_decay};
+  zero::AdamW adamw{.learning_rate = spec.learning_rate,
+                    .beta1 = spec.beta1,
+                    .beta2 = spec.beta2,
+                    .epsilon = spec.epsilon,
+                    .weight_decay = spec.weight_decay};
+  if (spec.kind == OptimizerKind::lamb)
+    return zero::Lamb{.learning_rate = spec.learning_rate,
+                      .beta1 = spec.beta1,
+                      .beta2 = spec.beta2,
+                      .weight_decay = spec.weight_decay};
+  if (spec.kind == OptimizerKind::lars)
+    return zero::Lars{
+        .learning_rate = spec.learning_rate, .momentum = spec.momentum, .weight_decay = spec.weight_decay};
+  if (spec.kind != OptimizerKind::muon) return adamw;
+  adamw.learning_rate = spec.others_rate;
+  return zero::Muon{.learning_rate = spec.learning_rate,
+                    .momentum = spec.momentum,
+                    .weight_decay = spec.weight_decay,
+                    .others = adamw};
 }
 
 zero::ShardedOptimizerOptions with_groups(zero::ShardedOptimizerOptions options, const OptimizerSpec& spec,
                                           const ParamLayout& layout) {
-  const bool decays = spec.kind == OptimizerKind::adamw && spec.weight_decay > 0;
+  const bool decays = spec.kind != OptimizerKind::sgd && spec.weight_decay > 0;
   if (decays && !options.groups) options.groups = zero::decay_matrices(layout);
   return options;
 }

@@ -44,6 +44,8 @@ enum class Content {
   masters,          ///< master copies of 16-bit parameters
   first_moments,    ///< or the momentum of SGD
   second_moments,
+  owned_matrices,    ///< Muon: matrices that this rank orthogonalizes
+  products,          ///< Muon: what their products work in
   parameter_copies,  ///< offload: parameters that the host updates and copies to the device
   gradient_tiles,    ///< offload: staging buffers for gradients on the host
   state_ring,        ///< offload to a file: frames that are read, updated and written
@@ -69,8 +71,8 @@ struct MemoryOptions {
   std::vector<ParamId> units{};  ///< first parameters; the estimate takes ModelSize's instead
   std::optional<std::size_t> prefetch_bytes{};
   int held_units = 1;
-  std::int64_t whole_below = 0;  ///< the estimate ignores it
-  Optimizer optimizer = AdamW{};
+  std::int64_t whole_below = 0;   ///< the estimate ignores it
+  Optimizer optimizer = AdamW{};  ///< without groups; the estimate takes all parameters for Muon's
   Master master = Master::f32;
   OffloadedParts offload{};
 };

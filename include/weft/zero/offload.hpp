@@ -34,7 +34,7 @@
 // Bytes for each parameter with Adam: 12 for f32, 14 for 16 bits with an f32 master, 12 with a split master.
 // The parameter's own bytes (4, 2 and 2 of these) are in host memory even with a file.
 //
-// Rules that need whole tensors (LAMB, LARS) have no offloaded state.
+// Rules that need whole tensors (Muon, LAMB, LARS) have no offloaded state.
 //
 // WRONG: writing the next step's gradients without gather() or ShardedParams::gradient(). The last step's
 // gradients may still be on their way to the host.

@@ -10,8 +10,8 @@
 // Lamb and Lars multiply the rate of a tensor by a trust ratio, which takes norms of the whole tensor. They are
 // summed exactly over the ranks that have parts of it, so the result is bitwise the same in every stage, for any
 // bucket size, and for any number of ranks that has the same gradients. Price: the bytes of an all-reduce of 368 for
-// each tensor that is adapted, and a wait of the host. These rules work on host memory, with all state there and
-// none offloaded.
+// each tensor that is adapted, and a wait of the host. These rules and Muon work on host memory, with no state
+// offloaded.
 //
 // Arithmetic is f64 on the stored values and rounds once where a value is stored: moments to f32, parameters
 // to f32 and from there to 16 bits. The error of a parameter is at most 1 unit in the last place of the
@@ -20,6 +20,14 @@
 // Out of f32's range: a second moment above 3.4e38 (from a gradient above 6e20) is stored as infinity and
 // makes its parameter NaN, which is noticed; otherwise the parameter would never move again. NaN in gives NaN
 // out.
+//
+// Muon multiplies whole matrices. The rank that owns a matrix gets its update from the ranks that have parts of it,
+// orthogonalizes it, and sends it back; matrices are dealt out so that ranks multiply equally long. Price beside
+// the products: a rank sends about 2 B (N - 1) / N^2 bytes, for B bytes of matrices on N ranks, and in stage 0
+// B (N - 1) / N.
+// The update travels in the data type of gradients and lies in their place: after step() they are overwritten. It
+// needs OpenBLAS at run time. Bits are the same as above where the ranks' processors have the same kernels and each
+// process has the same number of BLAS threads (OPENBLAS_NUM_THREADS).
 //
 // WRONG: giving AdamW a weight decay that was tuned for Adam. Adam adds it to the gradient, and so divides it
 // by the root of the second moment; AdamW subtracts it from the parameter.
@@ -82,6 +90,31 @@ struct Lars {
   double trust_coefficient = 1e-3;  ///< finite, above 0
 };
 
-using Optimizer = std::variant<AdamW, Adam, Sgd, Lamb, Lars>;
+/// How the rate of a matrix follows from its shape, as torch.optim.Muon's adjust_lr_fn.
+enum class MuonRate {
+  original,         ///< x sqrt(max(1, rows / columns))
+  match_rms_adamw,  ///< x 0.2 sqrt(max(rows, columns)), as large as AdamW's updates: its rates and decay then fit
+};
+
+/// Jordan et al.: Muon: An optimizer for hidden layers in neural networks (2024); `match_rms_adamw` and decoupled
+/// decay of Liu et al.: Muon is Scalable for LLM Training (2025).
+///   m = momentum * m + (1 - momentum) * g;  u = (1 - momentum) * g + momentum * m
+///   x = u / |u|, then ns_steps times  x = a x + (b A + c A A) x  with A = x x^T
+///   p -= learning_rate * (factor of MuonRate * x + weight_decay * p)
+/// This is the rule of hidden matrices: parameters of two dimensions or more whose name has no "embed", "wte" or "wpe"
+/// and no "head" or "lm_head" between dots. A group may say otherwise (ParamGroup::use_muon). Rows are the first
+/// dimension. AdamW updates all others.
+struct Muon {
+  double learning_rate = 0.02;  ///< finite, above 0
+  double momentum = 0.95;       ///< Nesterov's; in [0, 1)
+  double weight_decay = 0;
+  int ns_steps = 5;  ///< of Newton and Schulz, 1 to 20
+  MuonRate adjust_lr = MuonRate::original;
+  bool bf16_products = false;  ///< operands are rounded to bf16, as on a GPU, and products summed in f32
+  /// Of the other parameters. Their rate in a step is the step's times others.learning_rate / learning_rate.
+  AdamW others{};
+};
+
+using Optimizer = std::variant<AdamW, Adam, Sgd, Lamb, Lars, Muon>;
 
 }  // namespace weft::zero

@@ -1,6 +1,6 @@
 #pragma once
 // Groups of parameters with optimizer options of their own: a rate factor, weight decay, betas, epsilon, layer
-// adaptation; or frozen.
+// adaptation, Muon; or frozen.
 //
 // A plain value that a pure function makes from the layout. It can be printed and hashed; all ranks compare
 // it before the first step. Every parameter is in exactly one group. A group may be empty, as "vectors" is in
@@ -42,12 +42,15 @@ struct ParamGroup {
   std::vector<ParamId> params{};
   double rate_factor = 1;                ///< finite, 0 or more
   std::optional<double> weight_decay{};  ///< finite, 0 or more
-  std::optional<double> beta1{};         ///< in [0, 1); the momentum of Sgd and Lars
-  std::optional<double> beta2{};         ///< in [0, 1); not for Sgd and Lars
-  std::optional<double> epsilon{};       ///< in [1e-18, 1]; not for Sgd and Lars
+  std::optional<double> beta1{};    ///< in [0, 1); the momentum of Sgd and Lars, and of Muon with use_muon
+  std::optional<double> beta2{};    ///< in [0, 1); not for Sgd and Lars, nor with use_muon
+  std::optional<double> epsilon{};  ///< in [1e-18, 1]; not for Sgd and Lars, nor with use_muon
   /// Whether Lamb and Lars multiply a tensor's rate by its trust ratio; nullopt: tensors of two dimensions or
   /// more, so not biases and gains of norms. Only for those rules.
   std::optional<bool> layer_adaptation{};
+  /// Whether Muon orthogonalizes the updates of these parameters, which have two dimensions or more, or AdamW
+  /// updates them; nullopt: hidden matrices, as Muon says. Only for Muon.
+  std::optional<bool> use_muon{};
   bool frozen = false;  ///< then without the options above
 };
 

@@ -30,7 +30,7 @@
 // NonFinite is given: NaN then reaches the parameters.
 //
 // Rules that need whole tensors (optimizer.hpp) go over the shard twice, with a collective between: parameters are
-// gathered after the second pass, and step() blocks the host until the collective is done.
+// gathered after the second pass. LAMB's and LARS's step() blocks the host until the collective is done.
 //
 // WRONG: offloading the state of such a rule. The constructor throws Error (usage).
 // WRONG: whole_model made of the ranks that share a part. The constructor throws Error (mismatch).
@@ -82,9 +82,8 @@ struct ShardedOptimizerOptions {
 class ShardedOptimizer {
  public:
   /// Collective. Copies the masters from the parameters: load the parameters before.
-  /// @throws Error (usage) for options that exclude each other or are out of range. (usage) for a rule that needs
-  /// whole tensors on a device or with offloaded state. (mismatch) where ranks have other rules or options (Offload may
-  /// differ), or whole_model is made of the wrong ranks
+  /// @throws Error (usage) for options that exclude each other or are out of range, and for what the rule cannot do;
+  /// (mismatch) where ranks have other rules or options (Offload may differ), or whole_model is made of the wrong ranks
   ShardedOptimizer(ShardedParams& params, const Optimizer& optimizer, ShardedOptimizerOptions options = {});
   ~ShardedOptimizer();
   ShardedOptimizer(ShardedOptimizer&&) noexcept;

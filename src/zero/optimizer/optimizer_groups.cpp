@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "weft/core/error.hpp"
+#include "zero/tensors/matrix_owners.hpp"
 
 namespace weft::detail {
 namespace {
@@ -36,10 +37,16 @@ std::vector<int> numbers_of_trained(const zero::ParamGroups& groups, const Train
 }
 
 /// Whether the rule takes this tensor as a whole.
-bool is_whole(const zero::Optimizer& rule, const zero::ParamGroup& group,
-              const std::vector<std::int64_t>& shape) {
+bool is_whole(const zero::Optimizer& rule, const zero::ParamGroup& group, const ParamLayout& layout,
+              ParamId id) {
   if (!needs_whole_tensors(rule)) return false;
-  return group.layer_adaptation.value_or(shape.size() >= 2);
+  const bool has_rows = layout.shape(id).size() >= 2;
+  if (!std::holds_alternative<zero::Muon>(rule)) return group.layer_adaptation.value_or(has_rows);
+  if (group.use_muon.value_or(false) && !has_rows)
+    throw Error(ErrorKind::usage,
+                text("group ", group.name, " has use_muon and ", layout.name(id), ", which is a vector"),
+                "Muon multiplies matrices: put vectors into another group, and give matrices their shapes");
+  return group.use_muon.value_or(is_hidden_matrix(layout, id));
 }
 
 int moments_of(const zero::Optimizer& rule) {
@@ -55,8 +62,7 @@ OptimizerGroups::OptimizerGroups(const zero::Optimizer& optimizer,
   const auto find_whole = [&](const auto& group_with) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t group = group_numbers_[i];
-      whole_.push_back(
-          is_whole(rules_[group], group_with(group), trained.shape(ParamId{static_cast<int>(i)})));
+      whole_.push_back(is_whole(rules_[group], group_with(group), trained, ParamId{static_cast<int>(i)}));
     }
   };
   if (!groups) {

@@ -22,6 +22,11 @@ std::string described(const zero::Optimizer& optimizer) {
         } else if constexpr (std::is_same_v<Rule, zero::Lars>) {
           return text("LARS", common, ", momentum ", digits(rule.momentum), ", trust coefficient ",
                       digits(rule.trust_coefficient));
+        } else if constexpr (std::is_same_v<Rule, zero::Muon>) {
+          return text("Muon", common, ", momentum ", digits(rule.momentum), ", ", rule.ns_steps, " steps of ",
+                      rule.bf16_products ? "bf16" : "f32",
+                      rule.adjust_lr == zero::MuonRate::original ? ", original rates" : ", rates as AdamW's",
+                      "; for other parameters ", described(zero::Optimizer(rule.others)));
         } else {
           const bool is_lamb = std::is_same_v<Rule, zero::Lamb>;
           return text(is_lamb                             ? "LAMB"

@@ -139,11 +139,11 @@ void ShardedOptimizer::State::listen() {
 
 void ShardedOptimizer::State::expect_not_offloaded(bool offloads) const {
   if (tensors_ && (offloads || params_.has_gradients_on_host()))
-    throw Error(
-        ErrorKind::usage, "offloaded state or gradients of a rule that needs whole tensors",
-        "LAMB and LARS update what lies on the device: leave the state and the gradients there, or take "
-        "AdamW, Adam or SGD",
-        {params_.comm().rank(), "offload"});
+    throw Error(ErrorKind::usage, "offloaded state or gradients of a rule that needs whole tensors",
+                "Muon, LAMB and LARS update what lies on the device: leave the state and the gradients "
+                "there, or take "
+                "AdamW, Adam or SGD",
+                {params_.comm().rank(), "offload"});
 }
 
 void ShardedOptimizer::State::expect_shares(double share, double file_share) {

@@ -38,11 +38,12 @@ struct Array {
 };
 constexpr Array master{&StateViews::master, "/master"};
 
-std::vector<Array> kept_arrays(const detail::StateKind& kind) {
+/// @param moments that a tensor's rule keeps
+std::vector<Array> kept_arrays(const detail::StateKind& kind, int moments) {
   std::vector<Array> all;
   if (kind.kept != detail::Master::none) all.push_back(master);
-  if (kind.moments == 1) all.push_back({&StateViews::first, "/momentum_buffer"});
-  if (kind.moments == 2) {
+  if (moments == 1) all.push_back({&StateViews::first, "/momentum_buffer"});
+  if (moments == 2) {
     all.push_back({&StateViews::first, "/exp_avg"});
     all.push_back({&StateViews::second, "/exp_avg_sq"});
   }
@@ -139,6 +140,12 @@ void ShardedOptimizer::State::each_range(bool own, Visit&& visit) {
   }
 }
 
+/// A matrix of Muon has a momentum, beside tensors that have the moments of AdamW.
+int ShardedOptimizer::State::moments_of(ParamId id) const {
+  const auto tensor = groups_->tensor(static_cast<int>(id));
+  return tensor.is_whole && std::holds_alternative<Muon>(tensor.rule) ? 1 : kind_.moments;
+}
+
 checkpoint::State ShardedOptimizer::State::state(const Stream& compute) {
   settle(compute, "state");
   checkpoint::State saved{{}, saved_values()};
@@ -154,7 +161,7 @@ checkpoint::State ShardedOptimizer::State::state(const Stream& compute) {
     };
     add("", ConstView(parameters));
     const auto visit = visitor_of(piece);
-    for (const Array& array : kept_arrays(kind_)) {
+    for (const Array& array : kept_arrays(kind_, moments_of(id))) {
       if (array.view == master.view && kind_.kept == detail::Master::split) {
         add(array.ending, Computed{DataType::f32, piece.count,
                                    [split = SplitMasters{visit, parameters}](std::int64_t at, View to) {
@@ -195,7 +202,7 @@ std::vector<Wanted> ShardedOptimizer::State::wanted() {
     // A split master brings its parameter, which is its upper half and not always the one that an f32 master was rounded to.
     if (kind_.kept != detail::Master::split) add("", parameters);
     const auto visit = visitor_of(piece);
-    for (const Array& array : kept_arrays(kind_)) {
+    for (const Array& array : kept_arrays(kind_, moments_of(id))) {
       if (array.view == master.view && kind_.kept == detail::Master::split) {
         add(array.ending, Taken{DataType::f32, piece.count,
                                 [split = SplitMasters{visit, parameters}](std::int64_t at, ConstView from) {

@@ -46,8 +46,8 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
       detail::scaling_of(options_));
   kind_ = detail::StateKind::of(params_.layout().dtype(), groups_->rule_of_state(), options_.master);
   expect_shares(options_.offload.share.value_or(1), options_.offload.file_share);
-  tensors_ = detail::whole_tensors(optimizer_, *groups_, params_.layout(), params_.comm(),
-                                   params_.stage().optimizer == Placement::replicated);
+  tensors_ = detail::whole_tensors(optimizer_, {*groups_, params_.layout(), params_.comm(),
+                                                params_.stage().optimizer == Placement::replicated});
   expect_not_offloaded(options_.offload.share != 0.0);
   place();
   if (!options_.offload.share) finder_.emplace(options_.offload.tile_bytes);
@@ -154,23 +154,26 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   return {.norm = verdict.norm};
 }
 
-detail::StepSlice ShardedOptimizer::State::slice_of(const ShardedParams::State::Part& part) {
-  return arrays_.views(part.state_at, part.parameters.count()).step(kind_, part.gradient, part.parameters);
+detail::WholeTensors::Part ShardedOptimizer::State::whole_part(const Bucket& bucket) {
+  const auto part = params_.part(bucket);
+  const auto state = arrays_.views(part.state_at, part.parameters.count());
+  return {part.begin, state.step(kind_, part.gradient, part.parameters), part.gradient};
 }
 
 void ShardedOptimizer::State::first_pass(const Bucket& bucket, const detail::GroupedFactors& factors,
                                          const Stream& compute) {
-  const auto part = params_.part(bucket);
-  detail::grouped_step(slice_of(part), part.begin, factors, compute);
-  tensors_->add(slice_of(part), part.begin, compute);
+  const detail::WholeTensors::Part part = whole_part(bucket);
+  detail::grouped_step(part.slice, part.begin, factors, compute);
+  tensors_->add(part, compute);
 }
 
 void ShardedOptimizer::State::second_pass(const Stream& compute) {
-  const detail::GroupedFactors& factors = tensors_->second(compute);
-  for (const Bucket& bucket : std::views::reverse(params_.buckets())) {
-    const auto part = params_.part(bucket);
-    detail::grouped_step(slice_of(part), part.begin, factors, compute);
-    params_.updated(bucket, compute);
+  RecycledVector<detail::WholeTensors::Part> parts;
+  for (const Bucket& bucket : params_.buckets()) parts.push_back(whole_part(bucket));
+  const detail::GroupedFactors& factors = tensors_->second(parts, compute);
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    detail::grouped_step(parts[i].slice, parts[i].begin, factors, compute);
+    params_.updated(params_.buckets()[i], compute);
   }
 }
 

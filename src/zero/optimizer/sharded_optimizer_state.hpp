@@ -79,7 +79,7 @@ class ShardedOptimizer::State {
   void load_state(const checkpoint::Values& values, const checkpoint::Reader& read, const Stream& compute);
   double loss_scale() const { return guard_->loss_scale(); }
   std::int64_t steps() const { return steps_; }
-  std::int64_t state_bytes() const { return arrays_.bytes(); }
+  std::int64_t state_bytes() const { return arrays_.bytes() + (tensors_ ? tensors_->bytes() : 0); }
   std::int64_t host_bytes() const { return offloaded_ ? offloaded_->host_bytes() : 0; }
   std::int64_t file_bytes() const { return offloaded_ ? offloaded_->file_bytes() : 0; }
 
@@ -101,6 +101,7 @@ class ShardedOptimizer::State {
   /// @param own of what several ranks have alike, this rank's share alone
   template <class Visit>
   void each_range(bool own, Visit&& visit);
+  int moments_of(ParamId id) const;
   /// Visits its masters and moments, from its element `at` on, wherever they lie.
   std::function<void(std::int64_t at, std::int64_t count, bool changes,
                      const detail::OffloadedState::Visitor& visitor)>
@@ -125,7 +126,7 @@ class ShardedOptimizer::State {
   void update_on_host(const Bucket& bucket, const Factors& factors, const Event& reduced);
   void update(const Bucket& bucket, const Factors& factors, const Stream& compute);
   void expect_not_offloaded(bool offloads) const;
-  detail::StepSlice slice_of(const ShardedParams::State::Part& part);
+  detail::WholeTensors::Part whole_part(const Bucket& bucket);
   void first_pass(const Bucket& bucket, const detail::GroupedFactors& factors, const Stream& compute);
   void second_pass(const Stream& compute);
   StepResult step_at_once(const Stream& compute, double learning_rate);

@@ -124,6 +124,10 @@ MemoryPlan estimate_memory(const ModelSize& model, int ranks, const MemoryOption
   } else {
     elements.whole = all;
   }
+  if (std::holds_alternative<Muon>(options.optimizer)) {
+    elements.owned_matrices = part;
+    elements.products = (model.dtype == DataType::f32 ? 4 : 5) * model.largest_parameter;  // of a square
+  }
   const OffloadedParts& offload = options.offload;
   const auto kind = detail::StateKind::of(model.dtype, options.optimizer, options.master);
   const std::int64_t offloaded = std::llround(static_cast<double>(elements.state) * offload.share);

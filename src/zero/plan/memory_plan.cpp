@@ -14,6 +14,7 @@
 #include "zero/offload/state_layout.hpp"
 #include "zero/plan/memory_rows.hpp"
 #include "zero/plan/params_plan.hpp"
+#include "zero/tensors/matrix_owners.hpp"
 
 namespace weft::zero {
 namespace {
@@ -53,9 +54,10 @@ const char* name(Place place) {
 }
 
 const char* name(Content content) {
-  constexpr std::array names{"parameters",     "parameter shard",  "gather buffers", "gradients",
-                             "bucket ring",    "gradient shard",   "masters",        "first moments",
-                             "second moments", "parameter copies", "gradient tiles", "state ring"};
+  constexpr std::array names{"parameters",     "parameter shard", "gather buffers", "gradients",
+                             "bucket ring",    "gradient shard",  "masters",        "first moments",
+                             "second moments", "owned matrices",  "products",       "parameter copies",
+                             "gradient tiles", "state ring"};
   return names[static_cast<std::size_t>(content)];
 }
 
@@ -66,6 +68,9 @@ MemoryPlan plan_memory(const ParamLayout& layout, int ranks, const MemoryOptions
   const detail::StateSplit split = split_of(plan, kind, options.offload);
   const std::int64_t tile = detail::tile_elements(kind.dtype, options.offload.tile_bytes, split.offloaded());
   const detail::StateFrames frames(split.file_bounds(), tile, kind.element_bytes());
+  detail::MatrixOwners owners;
+  if (std::holds_alternative<Muon>(options.optimizer))
+    owners = detail::MatrixOwners(layout, detail::hidden_matrices(layout), ranks);
   const bool has_ring = plan.gradient_shard() > 0;
   return detail::memory_rows({.whole = plan.whole(),
                               .shard = plan.shard(),
@@ -76,6 +81,8 @@ MemoryPlan plan_memory(const ParamLayout& layout, int ranks, const MemoryOptions
                               .state = plan.state(),
                               .in_memory = split.in_memory(),
                               .in_file = split.in_file(),
+                              .owned_matrices = owners.owned_elements(),
+                              .products = owners.workspace_elements(),
                               .state_ring_bytes = static_cast<std::int64_t>(frames.ring_bytes())},
                              layout.dtype(), ranks, options);
 }
@@ -163,6 +170,8 @@ zero::MemoryPlan memory_rows(const HeldElements& elements, DataType dtype, int r
     add(contents[i], Place::host, elements.in_memory, bytes[i]);
     add(contents[i], Place::file, elements.in_file, bytes[i]);
   }
+  add(Content::owned_matrices, Place::device, elements.owned_matrices, element);
+  add(Content::products, Place::device, elements.products, sizeof(float));
   if (!offload.parameters) add(Content::parameter_copies, Place::host, elements.offloaded(), element);
   if (!offload.gradients)
     add(Content::gradient_tiles, Place::host,

@@ -17,6 +17,8 @@ struct HeldElements {
   std::int64_t state = 0;             ///< in each array of the optimizer
   std::int64_t in_memory = 0;         ///< of state, offloaded to host memory
   std::int64_t in_file = 0;           ///< of state, offloaded to the file
+  std::int64_t owned_matrices = 0;    ///< of Muon
+  std::int64_t products = 0;          ///< f32, of Muon
   std::int64_t state_ring_bytes = 0;  ///< bytes of the ring that the file's state passes through
 
   std::int64_t offloaded() const { return in_memory + in_file; }

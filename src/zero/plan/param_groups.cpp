@@ -34,15 +34,18 @@ std::vector<Given> options_of(const ParamGroup& group) {
 }
 
 void check_options(const ParamGroup& group) {
-  bool has_options = group.rate_factor != 1 || group.layer_adaptation.has_value();
+  bool has_options =
+      group.rate_factor != 1 || group.layer_adaptation.has_value() || group.use_muon.has_value();
   for (const Given& option : options_of(group)) has_options = has_options || option.value.has_value();
   if (group.frozen && has_options)
-    refuse(
-        text("group ", group.name, " is frozen and has options of an update"),
-        "leave out its rate factor, weight decay, betas, epsilon and layer adaptation, or do not freeze it");
+    refuse(text("group ", group.name, " is frozen and has options of an update"),
+           "leave out its rate factor, weight decay, betas, epsilon, layer adaptation and Muon, or do not "
+           "freeze it");
   detail::expect_rate_factor(group.name, group.rate_factor);
   try {
-    detail::check(detail::rule_of(Lamb{}, group));  // which has every option
+    ParamGroup values = group;  // AdamW has them all
+    values.layer_adaptation = values.use_muon = std::nullopt;
+    detail::check(detail::rule_of(AdamW{}, values));
   } catch (const Error& error) {
     throw Error(error.kind(), text("group ", group.name, ": ", error.problem()), error.advice());
   }
@@ -71,8 +74,8 @@ std::string described(const std::optional<double>& value) {
   return value ? detail::digits(*value) : "the optimizer's";
 }
 
-std::string described(const std::optional<bool>& adapts) {
-  return !adapts ? "of matrices" : *adapts ? "of all" : "of none";
+std::string described(const std::optional<bool>& which) {
+  return !which ? "of matrices" : *which ? "of all" : "of none";
 }
 
 }  // namespace
@@ -130,6 +133,7 @@ std::ostream& operator<<(std::ostream& out, const ParamGroups& groups) {
     for (const Given& option : options_of(group))
       out << ", " << option.name << ' ' << described(option.value);
     if (group.layer_adaptation) out << ", layer adaptation " << described(group.layer_adaptation);
+    if (group.use_muon) out << ", Muon " << described(group.use_muon);
     out << '\n';
   }
   return out;
@@ -158,25 +162,50 @@ GroupRuns::GroupRuns(const ParamLayout& layout, const std::vector<int>& group_nu
   runs_.back().end = std::numeric_limits<std::int64_t>::max();
 }
 
+namespace {
+
+[[noreturn]] void refuse_option(const zero::ParamGroup& group, const char* option, const char* rule) {
+  zero::refuse(text("group ", group.name, " has ", option, ", and ", rule, " has none"),
+               "leave it out, or give a rule that has it");
+}
+
+template <class Rule>
+void set_momentum(Rule& rule, const zero::ParamGroup& group, const char* name) {
+  if (group.beta2) refuse_option(group, "beta2", name);
+  if (group.epsilon) refuse_option(group, "epsilon", name);
+  rule.momentum = group.beta1.value_or(rule.momentum);
+}
+
+template <class Adaptive>
+void set_betas(Adaptive& rule, const zero::ParamGroup& group) {
+  rule.beta1 = group.beta1.value_or(rule.beta1);
+  rule.beta2 = group.beta2.value_or(rule.beta2);
+  rule.epsilon = group.epsilon.value_or(rule.epsilon);
+}
+
+}  // namespace
+
 zero::Optimizer rule_of(const zero::Optimizer& optimizer, const zero::ParamGroup& group) {
   return std::visit(
       [&](auto rule) -> zero::Optimizer {
         using Rule = decltype(rule);
         constexpr bool is_lars = std::is_same_v<Rule, zero::Lars>;
-        rule.weight_decay = group.weight_decay.value_or(rule.weight_decay);
+        constexpr bool is_muon = std::is_same_v<Rule, zero::Muon>;
         if (group.layer_adaptation && !is_lars && !std::is_same_v<Rule, zero::Lamb>)
-          zero::refuse(text("group ", group.name, " has layer_adaptation, and the rule has no trust ratio"),
-                       "give Lamb or Lars, or leave it out");
-        if constexpr (is_lars || std::is_same_v<Rule, zero::Sgd>) {
-          if (group.beta2 || group.epsilon)
-            zero::refuse(text("group ", group.name, " has ", group.beta2 ? "beta2" : "epsilon", ", and ",
-                              is_lars ? "LARS" : "SGD", " has none"),
-                         "give AdamW, Adam or Lamb, or leave it out");
-          rule.momentum = group.beta1.value_or(rule.momentum);
+          refuse_option(group, "layer_adaptation", "a rule other than Lamb and Lars");
+        if (group.use_muon && !is_muon) refuse_option(group, "use_muon", "a rule other than Muon");
+        rule.weight_decay = group.weight_decay.value_or(rule.weight_decay);
+        if constexpr (is_muon) {
+          rule.others.weight_decay = group.weight_decay.value_or(rule.others.weight_decay);
+          if (group.use_muon.value_or(false)) {
+            set_momentum(rule, group, "Muon");
+          } else {
+            set_betas(rule.others, group);
+          }
+        } else if constexpr (is_lars || std::is_same_v<Rule, zero::Sgd>) {
+          set_momentum(rule, group, is_lars ? "LARS" : "SGD");
         } else {
-          rule.beta1 = group.beta1.value_or(rule.beta1);
-          rule.beta2 = group.beta2.value_or(rule.beta2);
-          rule.epsilon = group.epsilon.value_or(rule.epsilon);
+          set_betas(rule, group);
         }
         return rule;
       },
@@ -199,6 +228,7 @@ std::vector<std::string> lines_of(const zero::ParamGroups& groups) {
       lines.push_back(text(option.name, ' ', zero::described(option.value), " of group ", group.name));
     lines.push_back(
         text("layer adaptation ", zero::described(group.layer_adaptation), " of group ", group.name));
+    lines.push_back(text("Muon ", zero::described(group.use_muon), " of group ", group.name));
   }
   const ParamLayout& layout = groups.layout();
   for (int i = 0; i < layout.parameters(); ++i) {

@@ -11,7 +11,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "weft/core/error.hpp"
 #include "zero/tensors/tensor_norms.hpp"
 #include "zero/tensors/whole_tensors.hpp"
 
@@ -22,17 +21,17 @@ constexpr std::size_t places = ExactSum::places_count + 1;
 
 class TrustRatios final : public WholeTensors {
  public:
-  TrustRatios(const OptimizerGroups& groups, const ParamLayout& trained, Communicator comm, bool everywhere)
-      : groups_(groups), trained_(trained), comm_(std::move(comm)), everywhere_(everywhere) {
-    std::vector<int> numbers(static_cast<std::size_t>(trained.parameters()));
+  explicit TrustRatios(const Place& place)
+      : groups_(place.groups), trained_(place.trained), comm_(place.comm), everywhere_(place.everywhere) {
+    std::vector<int> numbers(static_cast<std::size_t>(trained_.parameters()));
     std::iota(numbers.begin(), numbers.end(), 0);
-    runs_ = GroupRuns(trained, numbers);
+    runs_ = GroupRuns(trained_, numbers);
     factors_.runs = &runs_;
     factors_.by_group.resize(numbers.size());
     directions_.resize(numbers.size());
     squares_.resize(numbers.size());
     for (const int number : numbers) {
-      if (groups.tensor(number).is_whole) adapted_.push_back(number);
+      if (groups_.tensor(number).is_whole) adapted_.push_back(number);
     }
     sums_.resize(adapted_.size() * 2 * places);
   }
@@ -56,12 +55,12 @@ class TrustRatios final : public WholeTensors {
     return factors_;
   }
 
-  void add(const StepSlice& slice, std::int64_t begin, const Stream& compute) override {
+  void add(const Part& part, const Stream& compute) override {
     if (adapted_.empty()) return;
-    Stream(compute).run([this, slice, begin] { add_now(slice, begin); });
+    Stream(compute).run([this, slice = part.slice, begin = part.begin] { add_now(slice, begin); });
   }
 
-  const GroupedFactors& second(const Stream& compute) override {
+  const GroupedFactors& second(std::span<const Part>, const Stream& compute) override {
     sum_over_ranks(compute);
     for (StepFactors& mine : factors_.by_group) mine = {.rule = UpdateRule::none};
     for (std::size_t k = 0; k < adapted_.size(); ++k) {
@@ -131,15 +130,8 @@ class TrustRatios final : public WholeTensors {
 
 }  // namespace
 
-std::unique_ptr<WholeTensors> whole_tensors(const zero::Optimizer& optimizer, const OptimizerGroups& groups,
-                                            const ParamLayout& trained, const Communicator& comm,
-                                            bool everywhere) {
-  if (!needs_whole_tensors(optimizer)) return nullptr;
-  if (!comm.device().is_host())
-    throw Error(ErrorKind::usage, text("a rule that needs whole tensors, on ", comm.device()),
-                "LAMB and LARS work on host memory: train on the host, or take AdamW, Adam or SGD",
-                {comm.rank(), "ShardedOptimizer"});
-  return std::make_unique<TrustRatios>(groups, trained, comm, everywhere);
+std::unique_ptr<WholeTensors> trust_ratios(const WholeTensors::Place& place) {
+  return std::make_unique<TrustRatios>(place);
 }
 
 }  // namespace weft::detail

@@ -9,6 +9,7 @@
 // grouped_step(), so that bits are those of the fused step.
 
 #include <memory>
+#include <span>
 
 #include "weft/collectives/communicator.hpp"
 #include "zero/optimizer/optimizer_groups.hpp"
@@ -24,6 +25,19 @@ class WholeTensors {
     double learning_rate = 0;
     double gradient_scale = 1;
   };
+  /// Where the tensors are. Groups and layout live as long as the WholeTensors.
+  struct Place {
+    const OptimizerGroups& groups;
+    const ParamLayout& trained;
+    Communicator comm;  ///< the ranks that state is sharded over
+    bool everywhere;    ///< whether each of them has all of it
+  };
+  /// This rank's part of a bucket; its gradient may be overwritten.
+  struct Part {
+    std::int64_t begin = 0;  ///< in the flat space of trained parameters, on a cache line
+    StepSlice slice;
+    View gradient;
+  };
 
   virtual ~WholeTensors() = default;
   WholeTensors() = default;
@@ -32,17 +46,18 @@ class WholeTensors {
 
   /// Valid until the next first(), as are those of second().
   virtual const GroupedFactors& first(const Step& step) = 0;
-  /// @param slice begins on a cache line, at `begin` in the flat space of trained parameters
-  virtual void add(const StepSlice& slice, std::int64_t begin, const Stream& compute) = 0;
-  virtual const GroupedFactors& second(const Stream& compute) = 0;
+  virtual void add(const Part& part, const Stream& compute) = 0;
+  /// @param parts all of them, in an order that is the same on every rank
+  virtual const GroupedFactors& second(std::span<const Part> parts, const Stream& compute) = 0;
+  /// Of memory that is kept beside the state.
+  virtual std::int64_t bytes() const { return 0; }
 };
 
-/// Null for rules that are element-wise.
-/// @param comm the ranks that state is sharded over. @param everywhere whether each of them has all of it
-/// @param groups, trained live as long as the result
-/// @throws Error (usage) for what the rule cannot do
-std::unique_ptr<WholeTensors> whole_tensors(const zero::Optimizer& optimizer, const OptimizerGroups& groups,
-                                            const ParamLayout& trained, const Communicator& comm,
-                                            bool everywhere);
+std::unique_ptr<WholeTensors> trust_ratios(const WholeTensors::Place& place);
+/// @throws Error (usage) without a BLAS
+std::unique_ptr<WholeTensors> owned_matrices(const WholeTensors::Place& place);
+/// The one for the rule; null for rules that are element-wise. @throws Error (usage) for what the rule cannot do
+std::unique_ptr<WholeTensors> whole_tensors(const zero::Optimizer& optimizer,
+                                            const WholeTensors::Place& place);
 
 }  // namespace weft::detail

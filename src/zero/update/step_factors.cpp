@@ -1,5 +1,6 @@
 #include "zero/update/step_factors.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "weft/core/error.hpp"
@@ -53,6 +54,16 @@ void check_one(const zero::Lars& rule) {
        rule.trust_coefficient, "a finite number above 0");
 }
 
+void check_one(const zero::Muon& rule) {
+  need(rule.learning_rate > 0 && std::isfinite(rule.learning_rate), "Muon's learning_rate",
+       rule.learning_rate,
+       "a finite number above 0: the rate of the other parameters is in proportion to it");
+  need_fraction("momentum", rule.momentum);
+  need_rate("weight_decay", rule.weight_decay);
+  need(rule.ns_steps >= 1 && rule.ns_steps <= 20, "ns_steps", rule.ns_steps, "1 to 20");
+  check_adaptive(rule.others);
+}
+
 template <class Adaptive>
 StepFactors adaptive(const Adaptive& rule, std::int64_t step, double learning_rate) {
   const auto t = static_cast<double>(step);
@@ -102,7 +113,24 @@ StepFactors factors_of(const zero::Lars& rule, std::int64_t, double learning_rat
   return result;
 }
 
+StepFactors factors_of(const zero::Muon& rule, std::int64_t step, double learning_rate) {
+  return factors_of(rule.others, step, learning_rate * (rule.others.learning_rate / rule.learning_rate));
+}
+
 }  // namespace
+
+StepFactors matrix_factors(const zero::Muon& rule, double learning_rate, std::int64_t rows,
+                           std::int64_t columns) {
+  const auto m = static_cast<double>(rows);
+  const auto n = static_cast<double>(columns);
+  StepFactors result;
+  result.rule = UpdateRule::sgd;
+  result.rate = learning_rate;
+  result.pull = rule.weight_decay;
+  result.gradient_scale = rule.adjust_lr == zero::MuonRate::original ? std::sqrt(std::max(1.0, m / n))
+                                                                     : 0.2 * std::sqrt(std::max(m, n));
+  return result;
+}
 
 void check(const zero::Optimizer& optimizer) {
   std::visit([](const auto& rule) { check_one(rule); }, optimizer);

@@ -47,8 +47,13 @@ StepFactors but_moments(StepFactors factors);
 
 /// Whether the rule looks at tensors as a whole (zero/tensors).
 constexpr bool needs_whole_tensors(const zero::Optimizer& optimizer) {
-  return std::holds_alternative<zero::Lamb>(optimizer) || std::holds_alternative<zero::Lars>(optimizer);
+  return std::holds_alternative<zero::Lamb>(optimizer) || std::holds_alternative<zero::Lars>(optimizer) ||
+         std::holds_alternative<zero::Muon>(optimizer);
 }
+
+/// The step that takes Muon's orthogonalized update for the gradient.
+StepFactors matrix_factors(const zero::Muon& rule, double learning_rate, std::int64_t rows,
+                           std::int64_t columns);
 
 /// @throws Error (usage) naming the field, its value and what is allowed
 void check(const zero::Optimizer& optimizer);
@@ -56,6 +61,7 @@ void check(const zero::Optimizer& optimizer);
 /// @param step the number of this update, from 1
 /// @param learning_rate the rate of this step by the schedule; the optimizer's own rate is ignored
 /// @param gradient_scale 1 / loss scale x the factor of clipping
+/// @returns for Muon those of AdamW: its matrices have matrix_factors()
 /// @throws Error (usage) naming what is wrong, as check() does
 StepFactors factors(const zero::Optimizer& optimizer, std::int64_t step, double learning_rate,
                     double gradient_scale);

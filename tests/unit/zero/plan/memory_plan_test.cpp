@@ -9,6 +9,7 @@
 
 #include "models.hpp"
 #include "support/expect_error.hpp"
+#include "support/same_everywhere.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/uring.hpp"
 #include "support/zero_training.hpp"
@@ -216,6 +217,26 @@ TEST(MemoryPlan, OffloadingMovesAndAddsWhatTravels) {
   EXPECT_EQ(of(most, Content::gradient_tiles, Place::host), 0);
   EXPECT_NE(most, some);
   EXPECT_EQ(most, plan_memory(layout, 2, options));
+}
+
+TEST(MemoryPlan, IsWhatRulesOfWholeTensorsHold) {
+  for (const DataType dtype : {DataType::f32, DataType::bf16}) {
+    const ParamLayout layout = ZeroTraining::layout_of_matrices(dtype);
+    for (const Optimizer& rule : {Optimizer(Muon{}), Optimizer(Lamb{}), Optimizer(Lars{})}) {
+      if (std::holds_alternative<Muon>(rule) && test::why_no_blas()) continue;
+      for (const int stage : {0, 2, 3}) {
+        const MemoryOptions options{.stage = stage, .optimizer = rule};
+        const MemoryPlan plan = plan_memory(layout, 3, options);
+        EXPECT_EQ(held_bytes(layout, 3, options), plan.bytes(Place::device)) << plan;
+        const bool owns = std::ranges::any_of(
+            plan.rows, [](const MemoryRow& row) { return row.content == Content::owned_matrices; });
+        EXPECT_EQ(owns, std::holds_alternative<Muon>(rule));
+      }
+    }
+  }
+  const ParamLayout layout = ZeroTraining::layout_of_matrices();
+  test::expect_error(ErrorKind::usage, {"offloaded state", "whole tensors"},
+                     [&] { (void)plan_memory(layout, 2, {.optimizer = Muon{}, .offload = {.share = 0.5}}); });
 }
 
 TEST(MemoryPlan, IsWhatOffloadingHoldsInMemoryAndInTheFile) {

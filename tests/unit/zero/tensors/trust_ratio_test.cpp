@@ -7,8 +7,7 @@
 #include <map>
 
 #include "support/expect_error.hpp"
-#include "support/under_tsan.hpp"
-#include "support/zero_training.hpp"
+#include "support/same_everywhere.hpp"
 #include "zero/tensors/tensor_norms.hpp"
 #include "zero/update/grouped_step.hpp"
 #include "zero/update/update_kernel.hpp"
@@ -16,42 +15,12 @@
 namespace weft::zero {
 namespace {
 
-using test::few_under_tsan;
+using test::exact_training;
+using test::expect_the_same_everywhere;
 using test::ZeroTraining;
-using Result = ZeroTraining::Result;
 
 const Lamb lamb{.learning_rate = 0.02, .weight_decay = 0.1};
 const Lars lars{.learning_rate = 2, .momentum = 0.8, .weight_decay = 0.05, .trust_coefficient = 0.01};
-
-double own_rate(const Optimizer& rule) {
-  return std::visit([](const auto& one) { return one.learning_rate; }, rule);
-}
-
-/// Gradients are the exact means of four parts, so they do not depend on the number of ranks.
-ZeroTraining job_of(const Optimizer& rule) {
-  ZeroTraining job{.ranks = 1, .steps = 5, .optimizer = rule, .has_matrices = true};
-  job.coarse = true;
-  job.parts = 4;
-  job.rates = {own_rate(rule), 0.5 * own_rate(rule), 2 * own_rate(rule)};
-  return job;
-}
-
-void expect_the_same_everywhere(ZeroTraining job) {
-  job.sharding.stage = 0;
-  const Result reference = job.run();
-  for (const int ranks : few_under_tsan<int>({4, 2, 1}, 1)) {
-    for (const int stage : {0, 1, 2, 3}) {
-      for (const std::size_t bucket_bytes : few_under_tsan<std::size_t>({1000, 1, 1 << 20}, 1)) {
-        ZeroTraining one = job;
-        one.ranks = ranks;
-        one.sharding.stage = stage;
-        one.sharding.bucket_bytes = bucket_bytes;
-        one.queued = bucket_bytes == 1000;
-        EXPECT_TRUE(one.run() == reference) << ranks << " ranks, stage " << stage << ", " << bucket_bytes;
-      }
-    }
-  }
-}
 
 /// What a tensor of the twin is updated by.
 struct Options {
@@ -156,17 +125,17 @@ Options matrices_adapt(double decay, int number) {
 }
 
 TEST(Lamb, IsThePublishedAlgorithm) {
-  const ZeroTraining job = job_of(lamb);
+  const ZeroTraining job = exact_training(lamb);
   expect_near(job.run().parameters, twin<Lamb>(job, [](int i) { return matrices_adapt(0.1, i); }));
 }
 
 TEST(Lars, IsThePublishedAlgorithm) {
-  const ZeroTraining job = job_of(lars);
+  const ZeroTraining job = exact_training(lars);
   expect_near(job.run().parameters, twin<Lars>(job, [](int i) { return matrices_adapt(0.05, i); }));
 }
 
 TEST(TrustRatios, ClippedGradientsCountAsClipped) {
-  ZeroTraining job = job_of(lars);
+  ZeroTraining job = exact_training(lars);
   job.stepping.clip_norm = 3.0;
   EXPECT_GT(job.run().norms.front(), 3) << "there should be something to clip";
   expect_near(job.run().parameters, twin<Lars>(job, [](int i) { return matrices_adapt(0.05, i); }));
@@ -174,36 +143,30 @@ TEST(TrustRatios, ClippedGradientsCountAsClipped) {
 }
 
 TEST(TrustRatios, HaveTheSameBitsInEveryStageForAnyRanksAndBuckets) {
-  expect_the_same_everywhere(job_of(lamb));
-  expect_the_same_everywhere(job_of(lars));
+  expect_the_same_everywhere(exact_training(lamb));
+  expect_the_same_everywhere(exact_training(lars));
 }
 
 TEST(TrustRatios, SoHaveSixteenBitsWithEitherMaster) {
   for (const Master master : {Master::f32, Master::split}) {
-    ZeroTraining job = job_of(lamb);
+    ZeroTraining job = exact_training(lamb);
     job.dtype = DataType::bf16;
     job.stepping.master = master;
     expect_the_same_everywhere(job);
   }
-  ZeroTraining job = job_of(lars);
+  ZeroTraining job = exact_training(lars);
   job.dtype = DataType::f16;
   job.stepping.loss_scale = LossScalerOptions{.initial = 8};
   expect_the_same_everywhere(job);
 }
 
-std::vector<ParamId> ids(std::initializer_list<int> numbers) {
-  std::vector<ParamId> result;
-  for (const int number : numbers) result.push_back(ParamId{number});
-  return result;
-}
-
 TEST(TrustRatios, GroupsHaveTheirOwn) {
-  ZeroTraining job = job_of(lamb);
-  job.stepping.groups =
-      ParamGroups(ZeroTraining::layout_of_matrices(),
-                  {{.name = "none", .params = ids({0, 1, 4}), .weight_decay = 0.0, .layer_adaptation = false},
-                   {.name = "all", .params = ids({2, 3, 5}), .rate_factor = 2, .layer_adaptation = true},
-                   {.name = "matrices", .params = ids({6, 7, 8, 9, 10, 11})}});
+  ZeroTraining job = exact_training(lamb);
+  job.stepping.groups = ParamGroups(
+      ZeroTraining::layout_of_matrices(),
+      {{.name = "none", .params = test::param_ids({0, 1, 4}), .weight_decay = 0.0, .layer_adaptation = false},
+       {.name = "all", .params = test::param_ids({2, 3, 5}), .rate_factor = 2, .layer_adaptation = true},
+       {.name = "matrices", .params = test::param_ids({6, 7, 8, 9, 10, 11})}});
   expect_near(job.run().parameters, twin<Lamb>(job, [](int i) {
                 if (i == 0 || i == 1 || i == 4) return Options{.adapts = false};
                 if (i == 2 || i == 3 || i == 5) return Options{.decay = 0.1, .rate_factor = 2};
@@ -273,9 +236,10 @@ TEST(TrustRatios, AreRefusedWhereTheyCannotBe) {
     refuses({"offloaded state"}, lars, {.offload = {.share = std::nullopt}});
     refuses({"trust_coefficient is 0", "above 0"}, Lars{.trust_coefficient = 0});
     refuses({"beta2 is 1"}, Lamb{.beta2 = 1});
-    ParamGroup all{
-        .name = "all", .params = ids({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), .layer_adaptation = true};
-    refuses({"group all has layer_adaptation", "give Lamb or Lars"}, AdamW{},
+    ParamGroup all{.name = "all",
+                   .params = test::param_ids({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}),
+                   .layer_adaptation = true};
+    refuses({"group all has layer_adaptation", "give a rule that has it"}, AdamW{},
             {.groups = ParamGroups(params.layout(), {all})});
     all.beta2 = 0.9;
     refuses({"group all has beta2, and LARS has none"}, lars,

@@ -1,0 +1,104 @@
+#include "zero/tensors/newton_schulz.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "weft/core/dtype.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+namespace {
+
+// The interface of CBLAS, whose enumerations are ints.
+constexpr int row_major = 101;
+constexpr int as_is = 111;
+constexpr int transposed = 112;
+using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                       const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+
+Sgemm sgemm_of(const char* library_file) {
+  void* const handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* const found = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
+  if (found != nullptr) return reinterpret_cast<Sgemm>(found);
+  const char* const why = dlerror();
+  throw Error(ErrorKind::usage, text("Muon's products have no BLAS: ", why == nullptr ? library_file : why),
+              "install OpenBLAS (Debian: libopenblas0-pthread), or take another rule");
+}
+
+Sgemm sgemm() {
+  static const Sgemm function = sgemm_of("libopenblas.so.0");
+  return function;
+}
+
+void round_to_bf16(std::span<float> values, const NewtonSchulz& how) {
+  if (!how.bf16_products) return;
+  for (float& value : values) value = static_cast<float>(BFloat16(value));
+}
+
+/// Divides by the L2 norm, which is summed in f64, row by row.
+void normalize(std::span<float> x) {
+  double squares = 0;
+  for (const float value : x) squares += static_cast<double>(value) * static_cast<double>(value);
+  const double norm = std::sqrt(squares) + 1e-7;
+  for (float& value : x) value = static_cast<float>(static_cast<double>(value) / norm);
+}
+
+}  // namespace
+
+void load_blas(const std::string& library_file) {
+  (void)sgemm_of(library_file.c_str());
+}
+
+void multiply(const Product& by, const float* a, const float* b, float* c) {
+  const auto m = static_cast<int>(by.m);
+  const auto n = static_cast<int>(by.n);
+  const auto k = static_cast<int>(by.k);
+  sgemm()(row_major, by.a_transposed ? transposed : as_is, by.b_transposed ? transposed : as_is, m, n, k,
+          by.alpha, a, by.a_transposed ? m : k, b, by.b_transposed ? k : n, by.beta, c, n);
+}
+
+std::int64_t newton_schulz_workspace(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t m = std::min(rows, columns);
+  return 2 * rows * columns + 2 * m * m;
+}
+
+void orthogonalize(std::span<float> matrix, std::int64_t rows, std::int64_t columns, const NewtonSchulz& how,
+                   std::span<float> workspace) {
+  constexpr float a = 3.4445F;
+  constexpr float b = -4.7750F;
+  constexpr float c = 2.0315F;
+  const bool is_wide = rows <= columns;
+  const std::int64_t m = std::min(rows, columns);
+  const std::int64_t n = std::max(rows, columns);
+  const auto part = [&](std::int64_t at, std::int64_t count) {
+    return workspace.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count));
+  };
+  std::span<float> x = part(0, m * n);
+  std::span<float> next = part(m * n, m * n);
+  const std::span<float> gram = part(2 * m * n, m * m);
+  const std::span<float> polynomial = part(2 * m * n + m * m, m * m);
+  std::ranges::copy(matrix, x.begin());
+  normalize(x);
+  round_to_bf16(x, how);
+  for (int step = 0; step < how.steps; ++step) {
+    multiply({.m = m, .n = m, .k = n, .a_transposed = !is_wide, .b_transposed = is_wide}, x.data(), x.data(),
+             gram.data());
+    round_to_bf16(gram, how);
+    std::ranges::copy(gram, polynomial.begin());
+    multiply({.m = m, .n = m, .k = m, .alpha = c, .beta = b}, gram.data(), gram.data(), polynomial.data());
+    round_to_bf16(polynomial, how);
+    std::ranges::copy(x, next.begin());
+    if (is_wide) {
+      multiply({.m = m, .n = n, .k = m, .beta = a}, polynomial.data(), x.data(), next.data());
+    } else {
+      multiply({.m = n, .n = m, .k = m, .beta = a}, x.data(), polynomial.data(), next.data());
+    }
+    std::swap(x, next);
+    round_to_bf16(x, how);
+  }
+  std::ranges::copy(x, matrix.begin());
+}
+
+}  // namespace weft::detail
