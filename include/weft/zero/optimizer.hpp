@@ -111,7 +111,7 @@ struct Muon {
   int ns_steps = 5;  ///< of Newton and Schulz, 1 to 20
   MuonRate adjust_lr = MuonRate::original;
   bool bf16_products = false;  ///< operands are rounded to bf16, as on a GPU, and products summed in f32
-  /// Of the other parameters. Their rate in a step is the step's times others.learning_rate / learning_rate.
+  /// The rule of the other parameters. Their rate in a step is the step's times others.learning_rate / learning_rate.
   AdamW others{};
 };
 

@@ -42,7 +42,7 @@ std::vector<ParamId> hidden_matrices(const ParamLayout& layout) {
 double product_cost(std::int64_t rows, std::int64_t columns) {
   const auto m = static_cast<double>(std::min(rows, columns));
   const auto n = static_cast<double>(std::max(rows, columns));
-  return 4 * m * m * n + 2 * m * m * m;
+  return 3 * m * m * n + m * m * m;
 }
 
 MatrixOwners::MatrixOwners(const ParamLayout& layout, const std::vector<ParamId>& ids, int ranks)

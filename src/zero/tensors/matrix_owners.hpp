@@ -17,7 +17,7 @@ namespace weft::detail {
 bool is_hidden_matrix(const ParamLayout& layout, ParamId id);
 std::vector<ParamId> hidden_matrices(const ParamLayout& layout);
 
-/// Floating-point operations of one step of Newton and Schulz: 4 m^2 n + 2 m^3, where m is the shorter side.
+/// Floating-point operations of one step of Newton and Schulz: 3 m^2 n + m^3, where m is the shorter side.
 double product_cost(std::int64_t rows, std::int64_t columns);
 
 class MatrixOwners {

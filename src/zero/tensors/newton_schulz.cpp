@@ -18,18 +18,46 @@ constexpr int transposed = 112;
 using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                        const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 
-Sgemm sgemm_of(const char* library_file) {
+using Ssyrk = void (*)(int order, int triangle, int transpose, int n, int k, float alpha, const float* a,
+                       int lda, float beta, float* c, int ldc);
+constexpr int upper = 121;
+
+struct Blas {
+  Sgemm sgemm;
+  Ssyrk ssyrk;
+};
+
+Blas blas_of(const char* library_file) {
   void* const handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  void* const found = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
-  if (found != nullptr) return reinterpret_cast<Sgemm>(found);
+  void* const sgemm = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
+  void* const ssyrk = sgemm == nullptr ? nullptr : dlsym(handle, "cblas_ssyrk");
+  if (ssyrk != nullptr) return {reinterpret_cast<Sgemm>(sgemm), reinterpret_cast<Ssyrk>(ssyrk)};
   const char* const why = dlerror();
   throw Error(ErrorKind::usage, text("Muon's products have no BLAS: ", why == nullptr ? library_file : why),
               "install OpenBLAS (Debian: libopenblas0-pthread), or take another rule");
 }
 
-Sgemm sgemm() {
-  static const Sgemm function = sgemm_of("libopenblas.so.0");
-  return function;
+const Blas& blas() {
+  static const Blas functions = blas_of("libopenblas.so.0");
+  return functions;
+}
+
+/// C (m x m) = alpha op(A) op(A)^T + beta C, both triangles, where op(A) has k columns. Half the operations of a product.
+struct Square {
+  std::int64_t m = 0;
+  std::int64_t k = 0;
+  bool transposed = false;
+  float alpha = 1;
+  float beta = 0;
+};
+void multiply_by_own_transpose(const Square& by, const float* a, float* c) {
+  const auto m = static_cast<int>(by.m);
+  const auto k = static_cast<int>(by.k);
+  blas().ssyrk(row_major, upper, by.transposed ? transposed : as_is, m, k, by.alpha, a, by.transposed ? m : k,
+               by.beta, c, m);
+  for (std::int64_t row = 1; row < by.m; ++row) {
+    for (std::int64_t column = 0; column < row; ++column) c[row * by.m + column] = c[column * by.m + row];
+  }
 }
 
 void round_to_bf16(std::span<float> values, const NewtonSchulz& how) {
@@ -48,15 +76,15 @@ void normalize(std::span<float> x) {
 }  // namespace
 
 void load_blas(const std::string& library_file) {
-  (void)sgemm_of(library_file.c_str());
+  (void)blas_of(library_file.c_str());
 }
 
 void multiply(const Product& by, const float* a, const float* b, float* c) {
   const auto m = static_cast<int>(by.m);
   const auto n = static_cast<int>(by.n);
   const auto k = static_cast<int>(by.k);
-  sgemm()(row_major, by.a_transposed ? transposed : as_is, by.b_transposed ? transposed : as_is, m, n, k,
-          by.alpha, a, by.a_transposed ? m : k, b, by.b_transposed ? k : n, by.beta, c, n);
+  blas().sgemm(row_major, by.a_transposed ? transposed : as_is, by.b_transposed ? transposed : as_is, m, n, k,
+               by.alpha, a, by.a_transposed ? m : k, b, by.b_transposed ? k : n, by.beta, c, n);
 }
 
 std::int64_t newton_schulz_workspace(std::int64_t rows, std::int64_t columns) {
@@ -83,11 +111,10 @@ void orthogonalize(std::span<float> matrix, std::int64_t rows, std::int64_t colu
   normalize(x);
   round_to_bf16(x, how);
   for (int step = 0; step < how.steps; ++step) {
-    multiply({.m = m, .n = m, .k = n, .a_transposed = !is_wide, .b_transposed = is_wide}, x.data(), x.data(),
-             gram.data());
+    multiply_by_own_transpose({.m = m, .k = n, .transposed = !is_wide}, x.data(), gram.data());
     round_to_bf16(gram, how);
     std::ranges::copy(gram, polynomial.begin());
-    multiply({.m = m, .n = m, .k = m, .alpha = c, .beta = b}, gram.data(), gram.data(), polynomial.data());
+    multiply_by_own_transpose({.m = m, .k = m, .alpha = c, .beta = b}, gram.data(), polynomial.data());
     round_to_bf16(polynomial, how);
     std::ranges::copy(x, next.begin());
     if (is_wide) {

@@ -49,7 +49,7 @@ class WholeTensors {
   virtual void add(const Part& part, const Stream& compute) = 0;
   /// @param parts all of them, in an order that is the same on every rank
   virtual const GroupedFactors& second(std::span<const Part> parts, const Stream& compute) = 0;
-  /// Of memory that is kept beside the state.
+  /// Bytes of memory that is kept beside the state.
   virtual std::int64_t bytes() const { return 0; }
 };
 
