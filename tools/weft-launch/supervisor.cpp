@@ -108,10 +108,10 @@ void Supervisor::note(const Ended& ended) {
   fail(ended.status);
 }
 
-/// The first failure sets the status of the job.
+/// The first failure sets the status of the job. Each gives the others time to notice: what a rank waits for may end later than the first.
 void Supervisor::fail(int status) {
   if (course_.status == 0) course_.status = status;
-  if (stage_ != Stage::running && stage_ != Stage::saving) return;
+  if (stage_ == Stage::asked || stage_ == Stage::killed) return;
   stage_ = Stage::noticing;
   next_ = Deadline::in(to_notice);
 }

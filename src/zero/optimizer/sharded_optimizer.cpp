@@ -162,6 +162,7 @@ detail::WholeTensors::Part ShardedOptimizer::State::whole_part(const Bucket& buc
 
 void ShardedOptimizer::State::first_pass(const Bucket& bucket, const detail::GroupedFactors& factors,
                                          const Stream& compute) {
+  before_change();
   const detail::WholeTensors::Part part = whole_part(bucket);
   detail::grouped_step(part.slice, part.begin, factors, compute);
   tensors_->add(part, compute);

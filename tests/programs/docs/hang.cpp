@@ -26,6 +26,6 @@ int main(int argc, char** argv) try {
     compute.synchronize();
   }
 } catch (const weft::Error& error) {
-  std::cerr << error.what() << "\n";
+  std::cerr << std::string(error.what()) + "\n";  // one piece: other ranks write there, too
   return weft::exit_code(error.kind());
 }
