@@ -56,6 +56,7 @@ compare=$tree/bench/peers/compare.sh
 sed -i "s|/usr/bin/python3; do|$work/debian/python3; do|" "$compare"  # this machine may have torch
 stand_in() { { echo "#!/usr/bin/env bash"; cat; } > "$1"; chmod +x "$1"; }
 stand_in "$work/path/mpirun" <<END
+while [ "\$1" = -x ]; do shift 2; done
 [ "\$1 \$2" = "--oversubscribe -n" ] || exit 1
 shift 3
 exec "\$@"

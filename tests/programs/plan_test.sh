@@ -66,7 +66,7 @@ wrong "no stage" "--stage 4 is not a number from 0 to 3" --stage 4
 wrong "no ranks" "--ranks 0 is not a number from 1" --ranks 2,0
 wrong "no list" "--ranks '' is not a list" --ranks ''
 wrong "no type" "--dtype f8 is not f32, bf16 or f16" --dtype f8
-wrong "no optimizer" "--optimizer lamb is not adamw, adam" --optimizer lamb
+wrong "no optimizer" "--optimizer adagrad is not adamw, adam" --optimizer adagrad
 wrong "no master" "--master both is not f32 or split" --master both
 wrong "split masters of f32" "--master has no effect: parameters of f32 are their own masters" --master split
 wrong "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
