@@ -109,6 +109,20 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
   }
 }
 
+std::vector<std::string> take_files(std::vector<std::string>& arguments,
+                                    const std::function<bool(const std::string& option)>& takes_value) {
+  std::vector<std::string> files;
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const bool is_option = word.starts_with('-') && word != "-";
+    (is_option ? rest : files).push_back(word);
+    if (is_option && takes_value(word) && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
+  }
+  arguments = std::move(rest);
+  return files;
+}
+
 void refuse_ignored(const po::variables_map& values, std::initializer_list<const char*> options,
                     const std::string& why) {
   for (const char* option : options) {

@@ -26,6 +26,11 @@ boost::program_options::variables_map parse(const std::vector<std::string>& argu
                                             const boost::program_options::options_description& description,
                                             const std::string& help);
 
+/// Takes the words that are no options, - among them, out of the arguments.
+/// @param takes_value whether the word after this option is its value
+std::vector<std::string> take_files(std::vector<std::string>& arguments,
+                                    const std::function<bool(const std::string& option)>& takes_value);
+
 /// Refuses those of the options that were given, where the caller knows that they would change nothing.
 /// @param why completes "--op has no effect: ". @throws Error (usage)
 void refuse_ignored(const boost::program_options::variables_map& values,

@@ -45,16 +45,10 @@ po::options_description lint_description() {
 
 LintOptions parse_lint(const std::vector<std::string>& arguments) {
   LintOptions options;
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& one = arguments[i];
-    if (!one.starts_with('-') || one == "-") {
-      options.files.push_back(one);
-      continue;
-    }
-    rest.push_back(one);
-    if ((one == "--json" || one == "--sarif") && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
-  }
+  std::vector<std::string> rest = arguments;
+  options.files = tool::take_files(rest, [](const std::string& option) {
+    return option == "--json" || option == "--sarif";
+  });
   const po::variables_map values = tool::parse(rest, lint_description(), "weft-launch lint --help");
   options.help = values.count("help") != 0;
   options.notices = values.count("notices") != 0;

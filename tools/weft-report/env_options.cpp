@@ -36,17 +36,10 @@ NcclVersion version_from(const std::string& value) {
 
 EnvOptions parse_env_options(const std::vector<std::string>& arguments) {
   EnvOptions options;
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& one = arguments[i];
-    if (!one.starts_with('-') || one == "-") {
-      options.files.push_back(one);
-      continue;
-    }
-    rest.push_back(one);
-    const bool takes_value = is_output_option(one) || one == "--nccl";
-    if (takes_value && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
-  }
+  std::vector<std::string> rest = arguments;
+  options.files = tool::take_files(rest, [](const std::string& option) {
+    return is_output_option(option) || option == "--nccl";
+  });
   const po::variables_map values = tool::parse(rest, env_description(), "weft-report env --help");
   options.help = values.count("help") != 0;
   if (options.help) return options;
