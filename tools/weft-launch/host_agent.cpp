@@ -71,7 +71,8 @@ void HostAgent::send(const std::string& words) {
 bool HostAgent::hear() {
   std::array<char, 64 << 10> piece;
   ssize_t got = 0;
-  while (answers_.get() >= 0 && (got = read(answers_.get(), piece.data(), piece.size())) < 0 && errno == EINTR) {
+  while (answers_.get() >= 0 && (got = read(answers_.get(), piece.data(), piece.size())) < 0 &&
+         errno == EINTR) {
   }
   if (answers_.get() < 0 || got < 0) return false;
   if (got == 0) {
@@ -100,10 +101,10 @@ void HostAgent::greet() {
     const auto version = [](const std::string& line) {
       return line.substr(greeting_mark.size(), line.size() - greeting_mark.size() - 1);
     };
-    throw Error(ErrorKind::mismatch,
-                text("host ", host_, " has weft-launch ", version(theirs), ", this machine ",
-                     version(greeting())),
-                "install the same version on every host");
+    throw Error(
+        ErrorKind::mismatch,
+        text("host ", host_, " has weft-launch ", version(theirs), ", this machine ", version(greeting())),
+        "install the same version on every host");
   }
   heard_.erase(0, end + 1);
   has_answered_ = true;

@@ -19,8 +19,8 @@ int slots_of(const std::string& word, const std::string& where) {
   const char* const end = word.data() + word.size();
   const auto [stopped, failed] = std::from_chars(begin, end, slots);
   if (!word.starts_with(key) || failed != std::errc{} || stopped != end || slots < 1 || slots > most_ranks) {
-    throw Error(ErrorKind::usage,
-                text(where, ": '", word, "' is not slots=N with N from 1 to ", most_ranks, ", and not address=HOST"));
+    throw Error(ErrorKind::usage, text(where, ": '", word, "' is not slots=N with N from 1 to ", most_ranks,
+                                       ", and not address=HOST"));
   }
   return slots;
 }

@@ -37,9 +37,10 @@ po::options_description run_description() {
        "ranks on hosts get this variable, too; may be repeated")  //
       ("output", po::value<std::string>()->value_name("ranks|plain"),
        "whether a line begins with the rank that wrote it, as [3] (with --hosts ranks, else plain)")  //
-      ("timeout", po::value<double>()->value_name("SECONDS"), "end the job after this long, with status 75")  //
+      ("timeout", po::value<double>()->value_name("SECONDS"),
+       "end the job after this long, with status 75")  //
       ("min-ranks", po::value<int>()->value_name("N"),
-       "start the job again after a failure, with hosts that are left if they take N ranks (all)")  //
+       "start the job again after a failure, with hosts that are left if they take N ranks (all)")    //
       ("max-restarts", po::value<int>()->value_name("N"), "after so many failures (3) the job ends")  //
       ("wait-hosts", po::value<double>()->value_name("SECONDS"),
        "how long to wait for lost hosts where fewer than --min-ranks are left (600)")  //
@@ -203,8 +204,8 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
   }
   parse_nodes(values, options);
   if (static_cast<std::int64_t>(options.ranks) * options.nodes > most_ranks)
-    throw Error(ErrorKind::usage, text("-n ", options.ranks, " on --nodes ", options.nodes,
-                                       " are more than ", most_ranks, " ranks"));
+    throw Error(ErrorKind::usage, text("-n ", options.ranks, " on --nodes ", options.nodes, " are more than ",
+                                       most_ranks, " ranks"));
   options.timeout = seconds(values, "timeout");
   parse_restarts(values, options);
   if (options.program.empty()) {
@@ -244,9 +245,11 @@ std::string run_help() {
          "OMP_*, PATH,\nLD_LIBRARY_PATH and PYTHONPATH of this environment; the job's token goes through the "
          "agent's "
          "standard input.\n"
-         "With --min-ranks or --max-restarts a job that failed starts again, unless its status is 42; the program goes on from its last "
+         "With --min-ranks or --max-restarts a job that failed starts again, unless its status is 42; the "
+         "program goes on from its last "
          "checkpoint.\n"
-         "A host that is lost is left out. When it is back, the ranks get SIGUSR1 (save, and end with 75) and start again with it.\n"
+         "A host that is lost is left out. When it is back, the ranks get SIGUSR1 (save, and end with 75) "
+         "and start again with it.\n"
          "`env` prints which launcher is detected in this environment, `lint` what is wrong with a manifest "
          "of "
          "Kubernetes; they start nothing.\n\n"

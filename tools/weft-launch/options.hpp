@@ -26,13 +26,13 @@ struct RunOptions {
   std::vector<std::string> program;                 ///< with its arguments; a path that exists
   std::optional<std::string> hosts{};               ///< a file
   std::vector<std::string> agent{};                 ///< the words before a host's name; empty: ssh
-  std::string address{};               ///< HOST or HOST:PORT where rank 0 listens; empty: the first host
+  std::string address{};  ///< HOST or HOST:PORT where rank 0 listens; empty: the first host
   int nodes = 1;  ///< how many weft-launch make up the job, each with `ranks` ranks; this is number `node`
   int node = 0;
-  std::vector<std::string> exports{};  ///< names of variables that ranks on other hosts get, too
-  std::optional<RestartOptions> restarts{};                ///< nullopt: a failure ends the job
-  std::optional<std::chrono::nanoseconds> grace{};         ///< from a notice to the end; nullopt: without end
-  bool labels = false;                 ///< lines that ranks write begin with their rank
+  std::vector<std::string> exports{};               ///< names of variables that ranks on other hosts get, too
+  std::optional<RestartOptions> restarts{};         ///< nullopt: a failure ends the job
+  std::optional<std::chrono::nanoseconds> grace{};  ///< from a notice to the end; nullopt: without end
+  bool labels = false;                              ///< lines that ranks write begin with their rank
   bool help = false;
 };
 

@@ -93,7 +93,9 @@ std::vector<Ended> RemoteRanks::collect() {
       lose(remote, "it does not say that they have been killed", exit_code(ErrorKind::timeout), all);
     }
   }
-  const auto answered = [](const Remote& remote) { return remote.running.empty() || remote.agent->has_answered(); };
+  const auto answered = [](const Remote& remote) {
+    return remote.running.empty() || remote.agent->has_answered();
+  };
   if (std::ranges::all_of(remotes_, answered)) to_answer_ = Deadline::never();
   return all;
 }

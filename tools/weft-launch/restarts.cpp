@@ -32,7 +32,8 @@ bool Restarts::may_follow(const Course& course) {
   if (!options_ || course.status == 0 || course.told_to_end) return false;
   if (course.status == exit_code(ErrorKind::usage) || course.status == 128 + SIGPIPE) return false;
   if (!made_room_ && failures_ == options_->most) {
-    say(text("the job failed ", failures_ + 1, " times; it does not start again (--max-restarts ", options_->most, ")"));
+    say(text("the job failed ", failures_ + 1, " times; it does not start again (--max-restarts ",
+             options_->most, ")"));
     return false;
   }
   ++made_;
@@ -48,7 +49,8 @@ std::string Restarts::words() const {
 std::optional<int> await_hosts(Membership& members, const RestartOptions& options, const Asking& asking) {
   if (members.lost().empty()) return std::nullopt;
   // A host that only lost its connection is back at once.
-  const std::chrono::nanoseconds briefly = std::min(asking.agents.to_answer, std::chrono::nanoseconds(std::chrono::seconds(5)));
+  const std::chrono::nanoseconds briefly =
+      std::min(asking.agents.to_answer, std::chrono::nanoseconds(std::chrono::seconds(5)));
   const int least = options.min_ranks == 0 ? members.most() : options.min_ranks;
   Deadline enough = Deadline::in(briefly);
   const Deadline end = Deadline::in(options.to_return);
@@ -56,13 +58,14 @@ std::optional<int> await_hosts(Membership& members, const RestartOptions& option
   bool has_said = false;
   while (!members.lost().empty() && !(enough.passed() && members.ranks() >= least)) {
     if (end.passed() || asking.job.passed())
-      throw Error(ErrorKind::timeout,
-                  text("the hosts that are there take ", members.ranks(), " ranks, and ", least, " must run: ",
-                       names(members.lost()), " did not answer for ", end.waited_seconds(), " s"),
-                  "see why, or allow fewer: --min-ranks");
+      throw Error(
+          ErrorKind::timeout,
+          text("the hosts that are there take ", members.ranks(), " ranks, and ", least,
+               " must run: ", names(members.lost()), " did not answer for ", end.waited_seconds(), " s"),
+          "see why, or allow fewer: --min-ranks");
     if (enough.passed() && !has_said) {
-      say(text("waiting for ", names(members.lost()), ": the other hosts take ", members.ranks(), " ranks, and ",
-               least, " must run (--min-ranks)"));
+      say(text("waiting for ", names(members.lost()), ": the other hosts take ", members.ranks(),
+               " ranks, and ", least, " must run (--min-ranks)"));
       has_said = true;
     }
     std::vector<pollfd> all{{asking.signals.fd(), POLLIN, 0}};

@@ -119,7 +119,8 @@ void Supervisor::fail(int status) {
 void Supervisor::advance() {
   if (!next_.passed()) return;
   if (stage_ == Stage::saving) {
-    say(text(running_ranks(), " still running ", next_.allowed_seconds(), " s after the notice (--grace); ending them"));
+    say(text(running_ranks(), " still running ", next_.allowed_seconds(),
+             " s after the notice (--grace); ending them"));
     fail(exit_code(ErrorKind::timeout));
     ask();
   } else if (stage_ == Stage::noticing) {

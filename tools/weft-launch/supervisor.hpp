@@ -24,9 +24,9 @@ struct Limits {
 
 /// How a start of a job ended.
 struct Course {
-  int status = 0;             ///< of the first rank that failed, 0 when none did
-  bool told_to_end = false;   ///< by a signal, or because the job took too long
-  bool made_room = false;     ///< for hosts that are back: the ranks were told to save and end
+  int status = 0;                ///< of the first rank that failed, 0 when none did
+  bool told_to_end = false;      ///< by a signal, or because the job took too long
+  bool made_room = false;        ///< for hosts that are back: the ranks were told to save and end
   std::set<std::string> lost{};  ///< hosts
   std::set<std::string> back{};
 };

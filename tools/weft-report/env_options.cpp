@@ -37,9 +37,8 @@ NcclVersion version_from(const std::string& value) {
 EnvOptions parse_env_options(const std::vector<std::string>& arguments) {
   EnvOptions options;
   std::vector<std::string> rest = arguments;
-  options.files = tool::take_files(rest, [](const std::string& option) {
-    return is_output_option(option) || option == "--nccl";
-  });
+  options.files = tool::take_files(
+      rest, [](const std::string& option) { return is_output_option(option) || option == "--nccl"; });
   const po::variables_map values = tool::parse(rest, env_description(), "weft-report env --help");
   options.help = values.count("help") != 0;
   if (options.help) return options;

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -35,6 +36,9 @@ std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
+constexpr const char* more_files =
+    "raise the limit of open files (ulimit -n): a rank keeps one for each other rank of its node, and a few";
+
 bool readable(int fd) {
   pollfd query{fd, POLLIN, 0};
   return poll(&query, 1, 0) > 0;
@@ -61,8 +65,9 @@ PeerProcess::PeerProcess(int pid, const std::string& name)
     : pid_(pid), pidfd_([&] {
         const auto [address, bytes] = address_of(name);
         const Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        if (connection.get() < 0 ||
-            connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
+        if (connection.get() < 0)
+          throw system_error(text("cannot open a socket to process ", pid), more_files);
+        if (connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
           const Error cause = system_error(text("no process listens where process ", pid, " said it does"));
           throw Error(ErrorKind::peer_lost, cause.problem(), one_node);
         }
@@ -77,6 +82,8 @@ PeerProcess::PeerProcess(int pid, const std::string& name)
                       one_node);
         }
         Descriptor result(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+        if (result.get() < 0 && errno != ESRCH)
+          throw system_error(text("cannot watch process ", pid), more_files);
         if (result.get() < 0 || readable(connection.get()))
           throw Error(ErrorKind::peer_lost, text("process ", pid, " ended while this one connected to it"),
                       one_node);

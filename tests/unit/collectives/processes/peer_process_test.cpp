@@ -1,6 +1,8 @@
 #include "collectives/processes/peer_process.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +57,35 @@ TEST(PeerProcess, AProcessThatHasEndedIsNotTheOneThatHasItsNumberNow) {
   other.die();
   test::expect_error(ErrorKind::peer_lost, {text("process ", getpid()), "no process listens"},
                      [&] { (void)PeerProcess(getpid(), socket); });
+}
+
+/// While it lives, so many descriptors can be opened, and no more.
+class FewFiles {
+ public:
+  explicit FewFiles(int more) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(free);
+    const rlimit few{static_cast<rlim_t>(free + more), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewFiles(const FewFiles&) = delete;
+  FewFiles& operator=(const FewFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(PeerProcess, ALimitOfOpenFilesIsNotTakenForItsEnd) {
+  const Other other;
+  for (const int more : {0, 1}) {
+    const FewFiles few(more);
+    test::expect_error(
+        ErrorKind::system,
+        {text("process ", other.pid()), "Too many open files", "raise the limit of open files (ulimit -n)"},
+        [&] { (void)PeerProcess(other.pid(), other.socket()); });
+  }
 }
 
 TEST(PeerProcess, ANameThatFitsNoSocketIsRefused) {
