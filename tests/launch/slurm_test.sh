@@ -44,7 +44,7 @@ SlurmdParameters=config_overrides
 NodeName=localhost NodeHostname=$(hostname) NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES
 CONF
-printf 'CgroupAutomount=no\n' > "$place/cgroup.conf"
+printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n' > "$place/cgroup.conf"
 export SLURM_CONF=$place/slurm.conf OMP_NUM_THREADS=1
 # All that was started with this Slurm's settings, jobs too: daemons that are asked to end may wait for those.
 end() {
