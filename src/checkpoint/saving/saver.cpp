@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
@@ -113,14 +114,20 @@ class Saver::State : public std::enable_shared_from_this<State> {
       const std::lock_guard lock(mutex_);
       return is_over_;
     }
+    /// @param timeout of other ranks, which the thread itself waits for: it has more time to say who is late
     bool wait(std::chrono::nanoseconds timeout) {
+      constexpr int most_waits = 5;
       std::unique_lock lock(mutex_);
-      return over_.wait_for(lock, timeout, [&] { return is_over_; });
+      const auto is_over = [&] { return is_over_; };
+      if (over_.wait_for(lock, 2 * timeout, is_over)) return true;
+      return !is_writing && over_.wait_for(lock, most_waits * timeout, is_over);
     }
     /// Once it is over.
     const std::optional<Error>& failed() const { return failed_; }
 
     const std::int64_t step;
+    /// The thread is at this rank's own part; else it waits for other ranks, each time with a deadline that names who is late.
+    std::atomic<bool> is_writing = false;
     SharedPieces pieces;
     std::thread thread{};
 
@@ -145,7 +152,8 @@ class Saver::State : public std::enable_shared_from_this<State> {
   std::string save(std::int64_t step, std::span<const Piece> pieces, const Values& values) {
     (void)finish();
     PieceReader reader(pieces);
-    save_over(comm_, step, reader, values);
+    std::atomic<bool> is_writing = false;
+    save_over(comm_, step, reader, values, is_writing);
     return Checkpoint::path_of(folder_, step);
   }
 
@@ -172,8 +180,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
 
   std::string finish() {
     if (!running_) return {};
-    // Longer than the thread itself waits for other ranks, so that it says who is late.
-    if (!running_->wait(2 * timeout()))
+    if (!running_->wait(timeout()))
       throw Error(ErrorKind::timeout, late(), "look whether its disk answers", {comm_.rank(), "Saver", 0});
     const auto running = std::exchange(running_, nullptr);
     running->thread.join();
@@ -183,7 +190,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
 
   void close() noexcept {
     if (!running_) return;
-    if (running_->wait(2 * timeout())) {
+    if (running_->wait(timeout())) {
       running_->thread.join();
       return;
     }
@@ -207,13 +214,17 @@ class Saver::State : public std::enable_shared_from_this<State> {
     if (!words.empty()) throw heard(words, {comm.rank(), "Saver", 0});
   }
 
-  void save_over(Communicator& comm, std::int64_t step, PieceReader& pieces, const Values& values) {
+  void save_over(Communicator& comm, std::int64_t step, PieceReader& pieces, const Values& values,
+                 std::atomic<bool>& is_writing) {
     agree(comm, of_rank_0([&] {
             check(step, values);
             files_->begin(step);
           }));
     const std::string first = broadcast_text(comm, text(step), 0);
-    const auto said = gather_texts(comm, write_mine(step, first, pieces));
+    is_writing = true;
+    const std::string mine = write_mine(step, first, pieces);
+    is_writing = false;
+    const auto said = gather_texts(comm, mine);
     const std::string outcome = of_rank_0([&] { publish(step, said, values); });
     if (!outcome.empty() && files_) files_->discard(step);
     agree(comm, outcome);
@@ -222,7 +233,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
 
   void save_behind(Running& running, const Values& values) {
     try {
-      save_over(*side_, running.step, running.pieces, values);
+      save_over(*side_, running.step, running.pieces, values, running.is_writing);
     } catch (const std::exception& error) {
       if (comm_.rank() == 0) log::warn(text("no checkpoint of step ", running.step, ": ", error.what()));
       if (dynamic_cast<const Error*>(&error) != nullptr) throw;

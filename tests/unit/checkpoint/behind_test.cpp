@@ -188,7 +188,7 @@ TEST(SaverBehind, ARankWhoseDiskDoesNotAnswerIsNamedInTime) {
   const TemporaryFolder folder;
   std::atomic<bool> goes_on = false;
   run_as_threads(2, [&](Communicator comm) {
-    Saver saver(comm, folder.path(), {.timeout = 200ms});
+    Saver saver(comm, folder.path(), {.timeout = 1s});
     const auto fill = [&](std::int64_t, const View&) {
       while (!goes_on) std::this_thread::sleep_for(1ms);
     };
