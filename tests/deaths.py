@@ -177,8 +177,7 @@ class Trial:
                 if not re.search(names, self.without_own_name(pathlib.Path(job.folder, f"rank{rank}").read_text(errors="replace"))):
                     wrong.append(f"rank {rank} does not name rank {self.victim}")
         elif self.launcher in WITHOUT_MPI:
-            wrong += [f"rank {rank} does not name rank {self.victim}" for rank in sorted(others - done)
-                      if not self.names(said, rank, [self.victim]) and not self.knows_only_rank_0(said, rank, names)]
+            wrong += [f"rank {rank} does not name rank {self.victim}" for rank in sorted(others - done) if not self.names(said, rank, [self.victim])]
         elif not re.search(names, self.without_own_name(said)) and not re.search(NAMES_ITSELF, said):
             wrong.append(f"rank {self.victim} is not named")
         return wrong
@@ -187,12 +186,6 @@ class Trial:
         """Whether the rank's own error names one of the others."""
         own = re.findall(rf"weft: rank {rank}: (.*)", said)
         return any(re.search(rf"\branks? (?:\d+, )*{other}\b", line) for line in own for other in others)
-
-    def knows_only_rank_0(self, said, rank, names):
-        """While ranks meet, one that comes when rank 0 has gone, or reads of another that has gone before it, cannot know more: then the job
-        itself must have named the victim before."""
-        own = re.search(rf"refused: weft: rank {rank}: rank (0 .*did not answer|\d+ .*has ended before all ranks met)", said)
-        return own is not None and re.search(names, self.without_own_name(said[:own.start()])) is not None
 
     def host_of(self, rank):
         return rank // -(-self.ranks // NODES)  # consecutive ranks on one host

@@ -6,17 +6,12 @@
 #include <csignal>
 #include <vector>
 
+#include "core/base/strings.hpp"
 #include "host_probes.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
 namespace {
-
-std::string names(const std::set<std::string>& hosts) {
-  std::string words;
-  for (const std::string& host : hosts) words += (words.empty() ? "" : ", ") + host;
-  return words;
-}
 
 /// What ends the job, and not its ranks: none run.
 bool has_ending_signal(Signals& signals) {
@@ -61,10 +56,10 @@ std::optional<int> await_hosts(Membership& members, const RestartOptions& option
       throw Error(
           ErrorKind::timeout,
           text("the hosts that are there take ", members.ranks(), " ranks, and ", least,
-               " must run: ", names(members.lost()), " did not answer for ", end.waited_seconds(), " s"),
+               " must run: ", detail::listed(members.lost()), " did not answer for ", end.waited_seconds(), " s"),
           "see why, or allow fewer: --min-ranks");
     if (enough.passed() && !has_said) {
-      say(text("waiting for ", names(members.lost()), ": the other hosts take ", members.ranks(),
+      say(text("waiting for ", detail::listed(members.lost()), ": the other hosts take ", members.ranks(),
                " ranks, and ", least, " must run (--min-ranks)"));
       has_said = true;
     }

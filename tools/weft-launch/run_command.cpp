@@ -145,9 +145,9 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
     for (const std::string& host : course.back) members.regain(host);
     for (const std::string& host : course.lost) members.lose(host);
     if (!restarts.may_follow(course)) return course.status;
-    expect_address(options, members, all.front());
     const auto interrupted = await_hosts(members, *options.restarts, {agents, guardian, signals, limits.job});
     if (interrupted) return *interrupted;
+    expect_address(options, members, all.front());
     say(text(restarts.words(), ": ", words_of(members)));
   }
 }

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <vector>
 
+#include "core/base/strings.hpp"
 #include "options.hpp"
 #include "weft/core/error.hpp"
 
@@ -54,9 +55,7 @@ void Supervisor::greet_hosts() {
   if (stage_ != Stage::running) return;
   course_.back = lost_before_->collect();
   if (course_.back.empty()) return;
-  std::string names;
-  for (const std::string& host : course_.back) names += (names.empty() ? "" : ", ") + host;
-  say(text(names, course_.back.size() == 1 ? " is" : " are",
+  say(text(detail::listed(course_.back), course_.back.size() == 1 ? " is" : " are",
            " back: the ranks are told to save and end (SIGUSR1), and start again with more"));
   course_.made_room = true;
   ranks_.signal_all(SIGUSR1);
