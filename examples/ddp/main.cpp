@@ -1,10 +1,9 @@
-// Data-parallel training on text, byte by byte (docs/trainer.md): weft-launch -n 2 build/ddp [FILE OR FOLDER]
+// Data-parallel training on text, byte by byte (docs/trainer.md): weft-launch -n 2 build/ddp [TEXT] [--checkpoint FOLDER]
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <numeric>
 #include <random>
 #include <set>
 #include <weft/weft.hpp>
@@ -28,30 +27,27 @@ struct Model {
   const float *w_embed, *w_head;
   const unsigned char* x[rows] = {};                // each row: 6 bytes of text, and the byte to predict
   float h[rows][hidden] = {}, y[rows][bytes] = {};  // hidden values; gradient of the loss before softmax
+  double loss = 0;                                  // the mean of the rows
   int at(int r, int k) const { return (k / hidden * bytes + x[r][k / hidden]) * hidden + k % hidden; }
-  double forward(std::string_view text, int batch) {  // returns the mean loss
-    double loss = 0;
+  void forward(std::string_view text, int batch) {
+    *this = {w_embed, w_head};
     for (int r = 0; r < rows; ++r) {
       x[r] = (const unsigned char*)&text[std::mt19937(batch * rows + r)() % (text.size() - context)];
-      std::fill_n(h[r], hidden, 0.0F);
       for (int k = 0; k < context * hidden; ++k) h[r][k % hidden] += w_embed[at(r, k)];
       for (float& value : h[r]) value = std::tanh(value);
+      for (int k = 0; k < bytes * hidden; ++k) y[r][k / hidden] += h[r][k % hidden] * w_head[k];
       float sum = 0;
-      for (int j = 0; j < bytes; ++j)
-        sum += y[r][j] = std::exp(std::inner_product(h[r], h[r] + hidden, &w_head[j * hidden], 0.0F));
+      for (float& value : y[r]) sum += value = std::exp(value);
       loss -= std::log(y[r][x[r][context]] / sum) / rows;
       for (float& value : y[r]) value /= sum * rows;
       y[r][x[r][context]] -= 1.0F / rows;
     }
-    return loss;
   }
   void backward(auto gradient, auto ready) {  // adds to gradient(id), and calls ready(id) when it is complete
     float *const g_head = gradient(head), dh[rows][hidden] = {};
     for (int r = 0; r < rows; ++r)
-      for (int k = 0; k < bytes * hidden; ++k) {
-        g_head[k] += y[r][k / hidden] * h[r][k % hidden];
-        dh[r][k % hidden] += y[r][k / hidden] * w_head[k];
-      }
+      for (int k = 0; k < bytes * hidden; ++k)
+        g_head[k] += y[r][k / hidden] * h[r][k % hidden], dh[r][k % hidden] += y[r][k / hidden] * w_head[k];
     ready(head);
     float* const g_embed = gradient(embed);
     for (int r = 0; r < rows; ++r)
@@ -61,7 +57,7 @@ struct Model {
   }
 };
 
-void train(Communicator& comm, std::string_view text) {
+void train(Communicator& comm, std::string_view text, checkpoint::Checkpointer& checkpointer) {
   const ParamLayout layout(DataType::f32, {{"embed", context * bytes * hidden}, {"head", bytes * hidden}});
   GradientReducer reducer(comm, layout, {.hook = tree_hook(parts)});
   Buffer memory = comm.allocate(DataType::f32, layout.size());
@@ -70,13 +66,12 @@ void train(Communicator& comm, std::string_view text) {
   sync_initial_values(comm, {{"weights", memory.view()}}, InitialValues::from_rank_0);  // as DDP does
   Stream compute;
   Model model{&weights[layout.offset(embed)], &weights[layout.offset(head)]};
-  const int mine = parts / comm.size();  // the batches of a step that this rank learns
-  for (int step = 0; step <= steps; ++step) {
+  for (int step = int(checkpointer.resume({{"weights", memory.view()}})); step <= steps; ++step) {
     if (double loss = 0; step % 100 == 0 && comm.rank() == 0) {
-      for (int i = 0; i < 20; ++i) loss += model.forward(text.substr(text.size() / 10 * 9), i) / 20;
-      std::cout << "step " << step << ": held-out loss " << loss << std::endl;
+      for (int i = 0; i < 20; ++i) model.forward(text.substr(text.size() / 10 * 9), i), loss += model.loss;
+      std::cout << "step " << step << ": held-out loss " << loss / 20 << std::endl;
     }
-    for (int part = comm.rank() * mine; part < (comm.rank() + 1) * mine; ++part) {
+    for (int mine = parts / comm.size(), part = comm.rank() * mine; part < (comm.rank() + 1) * mine; ++part) {
       reducer.begin_step((part + 1) % mine != 0 ? Exchange::no_sync : Exchange::now);
       if (!reducer.accumulating()) std::ranges::fill(gradients, 0.0F);
       model.forward(text.substr(0, text.size() / 10 * 9), step * parts + part);
@@ -86,14 +81,19 @@ void train(Communicator& comm, std::string_view text) {
     }
     compute.synchronize();
     for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= 1.0F * gradients[i];
+    if (!checkpointer.after_step(step + 1, step == steps, {{"weights", memory.view()}})) return;
   }
   const std::string_view all((const char*)weights.data(), weights.size_bytes());
   std::cout << "rank " << comm.rank() << ": parameters " << std::hash<std::string_view>()(all) << std::endl;
 }
 
 int main(int argc, char** argv) try {
+  std::string text = "/usr/share/common-licenses", folder, option = "--checkpoint";
+  for (int i = 1; i < argc; ++i) option == argv[i] && argv[i + 1] ? folder = argv[++i] : text = argv[i];
   Communicator comm = connect(World::from_environment());
-  comm.run([&] { train(comm, read(argc > 1 ? argv[1] : "/usr/share/common-licenses")); });
+  checkpoint::Checkpointer checkpointer(comm, {.folder = folder, .every = 100});
+  comm.run([&] { train(comm, read(text), checkpointer); });
+  return checkpointer.told_to_end() ? 75 : 0;  // 75: start it again to go on
 } catch (const std::exception& error) {
   std::cerr << error.what() << std::endl;
   return 1;

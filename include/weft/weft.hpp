@@ -3,6 +3,7 @@
 
 #if __has_include("weft/checkpoint/saver.hpp")  // weft may be built without
 #include "weft/checkpoint/checkpoint.hpp"
+#include "weft/checkpoint/checkpointer.hpp"
 #include "weft/checkpoint/requests.hpp"
 #include "weft/checkpoint/saver.hpp"
 #endif

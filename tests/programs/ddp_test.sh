@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# examples/ddp, the trainer that the tutorial is about: at most 100 lines; it learns; 1, 2 and 4 ranks end with bitwise the same parameters.
+# examples/ddp, the trainer that the tutorial is about: at most 100 lines; it learns; 1, 2 and 4 ranks end with bitwise the same parameters, also
+# when it was told to end and started again.
 # usage: ddp_test.sh DDP WEFT_LAUNCH MAIN_CPP
 set -euo pipefail
 ddp=$1 launch=$2
@@ -22,6 +23,17 @@ for ranks in 1 2 4; do
 done
 [ "$(sort -u "$work/parameters" | wc -l)" = 1 ] || fail "parameters of 1, 2 and 4 ranks differ: $(paste -sd' ' "$work/parameters")"
 awk '/held-out loss/ {if (!n++) first = $NF; last = $NF} END {exit !(first > 5.4 && first < 5.7 && last < 3.2)}' "$work/out" || fail "it does not learn"
+
+# Told to end and started again, with other ranks, it ends with the same parameters.
+mkdir "$work/saved"; touch "$work/saved/checkpoint-now"
+"$launch" -n 2 "$ddp" "$work/text" --checkpoint "$work/saved" >"$work/out" 2>"$work/err" &
+job=$!
+for ((i = 0; i < 6000; ++i)); do [ -e "$work/saved/checkpoint-now" ] || break; sleep 0.01; done
+kill -USR1 $job && status=0 && { wait $job || status=$?; }
+[ "$status" = 75 ] || fail "told to end, it ends with $status"
+[ ! -e "$work/saved/step-00000401" ] || fail "it was told to end too late"
+run 4 "$work/text" --checkpoint "$work/saved" || fail "started again, it ends with status $?"
+[ "$(sed -n 's/^rank [0-9]*: parameters //p' "$work/out" | sort -u)" = "$(head -n 1 "$work/parameters")" ] || fail "it ends with other parameters"
 
 # What it cannot do is said, not done otherwise.
 if run 3 "$work/text"; then fail "3 ranks cannot share 4 batches"; fi

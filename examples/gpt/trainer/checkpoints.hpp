@@ -7,9 +7,7 @@
 //     if (!checkpoints.after_step(trainer, step + 1, step + 1 == steps)) return 75;
 //   }
 //
-// Saves go on behind the training; the last one is on the disk when after_step() returns for the last step, or false.
-//
-// Without a folder it does nothing. Every call is collective.
+// It is a checkpoint::Checkpointer with any trainer. Without a folder it does nothing. Every call is collective.
 
 #include <memory>
 #include <string>
@@ -51,7 +49,7 @@ class Checkpoints {
   std::int64_t load(zero::ShardedOptimizer& optimizer, const Stream& compute);
   bool save(zero::ShardedOptimizer& optimizer, const Stream& compute, std::int64_t steps, bool last);
 
-  std::unique_ptr<State> state_;  // null without a folder
+  std::unique_ptr<State> state_;  // null: weft was built without checkpoints
 };
 
 }  // namespace weft::examples

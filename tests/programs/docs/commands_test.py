@@ -87,7 +87,10 @@ def commands_in(words):
 def try_program(name, arguments):
     values = ["4" if PLACEHOLDER.match(word) and len(word) < 3 else word for word in arguments]
     if name == "ddp":
-        return "" if len(values) <= 1 else "takes one argument"
+        if "--checkpoint" in values[:-1]:
+            at = values.index("--checkpoint")
+            values[at:at + 2] = []
+        return "" if len(values) <= 1 and not any(value.startswith("-") for value in values) else "takes a text and --checkpoint FOLDER"
     if name == "weft-launch" and values == ["--hosts"]:  # the name of the option alone
         return ""
     if "--help" not in values:
