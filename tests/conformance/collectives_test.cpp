@@ -505,6 +505,37 @@ TEST(Collectives, StreamsOfOneCommunicatorAreJoinedByEvents) {
   });
 }
 
+// Such as the gathers of parameters behind a step of the optimizer: no thread waits for them until the next forward.
+TEST(Collectives, OperationsThatNoThreadWaitsForYetHoldUpNoLaterOnes) {
+  class Gate final : public Task {
+   public:
+    explicit Gate(const bool& open) : open_(open) {}
+    bool advance() override { return open_; }
+
+   private:
+    const bool& open_;
+  };
+  on_ranks([](Communicator comm) {
+    constexpr int operations = 100;  // more than a backend has places for
+    std::vector<std::vector<std::int64_t>> early(4, std::vector<std::int64_t>(3000, 1));
+    bool open = false;
+    Stream gate;
+    gate.submit(std::make_unique<Gate>(open));
+    std::vector<Stream> lanes(early.size());
+    for (std::size_t i = 0; i < early.size(); ++i) {
+      lanes[i].wait(gate.record());
+      comm.all_reduce(View(std::span(early[i])), ReduceOp::sum, lanes[i]);
+    }
+    open = true;
+    Stream stream;
+    std::vector<std::int64_t> late(2, 1);
+    for (int i = 0; i < operations; ++i) comm.all_reduce(View(std::span(late)), ReduceOp::max, stream).wait();
+    EXPECT_EQ(late, std::vector<std::int64_t>(2, 1));
+    for (Stream& lane : lanes) lane.synchronize();
+    for (const auto& one : early) EXPECT_EQ(one, std::vector<std::int64_t>(3000, comm.size()));
+  });
+}
+
 // Each rank must carry on what others wait for while it waits for something else; and there are more
 // operations than a backend has places for.
 TEST(Collectives, RanksMayWaitForOperationsOfManyStreamsInAnyOrder) {

@@ -17,6 +17,7 @@
 // NCCL's functions are plain C and carry no state, so one fake is in force at a time: the newest.
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -33,6 +34,7 @@ class FakeNccl {
  public:
   explicit FakeNccl(int version) : version_(version) { current = this; }
   ~FakeNccl() {
+    await_held_calls();  // a thread may have been told to call, and not have come to it
     std::unique_lock lock(mutex_);
     over_ = true;
     changed_.notify_all();
@@ -48,6 +50,13 @@ class FakeNccl {
   }
   /// From now on this call waits for ranks that do not come.
   void hold(const std::string& function) { held_.insert(function); }
+  /// Until a call of every held function has come, at most 20 s: whoever gave up waiting for it may have done so before it came.
+  void await_held_calls() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [this] {
+      return std::ranges::all_of(held_, [&](const auto& one) { return std::ranges::count(calls, one) > 0; });
+    });
+  }
   /// `calls`, while one of them may be under way.
   std::vector<std::string> calls_so_far() {
     const std::lock_guard lock(mutex_);
@@ -95,6 +104,7 @@ class FakeNccl {
     if (!held_.contains(function)) return false;
     calls.push_back(function);
     ++waiting_;
+    changed_.notify_all();
     changed_.wait(lock, [this] { return over_ || ended_; });
     --waiting_;
     changed_.notify_all();

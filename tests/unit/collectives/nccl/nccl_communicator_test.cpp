@@ -93,6 +93,7 @@ TEST(NcclCommunicator, ConnectingEndsAtTheDeadline) {
       fake.hold("CommInitRankConfig");
       expect_error(ErrorKind::timeout, {"rank 1: connect", "still in progress after ", "a rank did not come"},
                    [&] { connect(fake, {.timeout = 50ms}); });
+      fake.await_held_calls();
       EXPECT_EQ(fake.calls_so_far(), Calls{"CommInitRankConfig"}) << "ended what its thread still uses";
     }
     FakeNccl fake(version);
