@@ -50,7 +50,7 @@ class FakeNccl {
   }
   /// From now on this call waits for ranks that do not come.
   void hold(const std::string& function) { held_.insert(function); }
-  /// Until a call of every held function has come, at most 20 s: whoever gave up waiting for it may have done so before it came.
+  /// Until a call of every held function has come, at most 20 s: a caller may give up waiting for its thread before that comes to the call.
   void await_held_calls() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [this] {
