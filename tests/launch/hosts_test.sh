@@ -87,6 +87,16 @@ expect_nothing_left "ranks that do well"
 check "status of the first rank that fails" 3 "weft-launch: rank 1 \(pid [0-9]+ on a\) ended with status 3" \
   env WEFT_CONNECT_TIMEOUT=1 $two -n 4 "$probe" exit 1 3
 lines "the others name it" 3 "rank 1 has ended before all ranks met for probe"
+# A rank that ends before it comes: nobody else could tell the others.
+check "a rank that ends before it comes" 3 "rank 1 has ended before all ranks met for probe: it ended with status 3" $two -n 4 \
+  sh -c '[ $WEFT_RANK != 1 ] || exit 3; exec "$0"' "$probe"
+lines "a rank that ends before it comes: all name it" 3 "^\[[0-9]\] weft: rank [023]: rank 1 has ended before all ranks met for probe: it ended with status 3"
+check "rank 0 killed before it comes" 75 "rank 0 \(pid [0-9]+ on a\) was killed by signal 9" $two -n 4 \
+  sh -c '[ $WEFT_RANK != 0 ] || kill -9 $$; exec "$0"' "$probe"
+lines "rank 0 killed before it comes: all name it" 3 "^\[[0-9]\] weft: rank [123]: rank 0 has ended before all ranks met for probe: it was killed by signal 9"
+check "a rank that comes when the others know" 75 "rank 2 \(pid [0-9]+ on b\) was killed by signal 9" $two -n 4 \
+  sh -c 'if [ $WEFT_RANK = 3 ]; then sleep 1; fi; exec "$0" kill 2' "$probe"
+lines "a rank that comes when the others know: all name it" 3 "^\[[0-9]\] weft: rank [013]: rank 2 .*has ended before all ranks met for probe"
 check "a rank killed by a signal" 75 "weft-launch: rank 2 \(pid [0-9]+ on b\) was killed by signal 9" $two -n 3 \
   sh -c '[ $WEFT_RANK != 2 ] || kill -9 $$; exec sleep 50'
 lines "the others are ended" 1 "weft-launch: ending ranks 0, 1$"

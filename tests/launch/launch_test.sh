@@ -106,6 +106,9 @@ nothing_left "nodes"
 check "status of the first rank that fails" 3 "weft-launch: rank 1 \(pid [0-9]+\) ended with status 3" \
   env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" exit 1 3
 lines "the others name it" 2 "rank 1 has ended before all ranks met for probe"
+check "a rank that ends before it comes" 3 "rank 0: rank 1 has ended before all ranks met for probe: it ended with status 3" "$launch" -n 3 \
+  sh -c '[ $WEFT_RANK != 1 ] || exit 3; exec "$0"' "$probe"
+lines "a rank that ends before it comes: all name it" 2 "rank 1 has ended before all ranks met for probe: it ended with status 3"
 check "rank killed by a signal" 75 "weft-launch: rank 2 \(pid [0-9]+\) was killed by signal 9" \
   env WEFT_CONNECT_TIMEOUT=1 "$launch" -n 3 "$probe" kill 2
 # A rank that takes more memory than its control group may: where this user can make such a group (cgroup v1 or v2).

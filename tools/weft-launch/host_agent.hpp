@@ -41,6 +41,9 @@ class HostAgent {
   /// What it said since then; the reader erases what it has taken.
   std::string& heard() { return heard_; }
   std::optional<ChildProcess::End> ended() { return process_->ended(); }
+  bool is_running() const { return process_->is_running(); }
+  /// No more orders: the host ends what it still does.
+  void close() { orders_.reset(); }
   /// The host ends its ranks when the connection closes.
   void kill() const { process_->signal(SIGKILL); }
   /// Adds what is readable when there is something to hear, or writable when there is something to send.

@@ -74,6 +74,8 @@ std::vector<std::string> environment(const std::vector<std::string>& of_job) {
   return lines;
 }
 
+constexpr int to_look_again = 50;  // milliseconds, whether the others have been told
+
 void obey(const std::string& order, LocalRanks& ranks) {
   int signal = 0;
   const auto [stopped, failed] = std::from_chars(order.data(), order.data() + order.size(), signal);
@@ -100,10 +102,10 @@ int run_host() {
   };
   LocalRanks ranks(host.job, host.share, false, hear, guardian, signals);
   ranks.start();
-  while (!ranks.running().empty()) {
+  while (!ranks.running().empty() || ranks.is_telling()) {
     std::vector<pollfd> all{{signals.fd(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
     ranks.watch(all);
-    (void)poll(all.data(), all.size(), -1);
+    (void)poll(all.data(), all.size(), ranks.is_telling() ? to_look_again : -1);
     while (const auto signal = signals.take()) {
       if (*signal != SIGCHLD) ranks.signal_all(*signal);
     }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <utility>
 
 #include "child_environment.hpp"
@@ -37,9 +38,13 @@ void LocalRanks::start() {
   }
 }
 
-void LocalRanks::start(Rank& rank, const Descriptor& nothing) {
+std::vector<std::string> LocalRanks::environment_of(const Rank& rank) const {
   const Placement place{rank.number, job_.size, rank.number - share_.first, share_.count};
-  ChildOptions options{job_.program, child_environment(job_.inherited, place, job_.rendezvous, job_.token)};
+  return child_environment(job_.inherited, place, job_.rendezvous, job_.token);
+}
+
+void LocalRanks::start(Rank& rank, const Descriptor& nothing) {
+  ChildOptions options{job_.program, environment_of(rank)};
   // A terminal cannot be read from a process group in the background: the rank would stop.
   const bool keeps_input = may_read_input_ && rank.number == 0 && isatty(STDIN_FILENO) == 0;
   if (!keeps_input) options.streams[0] = nothing.get();
@@ -66,6 +71,7 @@ std::vector<int> LocalRanks::running() const {
 }
 
 void LocalRanks::signal_all(int signal) {
+  is_ending_ = is_ending_ || signal == SIGTERM || signal == SIGINT || signal == SIGKILL;
   for (const Rank& rank : ranks_) {
     if (rank.process) rank.process->signal(signal);
   }
@@ -94,8 +100,18 @@ std::vector<Finished> LocalRanks::finished() {
     rank.errors.reset();
     const bool is_killed = end->by_signal && end->status == SIGKILL;
     all.push_back({rank.number, rank.process->pid(), *end, is_killed ? memory_limit_.reached() : ""});
+    tell_others(all.back());
   }
   return all;
+}
+
+/// Not of one that has done well, or that ended because it lost another.
+void LocalRanks::tell_others(const Finished& one) {
+  const ChildProcess::End& end = one.end;
+  const bool is_cause = end.by_signal || (end.status != 0 && end.status != exit_code(ErrorKind::peer_lost));
+  if (!is_cause || is_ending_) return;
+  notice_.tell(environment_of({.number = one.rank}), one.rank,
+               text(end.by_signal ? "it was killed by signal " : "it ended with status ", end.status));
 }
 
 void LocalRanks::pass_on(Rank& rank) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "child_process.hpp"
+#include "meeting_notice.hpp"
 #include "memory_limit.hpp"
 #include "ranks.hpp"
 
@@ -49,6 +50,8 @@ class LocalRanks final : public Ranks {
   std::vector<Ended> collect() override;
   /// collect(), in numbers.
   std::vector<Finished> finished();
+  /// Ranks that are still meeting are being told that one has ended.
+  bool is_telling() { return notice_.is_telling(); }
 
  private:
   struct Rank {
@@ -57,7 +60,9 @@ class LocalRanks final : public Ranks {
     Descriptor output{};  ///< of its standard output, and of its standard error
     Descriptor errors{};
   };
+  std::vector<std::string> environment_of(const Rank& rank) const;
   void start(Rank& rank, const Descriptor& nothing);
+  void tell_others(const Finished& one);
   void pass_on(Rank& rank);
   void pass_on(const Rank& rank, int stream, Descriptor& from) const;
 
@@ -68,6 +73,8 @@ class LocalRanks final : public Ranks {
   const Guardian& guardian_;
   const Signals& signals_;
   MemoryLimit memory_limit_;
+  MeetingNotice notice_;
+  bool is_ending_ = false;  ///< by signals from here
   std::deque<Rank> ranks_;  // do not move
 };
 

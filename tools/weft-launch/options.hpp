@@ -9,8 +9,9 @@
 namespace weft::launch {
 
 // What the other ranks have after one failed; the help says so.
-constexpr std::chrono::seconds to_notice{4};  ///< to notice it, and to say so
-constexpr std::chrono::seconds to_end{5};     ///< to end after SIGTERM
+constexpr std::chrono::seconds to_notice{4};          ///< to notice it, and to say so
+constexpr std::chrono::seconds to_notice_another{2};  ///< the same after one more that failed
+constexpr std::chrono::seconds to_end{5};             ///< to end after SIGTERM
 constexpr int most_ranks = 4096;
 
 /// When a job is started again after a failure.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "options.hpp"
@@ -10,6 +11,8 @@
 
 namespace weft::launch {
 namespace {
+
+constexpr std::chrono::seconds to_close{1};
 
 std::string ranks_text(const std::set<int>& ranks) {
   std::string words = ranks.size() == 1 ? "rank " : "ranks ";
@@ -41,6 +44,17 @@ RemoteRanks::RemoteRanks(Job job, const std::vector<Host>& hosts, const std::vec
     remote.name = hosts[i].name;
     remote.share = shares[i];
     for (int rank = 0; rank < shares[i].count; ++rank) remote.running.insert(shares[i].first + rank);
+  }
+}
+
+RemoteRanks::~RemoteRanks() {
+  for (Remote& remote : remotes_) {
+    if (remote.agent) remote.agent->close();
+  }
+  const Deadline deadline = Deadline::in(to_close);
+  for (Remote& remote : remotes_) {
+    while (remote.agent && remote.agent->is_running() && !remote.agent->ended() && !deadline.passed())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 

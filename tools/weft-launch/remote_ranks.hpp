@@ -19,6 +19,10 @@ class RemoteRanks final : public Ranks {
  public:
   RemoteRanks(Job job, const std::vector<Host>& hosts, const std::vector<Share>& shares, AgentOptions agents,
               Output& output, const Guardian& guardian, const Signals& signals);
+  /// Hosts have a moment to end by themselves: a port that one of them has is free then for the next start.
+  ~RemoteRanks() override;
+  RemoteRanks(const RemoteRanks&) = delete;
+  RemoteRanks& operator=(const RemoteRanks&) = delete;
 
   void start() override;
   std::vector<int> running() const override;

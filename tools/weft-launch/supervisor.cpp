@@ -107,12 +107,14 @@ void Supervisor::note(const Ended& ended) {
   fail(ended.status);
 }
 
-/// The first failure sets the status of the job. Each gives the others time to notice: what a rank waits for may end later than the first.
+/// The first failure sets the status of the job, and gives the others time to notice. So does each that follows, a little: what a rank waits for may end
+/// later than the first.
 void Supervisor::fail(int status) {
   if (course_.status == 0) course_.status = status;
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;
+  const Deadline after_this = Deadline::in(stage_ == Stage::noticing ? to_notice_another : to_notice);
+  if (stage_ != Stage::noticing || next_.end() < after_this.end()) next_ = after_this;
   stage_ = Stage::noticing;
-  next_ = Deadline::in(to_notice);
 }
 
 void Supervisor::advance() {

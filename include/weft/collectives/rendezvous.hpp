@@ -9,11 +9,13 @@
 //   std::vector<std::string> notes = rendezvous->all_gather(my_address, "connect", Deadline::in(30s));
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "weft/collectives/store.hpp"
 #include "weft/core/deadline.hpp"
+#include "weft/core/error.hpp"
 
 namespace weft {
 
@@ -35,6 +37,13 @@ class Rendezvous {
   /// A rendezvous of some of the ranks, in the order of `members` (ranks of this one, this rank among them).
   /// All ranks of this rendezvous call it at the same time, each with the group it belongs to.
   virtual std::shared_ptr<Rendezvous> split(const std::vector<int>& members) = 0;
+
+  /// This rank comes no more, by an error: who waits for it in the next all_gather, or looks at called_off(), hears why
+  /// instead of missing it. The first rank's word holds. connect() does it. Does not throw.
+  virtual void call_off(const Error& /*why*/) noexcept {}
+  /// Between two calls of all_gather, by any thread: why there will be no next one, as far as that is known by now. A rank
+  /// has called off, or has ended. @throws Error when rank 0 cannot be asked
+  virtual std::optional<Error> called_off() { return std::nullopt; }
 };
 
 /// Meets on a Store. `name` keeps several rendezvous on one store apart.

@@ -123,9 +123,19 @@ Refusal rank_is_taken(const RankIdentity& first, const RankIdentity& second) {
           "give every process a rank of its own (WEFT_RANK, RANK), and every job a rendezvous of its own"};
 }
 
-Error lost_error(int rank, const std::string& lost, const std::string& purpose) {
+std::string EndedRank::encode() const {
+  return pack({std::to_string(rank), how});
+}
+
+EndedRank EndedRank::decode(const std::string& bytes) {
+  std::vector<std::string> parts = unpack(bytes);
+  if (parts.size() != 2) throw senseless(bytes.size());
+  return {number<int>(parts[0]), std::move(parts[1])};
+}
+
+Error lost_error(int rank, const std::string& lost, const std::string& purpose, const std::string& how) {
   return {ErrorKind::peer_lost,
-          text(lost, " has ended before all ranks met for ", purpose),
+          text(lost, " has ended before all ranks met for ", purpose, how.empty() ? "" : ": ", how),
           "see why it ended: its own output says it first",
           {rank, {}, 0}};
 }

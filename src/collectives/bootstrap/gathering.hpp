@@ -49,8 +49,19 @@ struct Refusal {
 Refusal sizes_differ(const RankIdentity& one, const RankIdentity& other);
 Refusal rank_is_taken(const RankIdentity& first, const RankIdentity& second);
 
+/// What the launcher of a rank tells those that are still meeting: how the rank's process has ended.
+struct EndedRank {
+  static constexpr const char* key = "ended";  ///< in the store; the first holds
+  int rank = 0;
+  std::string how;  ///< "it was killed by signal 9"
+
+  std::string encode() const;
+  static EndedRank decode(const std::string& bytes);
+};
+
 /// `lost` ("rank 1 (process 77 on node3)") has left since it came. Context: `rank` says so.
-Error lost_error(int rank, const std::string& lost, const std::string& purpose);
+/// @param how it ended; empty: it is not known
+Error lost_error(int rank, const std::string& lost, const std::string& purpose, const std::string& how = {});
 
 /// All ranks arrived but rank 0 does not answer.
 Error silent_error(int rank, int size, const std::string& purpose, Deadline deadline);

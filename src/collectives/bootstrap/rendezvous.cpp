@@ -1,6 +1,7 @@
 #include "weft/collectives/rendezvous.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <utility>
@@ -16,9 +17,11 @@ using detail::Arrival;
 using detail::RankIdentity;
 using detail::Refusal;
 
-/// What rank 0 still has to do when all ranks have arrived: one write.
+/// Beyond their own deadline, the others wait so long for rank 0's verdict: it may have come later than they, and knows best who is missing.
 constexpr std::chrono::seconds grace{2};
-/// How long rank 0 stays when it has refused, for ranks that are still to hear why.
+/// And rank 0 for the word of a rank that connects, which it misses: that one says who kept it.
+constexpr std::chrono::milliseconds grace_of_rank_0{500};
+/// How long rank 0 stays when ranks do not meet, for those that are still to hear why.
 constexpr std::chrono::seconds for_the_late{2};
 /// How long rank 0 looks for one rank before it looks whether another has refused or has left.
 constexpr std::chrono::milliseconds turn{200};
@@ -50,18 +53,52 @@ class StoreRendezvous final : public Rendezvous {
 
   std::vector<std::string> all_gather(const std::string& note, const std::string& purpose,
                                       Deadline deadline) override {
-    const std::string round = text(name_, "/", ++rounds_, "/");
+    const std::string round = round_key(++rounds_);
+    none_waits_ = true;  // in the next round, unless this one brings the ranks there
     const Arrival mine{mine_, purpose, note};
     arrive(round, mine);
     const std::string verdict =
         mine_.rank == 0 ? lead(round, mine, deadline) : follow(round, purpose, deadline);
     try {
-      return detail::open_verdict(verdict, mine_);
+      auto notes = detail::open_verdict(verdict, mine_);
+      none_waits_ = false;
+      return notes;
     } catch (const Error& error) {
       // The others may have met without this rank: they hear of it in their next round.
       if (error.kind() == ErrorKind::mismatch) leave_refusal(round, {error.problem(), error.advice()});
+      if (error.kind() == ErrorKind::peer_lost && mine_.rank == 0 && rounds_ == 1) stay_for_the_late(round);
       throw;
     }
+  }
+
+  // Who waits in the next round finds its verdict there.
+  void call_off(const Error& why) noexcept override {
+    if (none_waits_ || rank_0_is_silent_) return;
+    try {
+      const bool names_another = why.kind() == ErrorKind::timeout || why.kind() == ErrorKind::peer_lost;
+      const std::string who = names_another ? "" : text("rank ", mine_.rank, " failed: ");
+      const Error said(ErrorKind::peer_lost, who + why.problem(), why.advice());
+      (void)set_or_get(round_key(rounds_ + 1) + "verdict", detail::call_off(said));
+    } catch (const std::exception& error) {
+      log::debug(text("rank ", mine_.rank, " could not tell the others why it failed: ", error.what()));
+    }
+  }
+
+  std::optional<Error> called_off() override try {
+    const std::string next = round_key(rounds_ + 1);
+    const auto lost = first_gone();
+    if (const auto verdict = store_->get(next + "verdict", Deadline::in({}))) {
+      try {
+        (void)detail::open_verdict(*verdict, mine_);
+      } catch (const Error& error) {
+        return error;
+      }
+    }
+    if (lost) return lost_error(*lost, round_key(rounds_), "connect");
+    return std::nullopt;
+  } catch (const Error&) {
+    rank_0_is_silent_ = true;
+    throw;
   }
 
   std::shared_ptr<Rendezvous> split(const std::vector<int>& members) override {
@@ -77,6 +114,8 @@ class StoreRendezvous final : public Rendezvous {
   }
 
  private:
+  std::string round_key(std::uint64_t round) const { return text(name_, "/", round, "/"); }
+
   // In this order: a size that stands in the store has an arrival that says whose it is.
   void arrive(const std::string& round, const Arrival& mine) {
     const auto there = set_or_get(round + std::to_string(mine_.rank), mine.encode());
@@ -133,7 +172,7 @@ class StoreRendezvous final : public Rendezvous {
     int size = mine_.size;
     for (int rank = 0; rank < size && !deadline.passed(); ++rank) {
       std::optional<std::string> arrival;
-      while (!arrival && !deadline.passed())
+      while (!arrival && !deadline.passed() && !has_gone(rank))
         arrival = store_->get(round + std::to_string(rank), detail::at_most(turn, deadline));
       if (arrival) size = std::max(size, Arrival::decode(rank, *arrival).who.size);
     }
@@ -148,35 +187,63 @@ class StoreRendezvous final : public Rendezvous {
     std::vector<std::optional<std::string>> arrivals(static_cast<std::size_t>(mine_.size));
     std::optional<Refusal> refused;
     std::optional<int> lost;
-    for (std::size_t rank = 0; rank < arrivals.size() && !refused && !lost; ++rank) {
+    std::optional<std::string> word;  // of a rank that has called off
+    for (std::size_t rank = 0; rank < arrivals.size() && !refused && !lost && !word; ++rank) {
       do {
         arrivals[rank] = store_->get(round + std::to_string(rank), detail::at_most(turn, deadline));
         if (arrivals[rank]) break;
         lost = first_gone();
-        refused = refusal();  // after that: who leaves because it refuses has said why
-      } while (!refused && !lost && !deadline.passed());
+        refused = refusal();  // after that: who leaves because it refuses, or calls off, has said why
+        word = store_->get(round + "verdict", Deadline::in({}));
+      } while (!refused && !lost && !word && !deadline.passed());
     }
+    const bool is_late =
+        rounds_ > 1 && !std::ranges::all_of(arrivals, [](const auto& one) { return one.has_value(); });
+    if (!refused && !lost && !word && is_late)
+      word = store_->get(round + "verdict", Deadline::in(grace_of_rank_0));
     if (!refused) refused = refusal();
     std::string verdict;
     if (refused) {
       verdict = detail::refuse(*refused);
+    } else if (word) {
+      return *word;
     } else if (lost) {
-      verdict = detail::call_off(detail::lost_error(mine_.rank, name_of(*lost, round), mine.purpose));
+      verdict = detail::call_off(lost_error(*lost, round, mine.purpose));
     } else {
       verdict = detail::conclude(mine, arrivals, deadline);
     }
     return set_or_get(round + "verdict", verdict).value_or(verdict);
   }
 
-  /// The first of this rendezvous's ranks that has left the store.
-  std::optional<int> first_gone() {
-    std::optional<int> first;
-    for (const int in_store : store_->gone()) {
-      const auto found = std::ranges::find(ranks_in_store_, in_store);
-      const int rank = ranks_in_store_.empty() ? in_store : static_cast<int>(found - ranks_in_store_.begin());
-      if (rank < mine_.size && rank < first.value_or(mine_.size)) first = rank;
+  /// This rendezvous's ranks that have left the store, or of which a launcher has said that they have ended.
+  std::vector<int> gone() {
+    std::vector<int> in_store = store_->gone();
+    if (const auto told = ended()) in_store.push_back(told->rank);
+    std::vector<int> ranks;
+    for (const int one : in_store) {
+      const auto found = std::ranges::find(ranks_in_store_, one);
+      const int rank = ranks_in_store_.empty() ? one : static_cast<int>(found - ranks_in_store_.begin());
+      if (rank < mine_.size) ranks.push_back(rank);
     }
-    return first;
+    return ranks;
+  }
+  bool has_gone(int rank) {
+    const std::vector<int> all = gone();
+    return std::ranges::find(all, rank) != all.end();
+  }
+  std::optional<int> first_gone() {
+    const std::vector<int> all = gone();
+    return all.empty() ? std::nullopt : std::optional(std::ranges::min(all));
+  }
+  std::optional<detail::EndedRank> ended() {
+    const auto told = store_->get(detail::EndedRank::key, Deadline::in({}));
+    return told ? std::optional(detail::EndedRank::decode(*told)) : std::nullopt;
+  }
+  Error lost_error(int rank, const std::string& round, const std::string& purpose) {
+    const int in_store = ranks_in_store_.empty() ? rank : ranks_in_store_[static_cast<std::size_t>(rank)];
+    const auto told = ended();
+    return detail::lost_error(mine_.rank, name_of(rank, round), purpose,
+                              told && told->rank == in_store ? told->how : "");
   }
 
   /// "rank 1 (process 77 on node3)", or "rank 1" before it has arrived
@@ -196,12 +263,12 @@ class StoreRendezvous final : public Rendezvous {
       if (first_gone() != 0) continue;
       // It may have left right after its verdict.
       if ((verdict = store_->get(round + "verdict", Deadline::in({})))) return verdict;
-      throw detail::lost_error(mine_.rank, name_of(0, round), purpose);
+      throw lost_error(0, round, purpose);
     }
   }
 
   std::string follow(const std::string& round, const std::string& purpose, Deadline deadline) {
-    if (auto verdict = verdict_of_rank_0(round, purpose, deadline)) return *verdict;
+    if (auto verdict = verdict_of_rank_0(round, purpose, detail::later(deadline, grace))) return *verdict;
     std::vector<int> missing;
     for (int rank = 0; rank < mine_.size; ++rank) {
       if (!store_->get(round + std::to_string(rank), Deadline::in({}))) missing.push_back(rank);
@@ -211,7 +278,6 @@ class StoreRendezvous final : public Rendezvous {
       const std::string verdict = detail::time_out(missing, mine_.size, purpose, deadline);
       return set_or_get(round + "verdict", verdict).value_or(verdict);
     }
-    if (auto verdict = store_->get(round + "verdict", Deadline::in(grace))) return *verdict;
     throw detail::silent_error(mine_.rank, mine_.size, purpose, deadline);
   }
 
@@ -220,6 +286,8 @@ class StoreRendezvous final : public Rendezvous {
   const RankIdentity mine_;
   const std::vector<int> ranks_in_store_;
   std::uint64_t rounds_ = 0;
+  bool none_waits_ = true;  ///< in the next round
+  std::atomic<bool> rank_0_is_silent_ = false;
   std::uint64_t splits_ = 0;
 };
 

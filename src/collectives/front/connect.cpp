@@ -152,9 +152,7 @@ std::shared_ptr<FlightRecorder> make_recorder(const World& world, const std::str
   return std::make_shared<FlightRecorder>(world.rank(), world.size(), folder);
 }
 
-}  // namespace
-
-Communicator connect(const World& world, const ConnectOptions& options) {
+Communicator connected(const World& world, const ConnectOptions& options) {
   const auto deadline = Deadline::in(world.connect_timeout());
   const detail::Facts facts = facts_of(world, options);
   const std::string digest = facts.digest();
@@ -184,6 +182,17 @@ Communicator connect(const World& world, const ConnectOptions& options) {
   log::info(text("rank ", world.rank(), " of ", world.size(), " on ", topology.nodes(),
                  " node(s) connected: ", communicator.backend()));
   return communicator;
+}
+
+}  // namespace
+
+Communicator connect(const World& world, const ConnectOptions& options) {
+  try {
+    return connected(world, options);
+  } catch (const Error& error) {
+    world.rendezvous()->call_off(error);
+    throw;
+  }
 }
 
 }  // namespace weft

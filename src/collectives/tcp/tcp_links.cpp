@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/bootstrap/lookout.hpp"
 #include "collectives/tcp/tcp_addresses.hpp"
 #include "collectives/tcp/tcp_calls.hpp"
 #include "collectives/tcp/tcp_peers.hpp"
@@ -23,6 +24,8 @@ namespace {
 constexpr std::array<char, 8> magic{'w', 'e', 'f', 't', '-', 't', 'c', '1'};
 constexpr std::size_t most_strangers =
     128;  // whose connections have proved nothing yet, beside one of each rank; one more, and the oldest goes
+
+constexpr std::chrono::milliseconds to_look_out{100};
 
 struct Hello {
   std::array<char, 8> is_weft = magic;
@@ -45,7 +48,7 @@ class Caller {
     return mine.note();
   }
 
-  std::map<int, tcp::socket> run(std::vector<Introduction> ranks, Deadline deadline) {
+  std::map<int, tcp::socket> run(std::vector<Introduction> ranks, Lookout& lookout, Deadline deadline) {
     ranks_ = std::move(ranks);
     last_error_.resize(ranks_.size());
     std::vector<std::size_t> addresses;
@@ -56,7 +59,8 @@ class Caller {
     while (sockets_.size() + 1 < ranks_.size() && !deadline.passed()) {
       while (const auto next = calls_.next(Deadline::Clock::now())) call(*next);
       context_.restart();
-      context_.run_one_until(std::min(deadline.end(), calls_.wakes()));
+      context_.run_one_until(std::min({deadline.end(), calls_.wakes(), Deadline::in(to_look_out).end()}));
+      lookout.check();
     }
     if (sockets_.size() + 1 < ranks_.size()) complain(deadline);
     return std::move(sockets_);
@@ -240,7 +244,14 @@ TcpLinks connect_by_tcp(Rendezvous& rendezvous, const Environment& environment, 
     ranks.push_back(Introduction::from(note));
     ++rank;
   }
-  links.sockets = caller.run(std::move(ranks), deadline);
+  try {
+    Lookout lookout(rendezvous);
+    links.sockets = caller.run(std::move(ranks), lookout, deadline);
+  } catch (const Error& error) {
+    rendezvous.call_off(
+        error);  // before the connections break, which the others would take for the end of this rank
+    throw;
+  }
   return links;
 }
 

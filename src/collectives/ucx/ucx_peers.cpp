@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "collectives/bootstrap/lookout.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
 
@@ -63,8 +64,10 @@ UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
     : Peers(rendezvous.rank(), rendezvous.size()), peers_(static_cast<std::size_t>(rendezvous.size())) {
   try {
     reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
-    meet(deadline);
-  } catch (...) {
+    meet(rendezvous, deadline);
+  } catch (const std::exception& error) {
+    // Before the connections break, which the others would take for the end of this rank.
+    if (const auto* const why = dynamic_cast<const Error*>(&error)) rendezvous.call_off(*why);
     give_up();
     stop();
     throw;
@@ -105,41 +108,51 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
     Peer& peer = peers_[static_cast<std::size_t>(other)];
     peer.all = this;
     peer.rank = other;
-    if (other != rank()) open_endpoint(peer, theirs.substr(end + 1));
+    peer.address = theirs.substr(end + 1);
   }
 }
 
-// An endpoint is made before the other side is known to be there, and operations would be the first to miss it.
-void UcxPeers::meet(Deadline deadline) {
-  const auto body = std::make_shared<const std::string>();
-  for (int other = 0; other < size(); ++other) {
-    if (other != rank()) send_note(hello, other, body);
-  }
+// An endpoint is made before the other side is known to be there, and operations would be the first to miss it. Of two ranks the one above calls, and
+// is called back over the connection that it has made: where both call at a time, as after a moment without a link, UCX 1.13 loses both connections
+// ("connection establishment was unsuccessful").
+void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
+  for (int other = 0; other < rank(); ++other) call(other);
+  Lookout lookout(rendezvous);
   Backoff backoff;
   for (int other = 0; other < size();) {
+    for (; !callers_.empty(); callers_.pop_back()) call(callers_.back());
     const Peer& peer = at(other);
     if (other == rank() || peer.has_called) {
       ++other;
-    } else if (!peer.lost.empty() || deadline.passed()) {
-      not_met(deadline);
+    } else if (deadline.passed()) {
+      throw not_met(deadline);
+    } else if (!peer.lost.empty()) {
+      throw reason_for(not_met(deadline), rendezvous);
     } else {
+      lookout.check();
       progress();
       backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
     }
   }
 }
 
-void UcxPeers::not_met(Deadline deadline) const {
+void UcxPeers::call(int other) {
+  Peer& peer = peers_[static_cast<std::size_t>(other)];
+  open_endpoint(peer);
+  send_note(hello, other, std::make_shared<const std::string>());
+}
+
+Error UcxPeers::not_met(Deadline deadline) const {
   std::string missing;
   for (const Peer& peer : peers_) {
     if (peer.rank == rank() || (peer.has_called && peer.lost.empty())) continue;
     missing += text(missing.empty() ? "" : "; ", "rank ", peer.rank,
                     peer.lost.empty() ? " was not heard" : " is gone: " + peer.lost);
   }
-  throw Error(deadline.passed() ? ErrorKind::timeout : ErrorKind::peer_lost,
-              text("UCX did not connect the ranks within ", deadline.allowed_seconds(), " s: ", missing),
-              "let every port through between the hosts, or name the network that does with UCX_NET_DEVICES",
-              {rank(), "connect", 0});
+  return Error(deadline.passed() ? ErrorKind::timeout : ErrorKind::peer_lost,
+               text("UCX did not connect the ranks within ", deadline.allowed_seconds(), " s: ", missing),
+               "let every port through between the hosts, or name the network that does with UCX_NET_DEVICES",
+               {rank(), "connect", 0});
 }
 
 void UcxPeers::start(const Environment& environment) {
@@ -179,11 +192,11 @@ std::string UcxPeers::address() const {
   return copy;
 }
 
-void UcxPeers::open_endpoint(Peer& peer, const std::string& address) {
+void UcxPeers::open_endpoint(Peer& peer) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_error, &peer};
   const ucs_status_t status = ucx().ucp_ep_create(worker_, &params, &peer.endpoint);
@@ -234,7 +247,9 @@ ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_b
   if (is_whole) std::memcpy(&note, head, sizeof(note));
   if (!is_whole || note.from < 0 || note.from >= self.size()) return UCS_OK;  // of a stranger
   if (note.group == hello) {
-    self.peers_[static_cast<std::size_t>(note.from)].has_called = true;
+    Peer& peer = self.peers_[static_cast<std::size_t>(note.from)];
+    if (!peer.has_called && note.from > self.rank()) self.callers_.push_back(note.from);
+    peer.has_called = true;
     return UCS_OK;
   }
   self.keep_note(note.group, {note.from, std::string(static_cast<const char*>(data), bytes)});

@@ -40,6 +40,7 @@ class UcxPeers final : public Peers {
   struct Peer {
     UcxPeers* all = nullptr;
     int rank = 0;
+    std::string address{};
     ucp_ep_h endpoint = nullptr;
     std::string lost{};
     bool has_called = false;
@@ -58,10 +59,11 @@ class UcxPeers final : public Peers {
   void stop() noexcept;
   std::string introduction(const Environment& environment);
   void reach(const std::vector<std::string>& introductions);
-  void meet(Deadline deadline);
-  [[noreturn]] void not_met(Deadline deadline) const;
+  void meet(Rendezvous& rendezvous, Deadline deadline);
+  void call(int other);
+  Error not_met(Deadline deadline) const;
   std::string address() const;
-  void open_endpoint(Peer& peer, const std::string& address);
+  void open_endpoint(Peer& peer);
   void listen(unsigned id, ucp_am_recv_callback_t hear);
   void send_active(int to, unsigned id, std::unique_ptr<Sent> sent);
   void close_endpoints() noexcept;
@@ -76,6 +78,7 @@ class UcxPeers final : public Peers {
   int wakes_ = -1;  // a descriptor that is readable when something has come
   bool has_rdma_ = false;
   std::vector<Peer> peers_;
+  std::vector<int> callers_;  // that have not been called back
   int losses_ = 0;
 };
 

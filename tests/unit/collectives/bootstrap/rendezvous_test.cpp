@@ -184,6 +184,51 @@ TEST_P(ARankThatLeaves, IsOneOfAGroup) {
   });
 }
 
+// Rank 0 has left with its error when rank 3 comes: it stays for that long.
+TEST_P(ARankThatLeaves, IsNamedToOneThatComesLater) {
+  std::barrier<> three(3);
+  std::barrier<> last_two(2);
+  test::on_ranks(4, [&](int rank) {
+    if (rank == 3) last_two.arrive_and_wait();
+    const auto store = place().open(rank);
+    if (rank != 3) three.arrive_and_wait();
+    if (rank == 2) return;
+    expect_error(ErrorKind::peer_lost, {"rank 2 has ended before all ranks met for connect"}, [&] {
+      make_store_rendezvous(store, "test", rank, 4)->all_gather("", "connect", Deadline::in(30s));
+    });
+    if (rank == 1) last_two.arrive_and_wait();
+  });
+}
+
+// It ended before it came: its launcher alone knows.
+TEST_P(ARankThatLeaves, IsNamedByItsLauncher) {
+  const Deadline deadline = Deadline::in(30s);
+  test::on_ranks(3, [&](int rank) {
+    const auto store = place().open(rank);
+    if (rank == 2)
+      return store->set(detail::EndedRank::key, detail::EndedRank{2, "it ended with status 3"}.encode());
+    expect_error(ErrorKind::peer_lost,
+                 {"rank 2 has ended before all ranks met for connect: it ended with status 3"},
+                 [&] { make_store_rendezvous(store, "test", rank, 3)->all_gather("", "connect", deadline); });
+  });
+  EXPECT_LT(deadline.waited_seconds(), 10);
+}
+
+// Its launcher listens in its stead.
+TEST_P(ARankThatLeaves, IsRankZeroBeforeTheOthersCome) {
+  const auto in_its_stead = place().open(0);
+  in_its_stead->set(detail::EndedRank::key, detail::EndedRank{0, "it was killed by signal 9"}.encode());
+  const Deadline deadline = Deadline::in(30s);
+  test::on_ranks(3, [&](int rank) {
+    if (rank == 0) return;
+    const auto store = place().open(rank);
+    expect_error(ErrorKind::peer_lost,
+                 {"rank 0 has ended before all ranks met for connect: it was killed by signal 9"},
+                 [&] { make_store_rendezvous(store, "test", rank, 3)->all_gather("", "connect", deadline); });
+  });
+  EXPECT_LT(deadline.waited_seconds(), 10);
+}
+
 INSTANTIATE_TEST_SUITE_P(Places, ARankThatLeaves, testing::ValuesIn(test::places_of_processes()),
                          test::place_name);
 
@@ -215,6 +260,89 @@ TEST_P(EveryRendezvous, OfAnotherNameOnTheSameStoreIsAnotherOne) {
   const auto second = make_store_rendezvous(store, "second", 0, 1);
   EXPECT_EQ(first->all_gather("a", "test", Deadline::in(20s)), std::vector<std::string>{"a"});
   EXPECT_EQ(second->all_gather("b", "test", Deadline::in(20s)), std::vector<std::string>{"b"});
+}
+
+// All have met once. Then rank 1, which missed rank 2 when it connected, leaves; the others meet again without it.
+TEST_P(EveryRendezvous, SaysWhyOneHasCalledOffInsteadOfMissingIt) {
+  const Deadline deadline = Deadline::in(30s);
+  std::barrier<> all(4);
+  test::on_ranks(4, [&](int rank) {
+    const auto rendezvous = meet(rank, 4);
+    rendezvous->all_gather("", "addresses", deadline);
+    EXPECT_EQ(rendezvous->called_off(), std::nullopt);
+    all.arrive_and_wait();
+    if (rank == 1) rendezvous->call_off(Error(ErrorKind::timeout, "rank 2 was not heard"));
+    if (rank == 0 || rank == 3) {
+      expect_error(ErrorKind::peer_lost, {text("rank ", rank, ": rank 2 was not heard")},
+                   [&] { rendezvous->all_gather("", "groups", deadline); });
+    }
+    all.arrive_and_wait();
+    if (rank == 2) {  // it only looks
+      const auto why = rendezvous->called_off();
+      ASSERT_TRUE(why.has_value());
+      EXPECT_EQ(why->problem(), "rank 2 was not heard");
+    }
+    all.arrive_and_wait();
+  });
+  EXPECT_LT(deadline.waited_seconds(), 10);
+}
+
+TEST_P(EveryRendezvous, TheFirstToCallOffIsHeardAndAnErrorOfItsOwnIsSaidToBe) {
+  std::barrier<> all(3);
+  test::on_ranks(3, [&](int rank) {
+    const auto rendezvous = meet(rank, 3);
+    rendezvous->all_gather("", "addresses", Deadline::in(30s));
+    if (rank == 2) rendezvous->call_off(Error(ErrorKind::system, "no memory"));
+    all.arrive_and_wait();
+    if (rank == 1) rendezvous->call_off(Error(ErrorKind::peer_lost, "rank 2 is gone"));
+    all.arrive_and_wait();
+    expect_error(ErrorKind::peer_lost, {"rank 2 failed: no memory"},
+                 [&] { rendezvous->all_gather("", "groups", Deadline::in(30s)); });
+    all.arrive_and_wait();
+  });
+}
+
+// Rank 0 came later, and waits longer, than rank 1: it waits for rank 2 as rank 1 does, and is not what is missing.
+TEST_P(EveryRendezvous, NamesWhoIsMissingAndNotRankZeroThatWaitsForItToo) {
+  test::on_ranks(3, [&](int rank) {
+    const auto rendezvous = meet(rank, 3);
+    rendezvous->all_gather("", "addresses", Deadline::in(30s));
+    if (rank == 2) return std::this_thread::sleep_for(4s);
+    if (rank == 0) std::this_thread::sleep_for(500ms);
+    expect_error(ErrorKind::timeout,
+                 {text("rank ", rank, ": rank 2 of 3 did not arrive within 0.2 s for groups")},
+                 [&] { rendezvous->all_gather("", "groups", Deadline::in(200ms)); });
+  });
+}
+
+// Ranks 0 and 1 miss rank 2, rank 0 in a round and rank 1 while it connects, a little longer.
+TEST_P(EveryRendezvous, RankZeroHearsWhomARankMissesThatIsNotThereYet) {
+  std::barrier<> all(3);
+  test::on_ranks(3, [&](int rank) {
+    const auto rendezvous = meet(rank, 3);
+    rendezvous->all_gather("", "addresses", Deadline::in(30s));
+    if (rank == 1) {
+      std::this_thread::sleep_for(300ms);
+      rendezvous->call_off(Error(ErrorKind::timeout, "rank 2 did not call"));
+    }
+    if (rank == 0)
+      expect_error(ErrorKind::peer_lost, {"rank 0: rank 2 did not call"},
+                   [&] { rendezvous->all_gather("", "groups", Deadline::in(100ms)); });
+    all.arrive_and_wait();
+  });
+}
+
+// Nobody waits in the next round: a program that tries again is not held up by what it said before.
+TEST_P(EveryRendezvous, CallingOffAfterARoundThatFailedChangesNothing) {
+  const auto first = meet(0, 2);
+  expect_error(ErrorKind::timeout, {"rank 1 of 2 did not arrive"},
+               [&] { first->all_gather("", "connect", Deadline::in(10ms)); });
+  first->call_off(Error(ErrorKind::timeout, "rank 1 of 2 did not arrive"));
+  const auto late = meet(1, 2);
+  expect_error(ErrorKind::timeout, {"rank 1 of 2 did not arrive"},
+               [&] { late->all_gather("", "connect", Deadline::in(30s)); });
+  test::on_ranks(2,
+                 [&](int rank) { (rank == 0 ? first : late)->all_gather("", "connect", Deadline::in(30s)); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, EveryRendezvous, testing::ValuesIn(test::all_places()), test::place_name);

@@ -31,6 +31,8 @@ class ChangedRendezvous final : public Rendezvous {
   std::shared_ptr<Rendezvous> split(const std::vector<int>& members) override {
     return real_->split(members);
   }
+  void call_off(const Error& why) noexcept override { real_->call_off(why); }
+  std::optional<Error> called_off() override { return real_->called_off(); }
 
  private:
   std::shared_ptr<Rendezvous> real_;
@@ -64,6 +66,29 @@ TEST(TcpLinks, ARankIsReachedAtItsNextAddressWhereTheFirstFails) {
   const std::string fails_at_once = "255.255.255.255";
   connect_threads(3, Deadline::in(60s),
                   [&](const std::string& note) { return with_first_address(note, fails_at_once); });
+}
+
+// Rank 2 has told where it listens, and calls nobody. Rank 1 gives up first, and says whom it missed; rank 0 does not wait until its own
+// deadline, and does not name rank 1.
+TEST(TcpLinks, WhoHasCalledOffIsNotWaitedFor) {
+  const Deadline long_after = Deadline::in(60s);
+  const auto store = make_memory_store();
+  const Environment environment(Environment::Values{{"WEFT_INTERFACE", "lo"}});
+  on_threads(3, [&](int rank) {
+    ChangedRendezvous rendezvous(make_store_rendezvous(store, "tcp", rank, 3),
+                                 [](std::string note) { return note; });
+    if (rank == 2) {
+      (void)rendezvous.all_gather(std::string(64, 'a') + " 9 127.0.0.1", "connect: addresses for TCP",
+                                  long_after);
+      return;
+    }
+    const auto connect = [&] {
+      (void)connect_by_tcp(rendezvous, environment, rank == 1 ? Deadline::in(1s) : long_after);
+    };
+    test::expect_error(rank == 1 ? ErrorKind::timeout : ErrorKind::peer_lost,
+                       {text("rank ", rank, ": "), "were not made within 1 s: rank 2 did not call"}, connect);
+  });
+  EXPECT_LT(long_after.waited_seconds(), 20);
 }
 
 TEST(TcpLinks, WhoIsNotReachedIsNamedWithAllItsAddresses) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/bootstrap/gathering.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "collectives/ucx/ucx_library.hpp"
 #include "support/expect_error.hpp"
@@ -44,6 +45,28 @@ TEST(UcxWire, RanksWithOtherVersionsAreRefused) {
 TEST(UcxWire, ARankThatCannotStartUcxSaysWhyToTheOthers) {
   expect_refused("none\nno device is up\nplug one in", ErrorKind::system,
                  "rank 1 cannot use UCX: no device is up; plug one in");
+}
+
+// Rank 2 has told its address, which it takes from rank 0's, and says nothing. Rank 1 gives up first, and says whom it missed; rank 0 does not wait until
+// its own deadline, and does not name rank 1.
+TEST(UcxWire, WhoHasCalledOffIsNotWaitedFor) {
+  const Deadline long_after = Deadline::in(60s);
+  const auto store = make_memory_store();
+  on_threads(3, [&](int rank) {
+    const auto rendezvous = make_store_rendezvous(store, "ucx", rank, 3);
+    if (rank == 2) {
+      const auto note = store->get("ucx/1/0", long_after);
+      ASSERT_TRUE(note.has_value());
+      (void)rendezvous->all_gather(Arrival::decode(0, *note).note, addresses, long_after);
+      return;
+    }
+    test::expect_error(rank == 1 ? ErrorKind::timeout : ErrorKind::peer_lost,
+                       {text("rank ", rank, ": "), "rank 2 was not heard"}, [&] {
+                         make_ucx_wire(rendezvous, Environment(Environment::Values{}),
+                                       rank == 1 ? Deadline::in(1s) : long_after, 30s);
+                       });
+  });
+  EXPECT_LT(long_after.waited_seconds(), 20);
 }
 
 }  // namespace
