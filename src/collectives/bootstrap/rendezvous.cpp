@@ -166,15 +166,19 @@ class StoreRendezvous final : public Rendezvous {
     }
   }
   /// A store may end with rank 0: then a rank that comes later would only learn that rank 0 does not answer. Waits for
-  /// as many as any of those who came counts.
-  void stay_for_the_late(const std::string& round) {
+  /// as many as any of those who came counts, without those that have ended.
+  void stay_for_the_late(const std::string& round) noexcept {
     const Deadline deadline = Deadline::in(for_the_late);
     int size = mine_.size;
-    for (int rank = 0; rank < size && !deadline.passed(); ++rank) {
-      std::optional<std::string> arrival;
-      while (!arrival && !deadline.passed() && !has_gone(rank))
-        arrival = store_->get(round + std::to_string(rank), detail::at_most(turn, deadline));
-      if (arrival) size = std::max(size, Arrival::decode(rank, *arrival).who.size);
+    try {
+      for (int rank = 0; rank < size && !deadline.passed(); ++rank) {
+        std::optional<std::string> arrival;
+        while (!arrival && !deadline.passed() && !has_gone(rank))
+          arrival = store_->get(round + std::to_string(rank), detail::at_most(turn, deadline));
+        if (arrival) size = std::max(size, Arrival::decode(rank, *arrival).who.size);
+      }
+    } catch (const std::exception& error) {
+      log::debug(text("rank 0 did not stay for ranks that come later: ", error.what()));
     }
   }
 
