@@ -47,6 +47,9 @@ class Package(unittest.TestCase):
         names = subprocess.run(["nm", "-D", "--defined-only", weft.torch._C.__file__], check=True, capture_output=True, text=True).stdout
         self.assertEqual([line.split()[-1] for line in names.splitlines()], ["PyInit__C"])
 
+    def test_every_name_it_offers_is_there(self):
+        self.assertEqual([name for name in weft.torch.__all__ if not hasattr(weft.torch, name)], [])
+
     def test_another_torch_is_an_import_error_that_names_both(self):
         built_for = _version.built_for()
         _version.check(built_for)

@@ -47,6 +47,11 @@ def built_with() -> str:
     return _C.built_with()
 
 
+def cuda_tensors() -> str:
+    """What becomes of tensors of CUDA devices: "over NCCL", or "refused: " and why."""
+    return _C.cuda_tensors
+
+
 def __getattr__(name: str):
     if name == "load_schedule":  # torch's pipelining takes a second to import
         from .schedules import load_schedule
