@@ -1,6 +1,7 @@
 // Highway compiles this file once for every instruction set and picks one at run time.
 
 #include <algorithm>
+#include <cmath>
 
 #include "collectives/kernels/reduce_kernel.hpp"
 #include "core/base/simd_targets.hpp"
@@ -243,6 +244,20 @@ struct Divide {
   }
 };
 
+struct Multiply {
+  float factor;
+  template <class D>
+  HWY_ATTR hn::Vec<D> operator()(D d, hn::Vec<D> sum) const {
+    return hn::Mul(sum, hn::Set(d, factor));
+  }
+};
+
+/// Whether x * (1 / divisor) has the bits of x / divisor for every x: both round the same number then.
+bool is_power_of_two(float divisor) {
+  int exponent = 0;
+  return std::frexp(divisor, &exponent) == 0.5F && exponent < 127;
+}
+
 template <class Memory>
 HWY_ATTR void sum_of(std::span<const std::byte* const> sources, Destinations destinations, std::size_t count,
                      float divisor) {
@@ -254,6 +269,9 @@ HWY_ATTR void sum_of(std::span<const std::byte* const> sources, Destinations des
   }
   if (divisor == 1.0F) {
     Sum<Memory, AsItIs>(sources, destinations, count, {}).run();
+  } else if (is_power_of_two(divisor)) {
+    // In the second-level cache a mean of two ranks takes a quarter longer where it divides.
+    Sum<Memory, Multiply>(sources, destinations, count, {1.0F / divisor}).run();
   } else {
     Sum<Memory, Divide>(sources, destinations, count, {divisor}).run();
   }

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <vector>
 
 namespace weft::detail {
@@ -72,6 +75,33 @@ TEST(ReduceKernel, SumsEveryHalf) {
 }
 TEST(ReduceKernel, SumsEveryBFloat16) {
   expect_sums_of_every_pattern<BFloat16>();
+}
+
+// Numbers of every magnitude, also subnormal ones and those that become so: the bits of a division, whether or not the
+// divisor is a power of two.
+TEST(ReduceKernel, DividesFloatsAsADivisionDoes) {
+  std::mt19937 random(25);
+  std::vector<float> a(4099);
+  std::vector<float> b(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    b[i] = i % 2 == 0 ? 0.0F : std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+  }
+  const std::array<const std::byte*, 2> sources{reinterpret_cast<const std::byte*>(a.data()),
+                                                reinterpret_cast<const std::byte*>(b.data())};
+  for (const double divisor :
+       {2.0, 3.0, 4.0, 6.0, 7.0, 8.0, 10.0, 64.0, 100.0, 1024.0, 65535.0, 65536.0, 0x1p126, 0x1p127}) {
+    std::vector<float> out(a.size());
+    auto* result = reinterpret_cast<std::byte*>(out.data());
+    reduce(sources, {std::span(&result, 1)}, static_cast<std::int64_t>(a.size()), DataType::f32,
+           ReduceOp::avg, divisor);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const float exact = (a[i] + b[i]) / static_cast<float>(divisor);
+      ASSERT_TRUE(std::bit_cast<std::uint32_t>(out[i]) == std::bit_cast<std::uint32_t>(exact) ||
+                  (std::isnan(out[i]) && std::isnan(exact)))
+          << a[i] << " + " << b[i] << " divided by " << divisor << " is " << exact << ", not " << out[i];
+    }
+  }
 }
 
 // However the vector, the odd rest and the single elements divide a length.
