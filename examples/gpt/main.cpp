@@ -26,6 +26,7 @@ struct Options {
   examples::RecipeChanges recipe;
   std::int64_t steps = 400;
   std::uint64_t seed = 1;
+  int batches = 0;
   examples::CheckpointOptions checkpoint;
   bool quiet = false;
 };
@@ -49,6 +50,10 @@ po::options_description description(Options& options) {
        "devices of one pipeline (all ranks); with fewer there are several pipelines with different data")  //
       ("steps", po::value(&options.steps)->value_name("N"), "training steps (400)")                        //
       ("seed", po::value(&options.seed)->value_name("N"), "seed of parameters and batches (1)")            //
+      ("batches", po::value(&options.batches)->value_name("N"),
+       "batches of a step, which all ranks share out; a run keeps them when it goes on with other ranks (one "
+       "for "
+       "each rank at its first start)")  //
       ("quiet,q", "no progress, and of the losses the last one alone");
   examples::add_options(result, options.checkpoint);
   tool::add_common(result);
@@ -64,6 +69,8 @@ void take(const po::variables_map& values, Options& options) {
   if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
   if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   options.quiet = values.count("quiet") != 0;
+  if (values.count("batches") != 0 && options.batches < 1)
+    throw Error(ErrorKind::usage, text("--batches ", options.batches, " is not a number of 1 or more"));
   examples::check(values, options.checkpoint);
   if (options.pipeline.empty()) tool::refuse_ignored(values, {"pipeline-devices"}, "--pipeline is not given");
   if (options.recipe.optimizer == "sgd" || options.recipe.optimizer == "lars")
@@ -93,15 +100,15 @@ struct Told {
   tool::Progress& progress;
 };
 
-/// Trains, and prints the held-out loss ten times, or once: over 16 batches of the model's size, divided among the
-/// ranks. @returns the exit status: 75 where a notice to end came and the training is to be started again
+/// Trains, and prints the held-out loss ten times, or once: over 16 batches of the model's size, shared out among the
+/// ranks, so that it does not depend on how many these are. @returns the exit status: 75 where a notice to end came and the training is to be started again
 template <class AnyTrainer>
 int train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share, const Told& told, int batch,
           examples::Checkpoints& checkpoints) {
   const std::int64_t steps = told.steps;
   const std::int64_t each = trainer.sequences();
-  const std::int64_t together = each * share.ranks;
-  const std::int64_t batches = (std::int64_t{16} * batch + together - 1) / together;
+  const auto parts = static_cast<int>((std::int64_t{16} * batch + each - 1) / each);
+  const examples::Batches mine = examples::batches_of(share, parts);
   const std::int64_t between = told.quiet ? steps : std::max<std::int64_t>(1, steps / 10);
   const std::int64_t done = checkpoints.resume(trainer);
   const auto say = [&](const std::string& line) {
@@ -118,9 +125,8 @@ int train(Communicator& comm, AnyTrainer& trainer, const examples::Share& share,
     }
     if ((step + 1) % between != 0 && step + 1 != steps) continue;
     double sum = 0;
-    for (std::int64_t i = 0; i < batches; ++i)
-      sum += trainer.held_out_loss((i * share.ranks + share.rank) * each, batches * together);
-    const double loss = mean(comm, sum / static_cast<double>(batches));
+    for (int i = 0; i < mine.count; ++i) sum += trainer.held_out_loss((mine.first + i) * each, parts * each);
+    const double loss = mean(comm, sum * share.ranks / parts);
     say(text("step ", step + 1, " of ", steps, ": held-out loss ", loss, " nats per byte\n"));
   }
   return 0;
@@ -151,10 +157,11 @@ int run(const std::vector<std::string>& arguments) {
   const examples::Text source = examples::Text::read(options.text, spec.sequence_bytes());
 
   FlightRecorder::dump_on_sigusr2();
-  const examples::PipelineOptions pipelined{.schedule = options.pipeline,
-                                            .devices = options.pipeline_devices,
-                                            .steps = options.steps,
-                                            .seed = options.seed};
+  examples::PipelineOptions pipelined{.schedule = options.pipeline,
+                                      .devices = options.pipeline_devices,
+                                      .batches = options.batches,
+                                      .steps = options.steps,
+                                      .seed = options.seed};
   const auto check = [&](int ranks) {
     if (!options.pipeline.empty()) (void)examples::planned_pipeline(spec, ranks, pipelined);
   };
@@ -176,10 +183,12 @@ int run(const std::vector<std::string>& arguments) {
   const Told told{options.steps, options.quiet, progress};
   options.checkpoint.run = examples::run_of(options.model, options.seed, options.steps);
   examples::Checkpoints checkpoints(comm, options.checkpoint);
+  const int batches = pipelined.batches = checkpoints.batches(options.batches, comm.size());
   if (options.pipeline.empty()) {
     const examples::Share share{comm.rank(), comm.size()};
-    examples::Trainer<float> trainer(comm, spec, source,
-                                     {.share = share, .steps = options.steps, .seed = options.seed});
+    examples::Trainer<float> trainer(
+        comm, spec, source,
+        {.share = share, .batches = batches, .steps = options.steps, .seed = options.seed});
     return train(comm, trainer, share, told, spec.sequences, checkpoints);
   } else {
     examples::PipelineTrainer<float> trainer(comm, spec, source, pipelined);

@@ -16,6 +16,7 @@ namespace {
 struct Job {
   int ranks = 1;
   int micro_steps = 1;
+  int batches = 0;
   std::optional<std::size_t> bucket_bytes = 16 << 10;  ///< nullopt: planned where a thread carries the wire
   bool overlap = false;                                ///< communication on a thread of its own
   bool shared_memory = true;
@@ -49,6 +50,7 @@ std::vector<Real> train(const ModelSpec& spec, std::int64_t steps, const Job& jo
                    Trainer<Real> trainer(comm, spec, text,
                                          {.share = {comm.rank(), comm.size()},
                                           .micro_steps = job.micro_steps,
+                                          .batches = job.batches,
                                           .steps = steps,
                                           .sharding = {.stage = job.stage,
                                                        .hook = job.hook ? job.hook() : nullptr,
@@ -80,6 +82,20 @@ TEST_P(DataParallel, AnyNumberOfRanksIsBitwiseOneRankThatAccumulates) {
     EXPECT_EQ(train<float>(spec, 5, {.ranks = ranks}),
               train<float>(spec, 5, {.ranks = 1, .micro_steps = ranks}))
         << ranks;
+  }
+}
+
+// Ranks that are lost: the others share out the same batches, the first of them one more. Sums are in the order of
+// ranks, so that only the first rank's part of them may be longer; and the mean over a power of two of ranks is undone
+// without rounding.
+TEST_P(DataParallel, FewerRanksThatShareOutTheSameBatchesAreBitwiseAsMany) {
+  const ModelSpec spec = tiny(GetParam());
+  for (const int batches : {3, 5}) {
+    const std::vector<float> reference = train<float>(spec, 20, {.ranks = batches});
+    const int fewer = batches - 1;
+    EXPECT_EQ(train<float>(spec, 20, {.ranks = fewer, .batches = batches}), reference) << batches;
+    EXPECT_EQ(train<float>(spec, 20, {.ranks = fewer, .batches = batches, .stage = 1}), reference) << batches;
+    EXPECT_EQ(train<float>(spec, 20, {.ranks = batches, .batches = batches}), reference) << batches;
   }
 }
 
@@ -151,6 +167,17 @@ TEST(DataParallelSharded, PowerSgdIsTheSameInEveryStageOfZero) {
   const std::vector<float> reference = train<float>(spec, 40, {.ranks = 2, .hook = hook});
   for (const int stage : {1, 2, 3})
     EXPECT_EQ(train<float>(spec, 40, {.ranks = 2, .stage = stage, .hook = hook}), reference) << stage;
+}
+
+TEST(DataParallelDouble, AnyNumberOfRanksSharesOutTheSameBatchesInEveryStage) {
+  const ModelSpec spec = tiny(OptimizerKind::sgd);
+  const std::vector<double> reference = train<double>(spec, 30, {.ranks = 1, .batches = 5});
+  for (const int ranks : {2, 3, 4, 5, 7}) {
+    for (const int stage : {0, 1, 2, 3}) {
+      const auto shared = train<double>(spec, 30, {.ranks = ranks, .batches = 5, .stage = stage});
+      EXPECT_LE(relative_error(shared, reference), 1e-12) << ranks << " ranks, stage " << stage;
+    }
+  }
 }
 
 TEST(DataParallelDouble, FiftySgdStepsEqualTheWholeBatchOnOneRankToRounding) {

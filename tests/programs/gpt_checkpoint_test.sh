@@ -38,11 +38,19 @@ grep -q "starting again, after failure 1 of at most 3: 2 ranks" "$work/err" || f
 grep -Eq "^goes on after step [0-9]+ of 400$" "$work/out" || fail "it does not go on"
 check "it trained as if no rank had been killed" 0 "are alike" "$bin/weft-plan" checkpoint "$work/whole" --diff "$work/killed"
 
+# A host is lost, and back: the batches of three ranks on two, and on three again. Sums are in rank order, so the bits stay.
+train "three ranks" 0 "^step 400 of 400: held-out loss" three 3
+train "three batches on two ranks" 0 "^step 400 of 400: held-out loss" fewer 2 --batches 3
+check "two ranks that share out three batches train as three" 0 "are alike" "$bin/weft-plan" checkpoint "$work/three" --diff "$work/fewer"
+
 mv "$work/told/step-00000040" "$work/kept" && rm -r "$work/told"/step-* && mv "$work/kept" "$work/told/step-00000040"
 check "the one of step 40 is left" 0 "step-00000040" "$bin/weft-plan" checkpoint "$work/told"
 lines "and no other" 1 "step-"
 cp -r "$work/told" "$work/piped"
 train "with other ranks" 0 "^goes on after step 40 of 400$" told 1
+check "and with the batches of a step that it had" 0 "batches of a step  *2" "$bin/weft-plan" checkpoint "$work/told"
+train "other batches" 42 "--batches 3, and a step of .* has 2 batches" told 1 --batches 3
+train "no batches" 42 "--batches 0 is not a number of 1 or more" told 1 --batches 0
 train "as a pipeline" 0 "^goes on after step 40 of 400$" piped 2 --pipeline zb-v
 train "another run" 42 "is of another run: gpt-tiny, seed 1, 400 steps; this is gpt-tiny, seed 2" told 2 --seed 2
 check "no such step" 42 "checkpoint-every 0 is not a number of 1 or more" "$bin/gpt" --checkpoint "$work/x" --checkpoint-every 0

@@ -12,6 +12,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// The batches of a step for each rank, in the mean.
+double batches_each(const Options& options, int ranks) {
+  if (options.batches == 0) return trainer_options(options).micro_steps;
+  return static_cast<double>(options.batches) / ranks;
+}
+
 }  // namespace
 
 double seconds_since(Clock::time_point begin) {
@@ -53,7 +59,7 @@ Contestant::Contestant(std::string strategy, const Communicator& comm, const exa
     : strategy_(std::move(strategy)),
       comm_(comm),
       trace_(std::move(trace)),
-      predictions_(spec.predictions() * trainer_options(options).micro_steps),
+      predictions_(spec.predictions() * batches_each(options, comm.size())),
       all_steps_(options.steps),
       first_counted_(first_counted(options)),
       training_(make_training(strategy_, comm, spec, options, text, trace_)) {}

@@ -56,7 +56,7 @@ class Contestant {
   std::string strategy_;
   Communicator comm_;
   std::shared_ptr<Trace> trace_;
-  int predictions_;
+  double predictions_;
   std::int64_t all_steps_;
   std::int64_t first_counted_;
   std::unique_ptr<Training> training_;

@@ -53,11 +53,13 @@ void compare(std::vector<Run>& runs, const Options& options, double single) {
 
 }  // namespace
 
-Measured measure(const Communicator& comm, const Options& options, const examples::Text& text,
+Measured measure(const Communicator& comm, const Options& given, const examples::Text& text,
                  const Heard& heard, const std::shared_ptr<Trace>& trace) {
+  Options options = given;
   const examples::ModelSpec spec = spec_of(options);
   const auto strategies = static_cast<std::int64_t>(options.strategies.size());
   examples::Checkpoints checkpoints(comm, options.checkpoint);
+  options.batches = checkpoints.batches(0, comm.size() * trainer_options(options).micro_steps);
   heard.progress.begin("steps", std::min(options.steps, single_steps) + strategies * options.steps);
   heard.progress.doing("one rank alone");
   const double single = measure_single(comm, options, text, heard.progress);

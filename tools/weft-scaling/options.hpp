@@ -40,8 +40,9 @@ struct Options {
   std::string deepspeed_text;               ///< what is in it (read_deepspeed)
   std::optional<deepspeed::Options> deepspeed_options;  ///< what comes of it (resolve_deepspeed)
   std::vector<std::string> deepspeed_notices;
-  bool explain = false;  ///< print what the file resolves to, and end
-  examples::CheckpointOptions checkpoint;   ///< of the only strategy
+  bool explain = false;                    ///< print what the file resolves to, and end
+  examples::CheckpointOptions checkpoint;  ///< of the only strategy
+  int batches = 0;                         ///< of a step, over all ranks: those of the checkpoint (measure)
   bool quiet = false;
   bool help = false;
 };

@@ -17,6 +17,7 @@ examples::PipelineOptions pipeline_of(const Strategy& strategy, const Options& o
           .devices = options.pipeline_devices.value_or(0),
           .chunks = options.chunks,
           .microbatch = options.microbatch,
+          .batches = options.batches,
           .steps = options.steps,
           .seed = options.seed,
           .sharding = sharding_of(strategy, options),

@@ -51,6 +51,7 @@ class WholeTraining final : public Training {
                                       const Options& options, std::shared_ptr<Trace> trace) const {
     examples::TrainerOptions result = trainer_options(options);
     result.share = {comm.rank(), comm.size()};
+    result.batches = options.batches;
     result.sharding = sharding_;
     result.stepping.offload = offload_of(strategy, options);
     result.trace = std::move(trace);

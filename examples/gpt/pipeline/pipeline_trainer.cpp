@@ -12,8 +12,13 @@ int devices_of(int ranks, const PipelineOptions& options) {
               "the number of ranks must be a multiple of the devices");
 }
 
-int microbatches_of(const ModelSpec& spec, int devices, const PipelineOptions& options) {
-  const int sequences = spec.sequences * devices;
+int microbatches_of(const ModelSpec& spec, int pipelines, int devices, const PipelineOptions& options) {
+  const int batches = options.batches == 0 ? pipelines * devices : options.batches;
+  const int sequences = spec.sequences * batches / pipelines;
+  if (spec.sequences * batches % pipelines != 0)
+    throw Error(ErrorKind::usage,
+                text(batches, " batches of ", spec.sequences, " sequences for ", pipelines, " pipelines"),
+                "every pipeline takes as many sequences of a step as the others");
   if (options.microbatch >= 1 && sequences % options.microbatch == 0) return sequences / options.microbatch;
   throw Error(
       ErrorKind::usage,
@@ -26,7 +31,7 @@ int microbatches_of(const ModelSpec& spec, int devices, const PipelineOptions& o
 PipelineTask task_of(const ModelSpec& spec, int ranks, const PipelineOptions& options) {
   const int devices = devices_of(ranks, options);
   PipelineTask task{.devices = devices,
-                    .microbatches = microbatches_of(spec, devices, options),
+                    .microbatches = microbatches_of(spec, ranks / devices, devices, options),
                     .units = estimated_costs(gpt_sizes(spec), options.microbatch),
                     .chunks = options.chunks};
   // A device may begin the next step before others end this one, unless all wait for a norm.

@@ -3,7 +3,8 @@
 // ranks with the same stages, under any stage of ZeRO.
 //
 // Rank r of N = devices x replicas is device r / replicas of pipeline r % replicas. A pipeline takes the
-// share of the global batch that its ranks would take without one, microbatch by microbatch, so that both see
+// share of the global batch that its ranks would take without one, or all pipelines take equal shares of so many
+// batches, microbatch by microbatch, so that both see
 // the same sequences in a step, and starts from the same parameters. A schedule decides what a device does
 // when; gradients are summed over its microbatches, averaged over the replicas, and every device updates the
 // parameters of its stages. All memory is on the communicator's device. One thread uses a trainer;
@@ -30,6 +31,7 @@ struct PipelineOptions {
   int devices = 0;              ///< of a pipeline; divides the ranks. 0: all of them
   std::optional<int> chunks{};  ///< stages of a device; default: what the schedule is made for
   int microbatch = 1;           ///< sequences of one
+  int batches = 0;              ///< of a step, which all pipelines share out; 0: one for each rank
   bool recompute = false;       ///< nothing of a microbatch is kept from its forward to its backward
   std::int64_t steps = 40;      ///< length of the learning-rate schedule
   std::uint64_t seed = 1;
@@ -41,7 +43,7 @@ struct PipelineOptions {
 
 /// The plan that so many ranks execute; for "auto", the one found for estimated costs.
 /// @throws Error (usage) for a model that is no GPT, devices that do not divide the ranks, microbatches that
-/// do not divide the sequences, and what named_plan() refuses
+/// do not divide the sequences, batches that pipelines do not share evenly, and what named_plan() refuses
 PipelinePlan planned_pipeline(const ModelSpec& spec, int ranks, const PipelineOptions& options);
 
 template <class Real>

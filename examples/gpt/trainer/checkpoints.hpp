@@ -2,6 +2,7 @@
 // Checkpoints of a training: it goes on from the newest one, saves at times and when it is asked, and ends when it is to.
 //
 //   Checkpoints checkpoints(comm, {.folder = "checkpoints", .every = 100, .run = "gpt-ref, seed 1"});
+//   options.batches = checkpoints.batches(0, comm.size());
 //   for (auto step = checkpoints.resume(trainer); step < steps; ++step) {
 //     trainer.step();
 //     if (!checkpoints.after_step(trainer, step + 1, step + 1 == steps)) return 75;
@@ -30,6 +31,10 @@ class Checkpoints {
   Checkpoints(Communicator comm, CheckpointOptions options);
   ~Checkpoints();
 
+  /// How many batches a step has: those of the newest checkpoint, else what is asked for, else `otherwise`. They
+  /// belong to the run and are saved with it, so that it goes on alike with other ranks.
+  /// @param asked 0: nothing is @throws Error (usage) where a checkpoint says another number
+  int batches(int asked, int otherwise);
   /// Loads the newest one. @returns how many steps were done then; 0 where there is none
   /// @throws Error (usage) for one of another run
   template <class Trainer>
@@ -50,6 +55,7 @@ class Checkpoints {
   bool save(zero::ShardedOptimizer& optimizer, const Stream& compute, std::int64_t steps, bool last);
 
   std::unique_ptr<State> state_;  // null: weft was built without checkpoints
+  std::int64_t batches_ = 0;
 };
 
 }  // namespace weft::examples

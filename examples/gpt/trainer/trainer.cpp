@@ -36,6 +36,11 @@ zero::ShardedOptimizerOptions with_groups(zero::ShardedOptimizerOptions options,
   return options;
 }
 
+Batches batches_of(const Share& share, int all) {
+  const int each = all / share.ranks, more = all % share.ranks;
+  return {std::int64_t{share.rank} * each + std::min(share.rank, more), each + (share.rank < more ? 1 : 0)};
+}
+
 namespace {
 
 /// Gathers the groups of a model's layers as they are used.
@@ -62,13 +67,16 @@ class GatheringSource final : public ParameterSource {
 };
 
 /// Gradients are written directly where they are reduced. While they accumulate they go through scratch, so
-/// that the gradient of a part is computed exactly as it would be alone, and then added.
+/// that the gradient of a batch is computed exactly as it would be alone, and then added. Those of a pass that only
+/// keeps the other ranks company stay in scratch.
 template <class Real>
 class ShardingSink final : public GradientSink<Real> {
  public:
-  ShardingSink(zero::ShardedParams& params, Math<Real>& math, Buffer& scratch, const Stream& compute,
-               StreamTrace& trace)
+  /// @param zeros null: the gradients count; else they do not, and these stand for them
+  ShardingSink(zero::ShardedParams& params, const Buffer* zeros, Math<Real>& math, Buffer& scratch,
+               const Stream& compute, StreamTrace& trace)
       : params_(params),
+        zeros_(zeros),
         math_(math),
         scratch_(static_cast<Real*>(scratch.view().data())),
         compute_(compute),
@@ -77,21 +85,25 @@ class ShardingSink final : public GradientSink<Real> {
   Real* target(int parameter) override {
     params_.poll();
     trace_.begin(compute_, "backward: " + params_.layout().name(ParamId{parameter}));
-    return params_.accumulating() ? scratch_ : gradient(parameter);
+    return params_.accumulating() || zeros_ != nullptr ? scratch_
+                                                       : real(params_.gradient(ParamId{parameter}, compute_));
   }
 
   void ready(int parameter) override {
-    if (params_.accumulating())
-      math_.add(scratch_, gradient(parameter), params_.layout().count(ParamId{parameter}));
-    params_.mark_ready(ParamId{parameter}, compute_);
+    const ParamId id{parameter};
+    const std::int64_t count = params_.layout().count(id);
+    if (zeros_ == nullptr && params_.accumulating())
+      math_.add(scratch_, real(params_.gradient(id, compute_)), count);
+    if (zeros_ != nullptr && !params_.accumulating())
+      copy(params_.gradient(id, compute_), zeros_->view().slice(0, count), compute_);
+    params_.mark_ready(id, compute_);
   }
 
  private:
-  Real* gradient(int parameter) {
-    return static_cast<Real*>(params_.gradient(ParamId{parameter}, compute_).data());
-  }
+  static Real* real(View gradient) { return static_cast<Real*>(gradient.data()); }
 
   zero::ShardedParams& params_;
+  const Buffer* zeros_;
   Math<Real>& math_;
   Real* scratch_;
   const Stream& compute_;
@@ -100,6 +112,27 @@ class ShardingSink final : public GradientSink<Real> {
 
 zero::ShardedOptions with_units(zero::ShardedOptions options, const std::vector<int>& firsts) {
   for (const int first : firsts) options.units.push_back(ParamId{first});
+  return options;
+}
+
+/// How a step goes through this rank's batches. All ranks take equally many passes where they communicate in each.
+struct Passes {
+  /// Those beyond this rank's batches are idle: their gradients do not count.
+  Passes(const TrainerOptions& options, int stage)
+      : all(options.batches != 0 ? options.batches : options.micro_steps * options.share.ranks),
+        mine(batches_of(options.share, all)),
+        count(std::max(stage >= 2 ? batches_of({0, options.share.ranks}, all).count : mine.count, 1)) {}
+
+  bool has_idle() const { return count > mine.count; }
+
+  int all;  ///< batches of a step
+  Batches mine;
+  int count;
+};
+
+/// Those that share out a number of batches say so to the reducer, unless they train alone.
+zero::ShardedOptions with_batches(zero::ShardedOptions options, const TrainerOptions& given, int ranks) {
+  if (given.batches != 0 && ranks == given.share.ranks) options.micro_batches = given.batches;
   return options;
 }
 
@@ -123,9 +156,11 @@ class Trainer<Real>::State {
         math(device_math ? *device_math : host_math<Real>()),
         model(make_model<Real>(spec, math)),
         params(comm, ParamLayout::of(model->parameters(), data_type_of<Real>),
-               with_units(options.sharding, model->groups())),
+               with_units(with_batches(options.sharding, options, comm.size()), model->groups())),
+        passes(options, options.sharding.stage),
         trace(options.trace, comm.device(), "compute"),
-        scratch(math.allocate(options.micro_steps > 1 ? largest(params.layout()) : 0)),
+        scratch(math.allocate(passes.count > 1 || passes.has_idle() ? largest(params.layout()) : 0)),
+        zeros(math.allocate(passes.has_idle() ? largest(params.layout()) : 0)),
         batch(static_cast<std::size_t>(spec.sequences)),
         source(params, model->table(), compute),
         optimizing(spec.optimizer) {
@@ -151,8 +186,10 @@ class Trainer<Real>::State {
   Math<Real>& math;
   std::unique_ptr<Model<Real>> model;
   zero::ShardedParams params;
+  const Passes passes;
   StreamTrace trace;
   Buffer scratch;
+  const Buffer zeros;
   std::vector<Sequence> batch;
   GatheringSource<Real> source;
   OptimizerSpec optimizing;
@@ -178,16 +215,17 @@ double Trainer<Real>::State::step() {
   const RateSchedule schedule{optimizing.warmup_steps, options.steps, optimizing.final_fraction};
   optimizer->begin_step(optimizing.learning_rate * learning_rate(steps, schedule));
   double loss = 0;
-  for (int part = 0; part < options.micro_steps; ++part) {
-    const std::int64_t first =
-        (std::int64_t{options.share.rank} * options.micro_steps + part) * std::ssize(batch);
-    text.training(options.seed, steps, first, batch);
-    params.begin_step(part + 1 < options.micro_steps ? Exchange::no_sync : Exchange::now);
+  const double weight = static_cast<double>(options.share.ranks) / passes.all;
+  for (int pass = 0; pass < passes.count; ++pass) {
+    const bool counts = pass < passes.mine.count, is_last = pass + 1 == passes.count;
+    text.training(options.seed, steps, (passes.mine.first + pass) * std::ssize(batch), batch);
+    params.begin_step(is_last ? Exchange::now : Exchange::no_sync);
     trace.begin(compute, "forward");
-    loss += model->forward(batch) / options.micro_steps;
-    ShardingSink<Real> sink(params, math, scratch, compute, trace);
+    const double one = model->forward(batch);
+    if (counts) loss += one * weight;
+    ShardingSink<Real> sink(params, counts ? nullptr : &zeros, math, scratch, compute, trace);
     model->backward(sink);
-    if (part + 1 < options.micro_steps) params.reducer().finish_step(compute);
+    if (!is_last) params.reducer().finish_step(compute);
   }
   trace.begin(compute, "finish the step");
   optimizer->step(compute);
@@ -276,7 +314,8 @@ std::uint64_t Trainer<Real>::wire_bytes() const {
 template <class Real>
 std::int64_t Trainer<Real>::held_bytes() const {
   return state_->params.held_bytes() + state_->optimizer->state_bytes() + state_->optimizer->host_bytes() +
-         state_->model->workspace_bytes() + static_cast<std::int64_t>(state_->scratch.size_bytes());
+         state_->model->workspace_bytes() +
+         static_cast<std::int64_t>(state_->scratch.size_bytes() + state_->zeros.size_bytes());
 }
 
 template class Trainer<float>;

@@ -4,7 +4,7 @@
 // A step draws this rank's share of the global batch, runs forward and backward, averages the gradients while
 // backward still runs, and updates the parameters, which start equal on all ranks and stay so. The ZeRO stage
 // decides what is whole on every rank and what is sharded; the loop is the same. All memory is on the
-// communicator's device. With `micro_steps` the share is processed in parts whose gradients are accumulated.
+// communicator's device. A share of several batches is processed one by one, and gradients are accumulated.
 // One thread uses a trainer; construction and step() are collective over `comm`.
 //
 //   Trainer<float> trainer(comm, model_spec("gpt-ref"), text, {.share = {comm.rank(), comm.size()}});
@@ -38,9 +38,19 @@ zero::Optimizer optimizer_of(const OptimizerSpec& spec);
 zero::ShardedOptimizerOptions with_groups(zero::ShardedOptimizerOptions options, const OptimizerSpec& spec,
                                           const ParamLayout& layout);
 
+/// The batches of a step that a rank takes; the first ranks have one more where they do not divide evenly.
+struct Batches {
+  std::int64_t first = 0;
+  int count = 0;
+};
+Batches batches_of(const Share& share, int all);
+
 struct TrainerOptions {
   Share share;
-  int micro_steps = 1;
+  int micro_steps = 1;  ///< batches that each rank takes, where `batches` is 0
+  /// How many batches a step has. All ranks share them out: any number of ranks then learns the same, apart from
+  /// rounding.
+  int batches = 0;
   std::int64_t steps = 40;  ///< length of the learning-rate schedule
   std::uint64_t seed = 1;
   /// The ZeRO stage, and how gradients are reduced. The units come from the model.
@@ -58,7 +68,8 @@ class Trainer {
   ~Trainer();
   Trainer(Trainer&&) noexcept;
 
-  /// @returns the training loss of this rank's share, in nats per byte
+  /// @returns the training loss of this rank's share, in nats per byte, weighted so that the mean over ranks is that
+  /// over all batches
   double step();
   std::int64_t steps_done() const;
 

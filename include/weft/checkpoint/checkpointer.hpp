@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class Checkpointer {
   ~Checkpointer();
   Checkpointer(Checkpointer&&) noexcept;
 
+  /// The newest one, the same on every rank: what has to be known before a training is built. None without a folder, and where there is none yet
+  std::optional<Checkpoint> newest();
   /// Calls `load` with the newest one, the same on every rank. @returns after how many steps it was saved; 0 where there is none
   /// @throws Error (usage) for one of another run; as Checkpoint::read()
   std::int64_t resume(const std::function<void(const Checkpoint&)>& load);

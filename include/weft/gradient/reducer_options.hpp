@@ -89,6 +89,11 @@ struct ReducerOptions {
   /// that do not depend on buckets or ranks: GradientReducer::squares(). 0: does not. Price: a pass over this
   /// rank's means.
   std::int64_t norm_block = 0;
+  /// Micro-batches of a step over all ranks. Ranks share them out, and some have one more than others if need
+  /// be; the mean is over all of them. A rank that has none takes a micro-step with gradients of zero, and in a
+  /// bucket ring every rank takes as many micro-steps as the others. 0: each rank has as many as the others.
+  /// Price of uneven shares: two more passes over the means; and the sum of so many must not overflow.
+  std::int64_t micro_batches = 0;
 };
 
 }  // namespace weft

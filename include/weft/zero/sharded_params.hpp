@@ -68,6 +68,8 @@ struct ShardedOptions {
   Unused unused = Unused::refuse;
   /// As ReducerOptions::count_bad_values. An optimizer that clips or scales counts in any case.
   bool count_bad_values = false;
+  /// As ReducerOptions::micro_batches, whose bucket ring stages 2 and 3 have. Not with shard_ranks.
+  std::int64_t micro_batches = 0;
   /// Hybrid sharding: state is sharded over so many consecutive ranks (those of a node, say) and replicated
   /// over the other sets of ranks, so that only the reduced shard travels between sets. Must divide the
   /// number of ranks. 0: sharded over all ranks.

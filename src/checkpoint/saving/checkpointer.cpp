@@ -48,19 +48,24 @@ Checkpointer::Checkpointer(Communicator comm, CheckpointerOptions options)
 Checkpointer::~Checkpointer() = default;
 Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 
-std::int64_t Checkpointer::resume(const std::function<void(const Checkpoint&)>& load) {
-  if (!folder_) return 0;
+std::optional<Checkpoint> Checkpointer::newest() {
+  if (!folder_) return std::nullopt;
   const std::int64_t step = newest_step(folder_->comm, folder_->options.folder);
-  if (step < 0) return 0;
-  const Checkpoint found(Checkpoint::path_of(folder_->options.folder, step));
-  const auto* const run = std::get_if<std::string>(&found.value(run_name));
+  if (step < 0) return std::nullopt;
+  return Checkpoint(Checkpoint::path_of(folder_->options.folder, step));
+}
+
+std::int64_t Checkpointer::resume(const std::function<void(const Checkpoint&)>& load) {
+  const auto found = newest();
+  if (!found) return 0;
+  const auto* const run = std::get_if<std::string>(&found->value(run_name));
   if (run == nullptr || *run != folder_->options.run)
     throw Error(ErrorKind::usage,
-                text(found.path(), " is of another run: ", run == nullptr ? "one without a name" : *run,
+                text(found->path(), " is of another run: ", run == nullptr ? "one without a name" : *run,
                      "; this is ", folder_->options.run),
                 "give the options that it was saved with, or another folder");
-  load(found);
-  return folder_->saved = step;
+  load(*found);
+  return folder_->saved = found->step();
 }
 
 std::int64_t Checkpointer::resume(const std::vector<Replica>& all) {

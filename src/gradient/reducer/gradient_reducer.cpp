@@ -39,8 +39,9 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
   const auto number = [](auto choice) { return static_cast<int>(choice); };
   return text("hook ", hook.name(), ", means ", number(options.means), ", unused ", number(options.unused),
               ", uneven ", number(options.uneven), ", count_bad_values ", options.count_bad_values,
-              ", norm_block ", options.norm_block, ", plan ", given_plan(options) ? "given" : "made",
-              ", a ring of ", options.ring.value_or(BucketRing()).bytes, " bytes");
+              ", norm_block ", options.norm_block, ", micro_batches ", options.micro_batches, ", plan ",
+              given_plan(options) ? "given" : "made", ", a ring of ",
+              options.ring.value_or(BucketRing()).bytes, " bytes");
 }
 
 }  // namespace
@@ -54,6 +55,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
       ready_(std::make_shared<detail::ReadyTracker>(layout_)),
       note_(std::make_shared<detail::ReadyNote>(ready_, layout_)),
       used_(options_.unused, layout.parameters()),
+      shares_(options_.micro_batches, comm_.size()),
       counters_(detail::shared_counters(comm_)) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
@@ -65,6 +67,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
   is_planned_ = on_all_ranks(comm_, std::holds_alternative<PlannedBuckets>(options_.buckets) &&
                                         !wire_->is_inline() && comm_.size() > 1);
   if (!comm_.device().is_host()) device_clock_.emplace(comm_.device().index());
+  expect_micro_batches();
   if (hook_->micro_batches() > 0 && options_.uneven != Uneven::refuse)
     throw Error(ErrorKind::usage, text("hook ", hook_->name(), " with uneven batches"),
                 "every rank has its share of every step");
@@ -83,6 +86,18 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
   space_ = ring_ ? GradientSpace(memory_.view(), ring_->places().places(first)) : memory_.view();
   adopt(std::move(first));
   if (const auto recorder = comm_.flight_recorder()) recorder->add(note_);
+}
+
+void GradientReducer::State::expect_micro_batches() const {
+  const std::int64_t all = options_.micro_batches, tree = hook_->micro_batches();
+  if (all < 0)
+    throw Error(ErrorKind::usage, text(all, " micro-batches of a step"), "give 1 or more, or leave it 0");
+  if (all > 0 && tree > 0 && all != tree)
+    throw Error(ErrorKind::usage, text(all, " micro-batches of a step, and hook ", hook_->name()),
+                "give both the same number");
+  if (all > 0 && options_.uneven != Uneven::refuse)
+    throw Error(ErrorKind::usage, text(all, " micro-batches of a step with uneven batches"),
+                "every rank has its share of every step");
 }
 
 GradientReducer::State::~State() {

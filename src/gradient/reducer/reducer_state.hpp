@@ -88,6 +88,7 @@ class GradientReducer::State {
   BucketPlan first_plan(const ParamLayout& layout);
   void expect_given_plan(const BucketPlan& plan, const ParamLayout& layout) const;
   void expect_ring_fits() const;
+  void expect_micro_batches() const;
   void make_ring(const BucketPlan& plan);
   View place(ParamId id) const { return space_.slice(layout().offset(id), layout().count(id)); }
   void wait_for_places(ParamId id, Stream stream);
@@ -145,6 +146,7 @@ class GradientReducer::State {
   std::optional<Stream> compute_;                          // of the last step, on a device
   std::unique_ptr<detail::ObservedSteps> observed_;        // null once buckets are planned
   detail::UsedParameters used_;
+  detail::MicroBatchShares shares_;
   // Null unless the options ask for them.
   std::unique_ptr<detail::DeterministicTree> tree_;
   std::unique_ptr<detail::UnevenInputs> uneven_;

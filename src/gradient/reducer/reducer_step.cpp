@@ -5,7 +5,7 @@
 //   1. its stream of the wire (a lane) waits for the streams that wrote its gradients;
 //   2. gaps are cleared (in a bucket ring) and bad values counted; the hook reduces the bucket;
 //   3. in a bucket ring, this rank's part moves to the store;
-//   4. the mean is divided by the number of micro-steps, rescaled for ranks without a batch, and its squares
+//   4. the mean is divided by the number of micro-batches, rescaled for ranks without a batch, and its squares
 //      summed;
 //   5. an event of the lane marks the end.
 // finish_step: the caller's stream waits for the events of all buckets, in plan order. All of this is
@@ -43,6 +43,9 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
                 " begins with Exchange::", exchange == Exchange::now ? "now" : "no_sync"),
            "pass Exchange::now with the last one, Exchange::no_sync with those before");
   }
+  if (exchange == Exchange::now && has_batch && !shares_.takes(micro_steps, ring_ != nullptr))
+    refuse("begin_step", text(micro_steps, " micro-step(s) of this rank for ", shares_.words()),
+           "take that share of every step, and one with gradients of zero where it is none");
   const bool counts_from_here = bad_values_ && (ring_ ? fresh : exchange == Exchange::now);
   if (counts_from_here) bad_values_->found();
   if (fresh) step_began_ = Wire::Clock::now();
@@ -221,9 +224,7 @@ void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, co
     mine = ring_->store().part(bucket);
     if (exchange_ == Exchange::no_sync) return;
   }
-  // Divided once, after the reduction: N ranks with one micro-step and one rank with N micro-steps then round
-  // alike.
-  if (micro_steps_ > 1) detail::divide(mine, micro_steps_, lane);
+  shares_.divide(mine, micro_steps_, lane);
   if (uneven_) uneven_->correct(mine, comm_.size(), lane);
   if (!squares_) return;
   // In an arena, a block may begin in another bucket, so that all of it is given.

@@ -32,6 +32,27 @@ void UnevenInputs::correct(View means, int ranks, Stream lane) {
   if (ranks_left() != ranks) scale(means, factor(*left_), std::move(lane));
 }
 
+bool MicroBatchShares::takes(int micro_steps, bool alike) const {
+  return all_ == 0 || micro_steps == most() || (micro_steps == least() && !alike);
+}
+
+std::string MicroBatchShares::words() const {
+  return text(all_, " micro-batches on ", ranks_, " ranks, of which each takes ", least(),
+              least() == most() ? text() : text(" or ", most()));
+}
+
+// Divided once, after the reduction: N ranks with one micro-step and one rank with N micro-steps then round
+// alike. Where shares are uneven the mean over ranks is undone first, which is exact for a power of two of ranks: 3
+// micro-batches on 2 ranks then have the bits of those on 3. All ranks take the same way, so that they hold the same.
+void MicroBatchShares::divide(View means, int micro_steps, const Stream& lane) const {
+  if (all_ % ranks_ == 0) {
+    if (micro_steps > 1) detail::divide(means, micro_steps, lane);
+    return;
+  }
+  scale(means, ranks_, lane);
+  detail::divide(means, all_, lane);
+}
+
 void UsedParameters::share(Communicator& comm) {
   if (unused_ == Unused::refuse || is_known_) return;
   shared_.wait();  // the last step's all_reduce reads and writes anywhere_ until then

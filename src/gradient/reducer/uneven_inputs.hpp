@@ -1,9 +1,11 @@
 #pragma once
-// How ranks differ within a step: which have run out of batches, and which parameters had a gradient. Both
-// are shared by a small all_reduce on an inline stream of its own, which compute streams progress in
+// How ranks differ within a step: how they share out its micro-batches, which have run out of batches, and which
+// parameters had a gradient. The last two are shared by a small all_reduce on an inline stream of its own, which compute streams progress in
 // finish_step.
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "weft/collectives/communicator.hpp"
@@ -32,6 +34,27 @@ class UnevenInputs {
   std::shared_ptr<std::int32_t> left_;  // of this step; streams may still hold that of an earlier one
   Stream stream_;
   Work shared_;
+};
+
+/// How ranks share out the micro-batches of a step.
+class MicroBatchShares {
+ public:
+  /// @param all as ReducerOptions::micro_batches
+  MicroBatchShares(std::int64_t all, int ranks) : all_(all), ranks_(ranks) {}
+
+  /// Whether a rank may take so many micro-steps. @param alike whether each takes as many as the others
+  bool takes(int micro_steps, bool alike) const;
+  /// "4 micro-batches on 3 ranks, of which each takes 1 or 2".
+  std::string words() const;
+  /// Turns a mean over ranks of their sums into one over micro-batches, in the order of `lane`.
+  void divide(View means, int micro_steps, const Stream& lane) const;
+
+ private:
+  std::int64_t least() const { return std::max<std::int64_t>(all_ / ranks_, 1); }
+  std::int64_t most() const { return (all_ + ranks_ - 1) / ranks_; }
+
+  std::int64_t all_;
+  int ranks_;
 };
 
 /// Which parameters had a gradient, on this rank and on any.

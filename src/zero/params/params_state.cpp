@@ -34,7 +34,8 @@ ReducerOptions reducer_of(const ShardedOptions& options) {
   return {.hook = options.hook,
           .wire = options.wire,
           .unused = options.unused,
-          .count_bad_values = options.count_bad_values};
+          .count_bad_values = options.count_bad_values,
+          .micro_batches = options.micro_batches};
 }
 
 Communicator sharing(Communicator all, const ShardedOptions& options) {
@@ -45,6 +46,11 @@ Communicator sharing(Communicator all, const ShardedOptions& options) {
   }
   if (zero::stage(options.stage).optimizer == Placement::replicated)
     throw Error(ErrorKind::usage, "shard_ranks in stage 0, which shares nothing out", "use stage 1, 2 or 3");
+  if (options.micro_batches != 0)
+    throw Error(ErrorKind::usage,
+                text(options.micro_batches, " micro-batches of a step with shards within ",
+                     options.shard_ranks, " ranks"),
+                "leave out micro_batches, and give every rank as many");
   return *all.split(all.rank() / options.shard_ranks, all.rank());
 }
 

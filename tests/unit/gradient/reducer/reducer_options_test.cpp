@@ -87,6 +87,46 @@ TEST_P(OnEveryWire, AnUnusedParameterIsZeroHereAndTheMeanStillComes) {
   });
 }
 
+// Five micro-batches on four ranks: the first takes two, and all hold the mean over five.
+TEST_P(OnEveryWire, SharesOfMicroBatchesMayBeUneven) {
+  run_as_threads(4, [](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{1}, .wire = wire(), .micro_batches = 5});
+    Stream compute;
+    for (int step = 0; step < 3; ++step) {
+      if (comm.rank() == 0) {
+        reducer.begin_step(Exchange::no_sync);
+        backward(reducer, compute, step, 0);
+        reducer.finish_step(compute);
+      }
+      reducer.begin_step();
+      backward(reducer, compute, step, comm.rank() + 1);
+      reducer.finish_step(compute);
+      compute.synchronize();
+      for (int parameter = 0; parameter < layout.parameters(); ++parameter)
+        expect_mean_of(reducer, parameter, step, {0, 1, 2, 3, 4}, 5);
+    }
+  });
+}
+
+TEST(MicroBatches, AreSharedOutAsEvenlyAsTheyGo) {
+  run_as_threads(2, [](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.micro_batches = 5});
+    test::expect_error(
+        ErrorKind::usage,
+        {"1 micro-step(s) of this rank for 5 micro-batches on 2 ranks, of which each takes 2 or 3"},
+        [&] { reducer.begin_step(); });
+  });
+  run_as_threads(2, [](Communicator comm) {
+    test::expect_error(ErrorKind::usage, {"-1 micro-batches of a step"},
+                       [&] { GradientReducer(comm, layout, {.micro_batches = -1}); });
+    test::expect_error(ErrorKind::usage, {"4 micro-batches of a step, and hook tree of 8 micro-batches"},
+                       [&] { GradientReducer(comm, layout, {.hook = tree_hook(8), .micro_batches = 4}); });
+    test::expect_error(ErrorKind::usage, {"4 micro-batches of a step with uneven batches"}, [&] {
+      GradientReducer(comm, layout, {.uneven = Uneven::mean_of_all, .micro_batches = 4});
+    });
+  });
+}
+
 TEST_P(OnEveryWire, WhatEarlierMicroStepsAddedOfAnUnusedParameterStays) {
   run_as_threads(2, [](Communicator comm) {
     GradientReducer reducer(comm, layout,
