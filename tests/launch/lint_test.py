@@ -40,7 +40,6 @@ SEEDS = [
     (MPI, "      replicas: 2\n      restartPolicy: Never", "      replicas: 2\n      restartPolicy: OnFailure", "worker-restarts", "OnFailure"),
     (MPI, "  name: weft\n", "  name: weft-with-a-name-that-says-all-of-what-it-is-for-and-when-it-ran\n", "name-long", "name: weft-with"),
     (MPI, "  name: weft\n", "  name: Weft_Job\n", "name-form", "Weft_Job"),
-    (MPI, '                cpu: "96"\n', "", "cpu-missing", "requests:", 2),
     (MPI, "              capabilities:\n                add:\n                - IPC_LOCK\n", "", "ipc-lock-missing", "rdma/shared", 2, "rdma/ib", "rdma/shared"),
     (MPI, "- IPC_LOCK", "- CAP_IPC_LOCK", "capability-name", "CAP_IPC_LOCK"),
     (MPI, "            - name: dshm\n              mountPath: /dev/shm\n", "", "shm-missing", "volumeMounts:", 1, "volume-unused"),
@@ -239,6 +238,9 @@ def usage(work):
     made = run(["--notices", SHAPES / "mpi-infiniband.yaml"])
     if made.returncode != 0 or "notice: the launcher starts beside the workers" not in made.stdout:
         fail(f"--notices: {made.returncode}\n{made.stdout}{made.stderr}")
+    made = run(["--notices", "-"], MPI.read_text().replace('                cpu: "96"\n', ""))
+    if made.returncode != 0 or "notice: a container of 8 GPUs asks for no processors" not in made.stdout:
+        fail(f"a notice of processors: {made.returncode}\n{made.stdout}{made.stderr}")
     made = run([SHAPES / "mpi-roce.yaml", "--sarif", work / "out.sarif"])
     if made.returncode != 0 or json.loads((work / "out.sarif").read_text())["version"] != "2.1.0":
         fail(f"--sarif: {made.returncode}\n{made.stderr}")

@@ -227,7 +227,8 @@ std::vector<Job> jobs_of(const std::vector<Value>& documents) {
       add_replicated_jobs(job, spec["template"]["spec"], number_or(spec["mlPolicy"]["numNodes"], 1));
     } else if (kind == "TrainJob") {
       job.kind = Job::Kind::train_job;
-    } else if (kind == "Job") {
+    } else if (kind == "Job" &&
+               document["apiVersion"].text.starts_with("batch/")) {  // others have a Job, too
       job.roles.push_back(role_of("Job", spec, number_or(spec["parallelism"], 1)));
     } else {
       continue;

@@ -56,10 +56,12 @@ long seconds_of_hook(const Value& hook) {
 void grace_rules(const Role& role, Remarks& remarks) {
   const Value& grace = (*role.pod)["terminationGracePeriodSeconds"];
   const long seconds = grace.number().value_or(30);
-  const bool has_state = role.gpus() > 0 || std::ranges::any_of(role.containers, &Container::is_weft);
-  if (grace && seconds < 5 && has_state)
-    remarks.warn("grace-short", grace.line, text("ranks have ", seconds, " s to save after the notice"),
-                 "terminationGracePeriodSeconds: 60 or more");
+  // Other programs on GPUs may have nothing to save: benchmarks end so on purpose.
+  const bool is_weft = std::ranges::any_of(role.containers, &Container::is_weft);
+  if (grace && seconds < 5 && (is_weft || role.gpus() > 0))
+    remarks.add(is_weft ? Severity::warning : Severity::notice, "grace-short", grace.line,
+                text("ranks have ", seconds, " s to save after the notice"),
+                "terminationGracePeriodSeconds: 60 or more");
   for (const SpotNodes& one : spot_nodes) {
     if ((*role.pod)["nodeSelector"][one.label].is(one.value) && seconds > one.seconds && grace)
       remarks.warn(
@@ -130,7 +132,8 @@ void restart_rules(const Job& job, const Role& role, Remarks& remarks) {
 void host_network_rules(const Job& job, const Role& role, Remarks& remarks) {
   const Value& host = (*role.pod)["hostNetwork"];
   if (!host.is_true()) return;
-  if (job.kind != Job::Kind::mpi_job && !(*role.pod)["dnsPolicy"].is("ClusterFirstWithHostNet"))
+  if (job.kind != Job::Kind::mpi_job && job.nodes() > 1 &&
+      !(*role.pod)["dnsPolicy"].is("ClusterFirstWithHostNet"))
     remarks.warn("host-network", host.line,
                  "a pod in the host's network asks the host's name server, which knows no pods",
                  "dnsPolicy: ClusterFirstWithHostNet");
