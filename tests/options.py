@@ -274,7 +274,7 @@ class Gpt(Program):
         other.write_text("".join(reversed(self.text.read_text())))
         self.options = {
             "--text": [other], "--model": ["mlp-8x1024"], "--optimizer": ["sgd"], "--learning-rate": [1e-3], "--final-fraction": [0.9], "--warmup": [2],
-            "--beta1": [0.5], "--pipeline": ["1f1b", "zb-h1", "auto"], "--pipeline-devices": [1], "--steps": [5, 9], "--seed": [7], "--quiet": [FLAG],
+            "--beta1": [0.5], "--pipeline": ["1f1b", "zb-h1", "auto"], "--pipeline-devices": [1], "--steps": [5, 9], "--seed": [7], "--batches": [3], "--quiet": [FLAG],
             "--checkpoint": [FILE], "--checkpoint-every": [3], "--checkpoint-keep": [1]}
 
     def command(self, chosen, whole):

@@ -48,7 +48,6 @@ check "the one of step 40 is left" 0 "step-00000040" "$bin/weft-plan" checkpoint
 lines "and no other" 1 "step-"
 cp -r "$work/told" "$work/piped"
 train "with other ranks" 0 "^goes on after step 40 of 400$" told 1
-check "and with the batches of a step that it had" 0 "batches of a step  *2" "$bin/weft-plan" checkpoint "$work/told"
 train "other batches" 42 "--batches 3, and a step of .* has 2 batches" told 1 --batches 3
 train "no batches" 42 "--batches 0 is not a number of 1 or more" told 1 --batches 0
 train "as a pipeline" 0 "^goes on after step 40 of 400$" piped 2 --pipeline zb-v

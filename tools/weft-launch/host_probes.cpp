@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "supervisor.hpp"
+#include "live_line.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {

@@ -30,7 +30,7 @@ std::vector<Host> Membership::present() const {
 }
 
 std::string words_of(const Membership& members) {
-  std::string words = text(members.ranks(), " ranks on");
+  std::string words = text(members.ranks(), members.ranks() == 1 ? " rank on" : " ranks on");
   const char* before = " ";
   for (const Host& host : members.present()) words += std::exchange(before, ", ") + host.name;
   before = "; without ";

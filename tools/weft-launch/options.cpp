@@ -10,7 +10,9 @@
 #include <set>
 #include <sstream>
 
+#include "collectives/store/job_token.hpp"
 #include "common/command_line.hpp"
+#include "mpirun_ranks.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
@@ -44,8 +46,15 @@ po::options_description run_description() {
       ("max-restarts", po::value<int>()->value_name("N"), "after so many failures (3) the job ends")  //
       ("wait-hosts", po::value<double>()->value_name("SECONDS"),
        "how long to wait for lost hosts where fewer than --min-ranks are left (600)")  //
-      ("grace", po::value<double>()->value_name("SECONDS"),
-       "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without end)");
+      (
+          "grace", po::value<double>()->value_name("SECONDS"),
+          "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without "
+          "end)")  //
+      ("notice-http", po::value<std::string>()->value_name("[ADDRESS:]PORT"),
+       "POST /notice is as SIGUSR1; beyond 127.0.0.1 with a proof of WEFT_TOKEN")  //
+      ("notice-file", po::value<std::string>()->value_name("PATH"),
+       "a file whose coming, or whose change, is as SIGUSR1")  //
+      ("quiet,q", "no line about the job on a terminal");
   tool::add_common(description);
   return description;
 }
@@ -66,9 +75,22 @@ std::size_t program_begin(const std::vector<std::string>& arguments) {
   while (at < arguments.size()) {
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word.front() != '-') break;
-    static const std::set<std::string> take_next{
-        "-n", "--ranks",  "--timeout",   "--hosts",        "--agent",      "--address", "--nodes",
-        "-x", "--output", "--min-ranks", "--max-restarts", "--wait-hosts", "--grace",   "--node"};
+    static const std::set<std::string> take_next{"-n",
+                                                 "--ranks",
+                                                 "--timeout",
+                                                 "--hosts",
+                                                 "--agent",
+                                                 "--address",
+                                                 "--nodes",
+                                                 "-x",
+                                                 "--output",
+                                                 "--notice-http",
+                                                 "--notice-file",
+                                                 "--min-ranks",
+                                                 "--max-restarts",
+                                                 "--wait-hosts",
+                                                 "--grace",
+                                                 "--node"};
     at += take_next.contains(word) ? 2 : 1;
   }
   return std::min(at, arguments.size());
@@ -160,6 +182,12 @@ void parse_nodes(const po::variables_map& values, RunOptions& options) {
                 "give every node the same --address HOST:PORT, at which node 0 is reached");
 }
 
+void expect_of_mpirun(const po::variables_map& values) {
+  constexpr const char* why = "mpirun starts the ranks: give it such options";
+  tool::refuse_ignored(values, {"address", "output", "nodes"}, why);
+  if (values.count("-x") != 0) throw Error(ErrorKind::usage, text("-x has no effect: ", why));
+}
+
 }  // namespace
 
 std::string find_program(const std::string& name) {
@@ -207,11 +235,17 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::usage, text("-n ", options.ranks, " on --nodes ", options.nodes, " are more than ",
                                        most_ranks, " ranks"));
   options.timeout = seconds(values, "timeout");
+  options.quiet = values.count("quiet") != 0;
   parse_restarts(values, options);
+  if (values.count("notice-http") != 0) options.notices.address = values["notice-http"].as<std::string>();
+  if (values.count("notice-file") != 0) options.notices.file = values["notice-file"].as<std::string>();
+  if (options.notices.address) options.notices.token = detail::job_token(Environment::of_process());
   if (options.program.empty()) {
     throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");
   }
   options.program.front() = find_program(options.program.front());
+  options.by_mpirun = is_mpirun(options.program);
+  if (options.by_mpirun) expect_of_mpirun(values);
   return options;
 }
 
@@ -231,6 +265,7 @@ std::string run_help() {
   out << "weft-launch -n N [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch --hosts FILE [-n N] [options] [--] PROGRAM [ARGUMENTS]\n"
          "weft-launch --nodes N --node I --address HOST:PORT -n RANKS [options] [--] PROGRAM [ARGUMENTS]\n"
+         "weft-launch -n N [--hosts FILE] [options] [--] mpirun [ITS OPTIONS] PROGRAM [ARGUMENTS]\n"
          "weft-launch env [--document] [--json FILE]\n"
          "weft-launch lint FILE...\n\n"
          "Starts N ranks of PROGRAM on this machine or on several hosts without MPI, watches them and ends "
@@ -250,6 +285,8 @@ std::string run_help() {
          "checkpoint.\n"
          "A host that is lost is left out. When it is back, the ranks get SIGUSR1 (save, and end with 75) "
          "and start again with it.\n"
+         "Before mpirun (Open MPI's) it tells that -n, and --host with the hosts that are there, and starts "
+         "it again.\n"
          "`env` prints which launcher is detected in this environment, `lint` what is wrong with a manifest "
          "of "
          "Kubernetes; they start nothing.\n\n"

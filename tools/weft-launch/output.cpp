@@ -48,6 +48,8 @@ void Output::end(int rank) {
 }
 
 void Output::pass_on(int stream, std::string_view lines) {
+  live_.take_away();
+  if (stream == STDERR_FILENO) live_.hear(lines);
   if (!write_all(stream, lines) && stream == STDOUT_FILENO && failure_ == 0) failure_ = errno;
 }
 

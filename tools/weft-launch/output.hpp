@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "live_line.hpp"
+
 namespace weft::launch {
 
 class Output {
  public:
-  /// @param labelled a line begins with "[3] ", the rank that wrote it
-  explicit Output(bool labelled) : labelled_(labelled) {}
+  /// @param labelled a line begins with "[3] ", the rank that wrote it @param live gets what ranks write to standard error, too
+  Output(bool labelled, LiveLine& live) : labelled_(labelled), live_(live) {}
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
@@ -28,6 +30,7 @@ class Output {
   void pass_on(int stream, std::string_view lines);
 
   const bool labelled_;
+  LiveLine& live_;
   std::map<int, std::array<std::string, 2>> begun_;  // by rank, of each stream, without their ends
   int failure_ = 0;  // errno of the first write to standard output that failed
 };

@@ -8,6 +8,7 @@
 
 #include "core/base/strings.hpp"
 #include "host_probes.hpp"
+#include "live_line.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
@@ -53,11 +54,11 @@ std::optional<int> await_hosts(Membership& members, const RestartOptions& option
   bool has_said = false;
   while (!members.lost().empty() && !(enough.passed() && members.ranks() >= least)) {
     if (end.passed() || asking.job.passed())
-      throw Error(
-          ErrorKind::timeout,
-          text("the hosts that are there take ", members.ranks(), " ranks, and ", least,
-               " must run: ", detail::listed(members.lost()), " did not answer for ", end.waited_seconds(), " s"),
-          "see why, or allow fewer: --min-ranks");
+      throw Error(ErrorKind::timeout,
+                  text("the hosts that are there take ", members.ranks(), " ranks, and ", least,
+                       " must run: ", detail::listed(members.lost()), " did not answer for ",
+                       end.waited_seconds(), " s"),
+                  "see why, or allow fewer: --min-ranks");
     if (enough.passed() && !has_said) {
       say(text("waiting for ", detail::listed(members.lost()), ": the other hosts take ", members.ranks(),
                " ranks, and ", least, " must run (--min-ranks)"));

@@ -10,7 +10,9 @@
 
 #include "child_environment.hpp"
 #include "common/temporary_folder.hpp"
+#include "live_line.hpp"
 #include "membership.hpp"
+#include "mpirun_ranks.hpp"
 #include "remote_ranks.hpp"
 #include "restarts.hpp"
 #include "supervisor.hpp"
@@ -81,9 +83,11 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
   const bool is_one_of_several = options.nodes > 1;
   if (is_one_of_several) need_token();
   Signals signals;
+  const Notices notices(options.notices);
   const std::string folder = new_folder();  // private to the job; the ranks meet in it
   const Guardian guardian(folder);
-  Output output(true);
+  LiveLine live(options.labels && !options.quiet);
+  Output output(true, live);
   Hear hear;
   if (options.labels)
     hear = [&output](int rank, int stream, std::string_view piece) { output.hear(rank, stream, piece); };
@@ -96,7 +100,8 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
                                     : text("file://", folder, "/ranks", restarts.made()),
                   new_token()};
     LocalRanks ranks(job, mine, options.node == 0, hear, guardian, signals);
-    const Course course = Supervisor(ranks, signals, limits).run();
+    live.begin(text(job.size, " ranks"), restarts.made());
+    const Course course = Supervisor(ranks, signals, limits, live).run();
     for (int rank = 0; rank < mine.count; ++rank) output.end(mine.first + rank);
     if (course.status == 0) output.expect_written();
     if (!restarts.may_follow(course)) return course.status;
@@ -119,18 +124,23 @@ void expect_address(const RunOptions& options, const Membership& members, const 
                 "instead of --address give each host's in the file: NAME address=HOST");
 }
 
+AgentOptions agents_of(const RunOptions& options, const std::vector<std::string>& inherited) {
+  return {options.agent, std::filesystem::read_symlink("/proc/self/exe"), std::filesystem::current_path(),
+          inherited, Environment::of_process().seconds(env::connect_timeout)};
+}
+
 int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inherited) {
   const std::vector<Host> all = read_hosts(*options.hosts);
   Membership members(all, options.ranks);
   expect_enough(options, members.most());
   Signals signals;
+  const Notices notices(options.notices);
   const Guardian guardian("");
-  Output output(options.labels);
+  LiveLine live(!options.quiet);
+  Output output(options.labels, live);
   std::vector<std::string> program = options.program;
   program.front() = std::filesystem::absolute(program.front());
-  const AgentOptions agents{options.agent, std::filesystem::read_symlink("/proc/self/exe"),
-                            std::filesystem::current_path(), inherited,
-                            Environment::of_process().seconds(env::connect_timeout)};
+  const AgentOptions agents = agents_of(options, inherited);
   const Limits limits = limits_of(options);
   Restarts restarts(options.restarts);
   while (true) {
@@ -140,7 +150,8 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
                   rendezvous_of(options.address, hosts.front(), all.size()), new_token()};
     RemoteRanks ranks(job, hosts, share_ranks(hosts, size), agents, output, guardian, signals);
     HostProbes lost(members.lost(), agents, guardian, signals);
-    const Course course = Supervisor(ranks, signals, limits, &lost).run();
+    live.begin(words_of(members), restarts.made());
+    const Course course = Supervisor(ranks, signals, limits, live, &lost).run();
     if (course.status == 0) output.expect_written();
     for (const std::string& host : course.back) members.regain(host);
     for (const std::string& host : course.lost) members.lose(host);
@@ -152,9 +163,40 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
   }
 }
 
+/// mpirun says only that it failed, and not for which host: all are asked, and those that answer are there.
+int run_under_mpirun(const RunOptions& options, const std::vector<std::string>& inherited) {
+  const std::vector<Host> all =
+      options.hosts ? read_hosts(*options.hosts) : std::vector<Host>{{"", options.ranks, ""}};
+  Membership members(all, options.ranks);
+  expect_enough(options, members.most());
+  Signals signals;
+  const Notices notices(options.notices);
+  const Guardian guardian("");
+  const AgentOptions agents = agents_of(options, inherited);
+  const Limits limits = limits_of(options);
+  LiveLine none(false);  // ranks' output goes through mpirun
+  Restarts restarts(options.restarts);
+  while (true) {
+    const std::vector<Host> hosts = options.hosts ? members.present() : std::vector<Host>{};
+    MpirunRanks ranks({options.program, inherited, members.ranks(), "", ""}, hosts, guardian, signals);
+    HostProbes lost(members.lost(), agents, guardian, signals);
+    const Course course = Supervisor(ranks, signals, limits, none, &lost).run();
+    for (const std::string& host : course.back) members.regain(host);
+    if (!restarts.may_follow(course)) return course.status;
+    if (options.hosts && !course.made_room) {
+      for (const Host& host : all) members.lose(host.name);
+    }
+    const auto interrupted = await_hosts(members, *options.restarts, {agents, guardian, signals, limits.job});
+    if (interrupted) return *interrupted;
+    say(text(restarts.words(), ": ", options.hosts ? words_of(members) : text(members.ranks(), " ranks"),
+             ", by mpirun"));
+  }
+}
+
 }  // namespace
 
 int run_job(const RunOptions& options, const std::vector<std::string>& inherited) {
+  if (options.by_mpirun) return run_under_mpirun(options, inherited);
   return options.hosts ? run_on_hosts(options, inherited) : run_here(options, inherited);
 }
 

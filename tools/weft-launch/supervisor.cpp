@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <iostream>
 #include <vector>
 
 #include "core/base/strings.hpp"
@@ -13,10 +12,6 @@
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
-
-void say(const std::string& line) {
-  std::cerr << "weft-launch: " << line << '\n' << std::flush;
-}
 
 Course Supervisor::run() {
   ranks_.start();
@@ -32,7 +27,9 @@ Course Supervisor::run() {
     while (const auto signal = signals_.take()) handle(*signal);
     for (const Ended& ended : ranks_.collect()) note(ended);
     if (lost_before_ != nullptr) greet_hosts();
+    live_.draw();
   }
+  live_.take_away();
   return course_;
 }
 
@@ -40,7 +37,8 @@ Course Supervisor::run() {
 void Supervisor::wait() {
   std::vector<pollfd> all{{signals_.fd(), POLLIN, 0}};
   ranks_.watch(all);
-  auto left = std::min({next_.left(), ranks_.next().left(), std::chrono::nanoseconds(std::chrono::hours(1))});
+  auto left = std::min({next_.left(), ranks_.next().left(), live_.next().left(),
+                        std::chrono::nanoseconds(std::chrono::hours(1))});
   if (stage_ == Stage::running) left = std::min(left, limits_.job.left());
   if (lost_before_ != nullptr && stage_ == Stage::running) {
     lost_before_->watch(all);

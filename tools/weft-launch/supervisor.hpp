@@ -9,6 +9,7 @@
 #include <string>
 
 #include "host_probes.hpp"
+#include "live_line.hpp"
 #include "ranks.hpp"
 #include "signals.hpp"
 #include "weft/core/deadline.hpp"
@@ -34,8 +35,8 @@ struct Course {
 class Supervisor {
  public:
   /// @param lost_before asks hosts of an earlier start whether they are back; null: there are none
-  Supervisor(Ranks& ranks, Signals& signals, Limits limits, HostProbes* lost_before = nullptr)
-      : ranks_(ranks), signals_(signals), limits_(limits), lost_before_(lost_before) {}
+  Supervisor(Ranks& ranks, Signals& signals, Limits limits, LiveLine& live, HostProbes* lost_before = nullptr)
+      : ranks_(ranks), signals_(signals), limits_(limits), live_(live), lost_before_(lost_before) {}
 
   /// Starts the ranks, and returns when every one has ended. @throws Error (usage) when the program cannot be started
   Course run();
@@ -58,14 +59,12 @@ class Supervisor {
   Ranks& ranks_;
   Signals& signals_;
   const Limits limits_;
+  LiveLine& live_;
   HostProbes* const lost_before_;
   Course course_{};
   int interrupts_ = 0;
   Stage stage_ = Stage::running;
   Deadline next_ = Deadline::never();  ///< of the stage
 };
-
-/// One line on standard error.
-void say(const std::string& line);
 
 }  // namespace weft::launch
