@@ -4,7 +4,8 @@ of the undisturbed training, within 1 %.
 
 usage: host_losses.py [COUNT [BIN]]    so many trainings (20), drawn with SEED; needs root (launchers/cluster.sh)
 
-gpt-tiny, a rank on each host, under weft-launch --min-ranks 2, saves every 50 steps. The host is lost with all of its processes, and its
+gpt-tiny, a rank on each host, under weft-launch --min-ranks 2, which starts the ranks itself (LAUNCHER=weft) or through mpirun (LAUNCHER=mpirun), saves
+every 50 steps. The host is lost with all of its processes, and its
 agent cannot start another; it is back a while after the others have gone on. Ends with 1 where a training did otherwise.
 """
 
@@ -21,6 +22,17 @@ TREE = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = str(TREE / "launchers/cluster.sh")
 STEPS, EVERY, HOSTS = 12000, 50, 3
 MOST_SECONDS = 240
+LAUNCHER = os.environ.get("LAUNCHER", "weft")
+SETTINGS = dict(OMP_NUM_THREADS="1", WEFT_TIMEOUT="5", WEFT_CONNECT_TIMEOUT="10", WEFT_FLIGHT_DIR="off", WEFT_HEAP_BYTES=str(64 << 20))
+
+
+def starter(agent):
+    """What starts the ranks, before the program."""
+    if LAUNCHER == "weft":
+        return []
+    mca = {"plm": "rsh", "plm_rsh_agent": agent, "plm_rsh_no_tree_spawn": 1, "oob_tcp_if_include": "10.77.0.0/24", "btl_tcp_if_include": "10.77.0.0/24",
+           "pml": "ob1", "btl": "self,vader,tcp", "mpi_yield_when_idle": 1}
+    return ["mpirun", "--bind-to", "none", *(word for name in SETTINGS for word in ("-x", name)), *(word for one in mca.items() for word in ("--mca", *one))]
 
 
 class Training:
@@ -31,10 +43,10 @@ class Training:
         agent = self.folder / "agent"
         agent.write_text(f"#!/bin/bash\n[ ! -e {self.folder}/down.$1 ] || exit 255\nexec {CLUSTER} agent \"$@\"\n")
         agent.chmod(0o755)
-        command = [programs / "weft-launch", "--hosts", self.folder / "hosts", "--agent", agent, "--min-ranks", "2",
+        command = [programs / "weft-launch", "--hosts", self.folder / "hosts", "--agent", agent, "--min-ranks", "2", *starter(agent),
                    programs / "gpt", "--model", "gpt-tiny", "--steps", STEPS, "--checkpoint", self.checkpoints, "--checkpoint-every", EVERY, "--quiet"]
         self.out, self.err = self.folder / "out", self.folder / "err"
-        own = dict(os.environ, OMP_NUM_THREADS="1", WEFT_TIMEOUT="5", WEFT_CONNECT_TIMEOUT="10", WEFT_FLIGHT_DIR="off", WEFT_HEAP_BYTES=str(64 << 20))
+        own = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **SETTINGS)
         with open(self.out, "w") as out, open(self.err, "w") as err:
             self.job = subprocess.Popen([str(word) for word in command], env=own, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 
@@ -89,7 +101,8 @@ def disturbed(folder, programs, undisturbed, chance):
     said = training.err.read_text()
     if loss is None:
         return why, None, host, at
-    if f"host wefth{host} with rank {host} is lost" not in said:
+    named = f"host wefth{host} with rank {host} is lost" if LAUNCHER == "weft" else f"; without wefth{host}, by mpirun"
+    if named not in said:
         return f"the lost host is not named: {said[-600:]}", loss, host, at
     if not re.search(r"starting again: 3 ranks on wefth0, wefth1, wefth2", said):
         return f"the host was not taken back: {said[-600:]}", loss, host, at

@@ -42,7 +42,12 @@
 #   tests/soak.sh deaths [COUNT [BIN]]       jobs (400) of which a rank is killed, stopped, made slow or cut off at any moment
 #                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left
 #   tests/soak.sh host_losses [COUNT [BIN]]  trainings (20) of three simulated hosts that lose one and get it back (tests/host_losses.py): they go on
-#                                        with two, then with three, and end within 1 % of the undisturbed loss; needs root
+#                                        with two, then with three, and end within 1 % of the undisturbed loss; needs root;
+#                                        LAUNCHER=mpirun: the ranks are mpirun's
+#   tests/soak.sh restarts [COUNT [BIN]]     trainings (100 under weft-launch and under mpirun started by it) of which a rank is killed
+#                                        (tests/restarts.py): they start again and end bitwise as the undisturbed one
+#   tests/soak.sh notices [COUNT [BIN]]      jobs (20 each) that get a notice by signal, file or HTTP, here and on four simulated hosts
+#                                        (tests/notices.py): it reaches all ranks within 1 s; BIN has launch_probe, too
 #   tests/soak.sh devices [COUNT [BIN]]      device jobs (100) on 4 simulated hosts, over emulated kernels and a fake NCCL, of which a rank
 #                                        is killed, stopped, leaves or disagrees (tests/devices.py): all name it, within 5 s, stopped
 #                                        within 5 s after the deadline; BIN: build/recorded/bin
@@ -374,7 +379,7 @@ case $trial in
     exec "$bare" 'YES=1 tests/container.sh' ;;
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
-  layouts|disagreements|attack|deaths|host_losses|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
+  layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   checkpoints|mixes|torch_mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac
