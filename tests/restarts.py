@@ -55,7 +55,8 @@ def trial(programs, launcher, work, reference, chance):
     while newest(folder) < at and job.poll() is None and time.monotonic() < end:
         time.sleep(0.002)
     time.sleep(chance.uniform(0, 0.02))
-    victims = ranks_of(folder)
+    while not (victims := ranks_of(folder)) and job.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
     if victims:
         os.kill(chance.choice(victims), 9)
     try:
