@@ -93,6 +93,8 @@ def main():
                 if wrong:
                     wrong_here += 1
                     print(f"FAILED {launcher} {number} (SEED={seed}), killed near step {at}: {wrong}", flush=True)
+                if (number + 1) % 20 == 0 and number + 1 < count:
+                    print(f"{launcher}: {number + 1} so far, {wrong_here} failed", flush=True)
         print(f"{launcher}: {count} trainings with a killed rank, {count - wrong_here} end bitwise as the undisturbed one; killed near steps {min(before)} to {max(before)} of {STEPS}", flush=True)
         failed += wrong_here
     return 1 if failed else 0
