@@ -82,23 +82,8 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
 
 Event CommunicatorState::overlapping(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream) {
   Event event = submit(std::move(task), issued, stream);
-  const std::lock_guard lock(under_way_mutex_);
-  while (!under_way_.empty() && !StreamAccess::completion(under_way_.front().second)->pending())
-    under_way_.pop_front();
-  under_way_.emplace_back(issued.number, event);
+  under_way_.issued(issued.number, event);
   return event;
-}
-
-void CommunicatorState::progress_before(std::uint64_t number) {
-  Event oldest;
-  {
-    const std::lock_guard lock(under_way_mutex_);
-    while (!under_way_.empty() && !StreamAccess::completion(under_way_.front().second)->pending())
-      under_way_.pop_front();
-    if (under_way_.empty() || under_way_.front().first >= number) return;
-    oldest = under_way_.front().second;
-  }
-  oldest.done();  // progresses its stream
 }
 
 Work CommunicatorState::work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group) {

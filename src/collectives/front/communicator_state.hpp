@@ -5,12 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <utility>
 
 #include "collectives/diagnosis/counters.hpp"
 #include "collectives/diagnosis/operation_log.hpp"
 #include "collectives/diagnosis/watchdog.hpp"
 #include "collectives/front/message_chains.hpp"
+#include "collectives/front/operations_under_way.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/core/recycled.hpp"
 #include "weft/core/stream_trace.hpp"
@@ -90,9 +90,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
   /// For whom the operation at this place of the log waits, where that can be seen. @param group of it, if it is one
   std::string late(std::uint64_t place, const GroupProgress* group);
-  /// For an operation that waits: gives the oldest one that is not over a turn, which may lie in a stream that no thread waits for. Only so
-  /// many may be under way at once, so the one that waits may wait for that.
-  void progress_before(std::uint64_t number);
+  OperationsUnderWay& under_way() { return under_way_; }
   /// Null where ranks see each other without one.
   Watchdog* watchdog() { return watchdog_ ? &*watchdog_ : nullptr; }
 
@@ -133,9 +131,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // this state, and the two would keep each other alive.
   Event last_;
   MessageChains messages_;  // where groups may overlap
-  // Collectives that may overlap and were not over when they were issued, in order; those that are over meanwhile go with the first.
-  RecycledDeque<std::pair<std::uint64_t, Event>> under_way_;
-  std::mutex under_way_mutex_;
+  OperationsUnderWay under_way_;
   std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;
