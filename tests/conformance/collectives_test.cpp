@@ -505,16 +505,18 @@ TEST(Collectives, StreamsOfOneCommunicatorAreJoinedByEvents) {
   });
 }
 
+/// Is over when it is let go.
+class Gate final : public Task {
+ public:
+  explicit Gate(const bool& open) : open_(open) {}
+  bool advance() override { return open_; }
+
+ private:
+  const bool& open_;
+};
+
 // Such as the gathers of parameters behind a step of the optimizer: no thread waits for them until the next forward.
 TEST(Collectives, OperationsThatNoThreadWaitsForYetHoldUpNoLaterOnes) {
-  class Gate final : public Task {
-   public:
-    explicit Gate(const bool& open) : open_(open) {}
-    bool advance() override { return open_; }
-
-   private:
-    const bool& open_;
-  };
   on_ranks([](Communicator comm) {
     constexpr int operations = 100;  // more than a backend has places for
     std::vector<std::vector<std::int64_t>> early(4, std::vector<std::int64_t>(3000, 1));
@@ -533,6 +535,30 @@ TEST(Collectives, OperationsThatNoThreadWaitsForYetHoldUpNoLaterOnes) {
     EXPECT_EQ(late, std::vector<std::int64_t>(2, 1));
     for (Stream& lane : lanes) lane.synchronize();
     for (const auto& one : early) EXPECT_EQ(one, std::vector<std::int64_t>(3000, comm.size()));
+  });
+}
+
+// Half of the ranks wait for the one first, half for the other, and the first is still behind an event when it is issued.
+TEST(Collectives, RanksMayWaitForOperationsOfTwoCommunicatorsInAnyOrder) {
+  on_ranks([](Communicator comm) {
+    Communicator other = *comm.split(0);
+    for (const bool is_of_one : {true, false}) {
+      std::vector<std::int64_t> first(3000, 1);
+      std::vector<std::int64_t> second(3000, 1);
+      bool open = false;
+      Stream gate;
+      gate.submit(std::make_unique<Gate>(open));
+      Stream lane;
+      lane.wait(gate.record());
+      const Work early = comm.all_reduce(View(std::span(first)), ReduceOp::sum, lane);
+      open = true;
+      Stream stream;
+      if (comm.rank() % 2 == 1) early.wait();
+      (is_of_one ? comm : other).all_reduce(View(std::span(second)), ReduceOp::sum, stream).wait();
+      early.wait();
+      EXPECT_EQ(first, std::vector<std::int64_t>(3000, comm.size()));
+      EXPECT_EQ(second, first);
+    }
   });
 }
 

@@ -75,15 +75,8 @@ Work CommunicatorState::issue(Operation&& operation, const Stream& stream, Paylo
   }
   log_->waits(issued.place);
   if (watchdog_ && memory.is_host()) issued.watched = operation;
-  if (!memory.is_host()) return work(submit(std::move(task), issued, stream), issued);
-  if (backend_->overlaps()) return work(overlapping(std::move(task), issued, stream), issued);
+  if (backend_->overlaps() || !memory.is_host()) return work(submit(std::move(task), issued, stream), issued);
   return work(in_turn(std::move(task), issued, stream), issued);
-}
-
-Event CommunicatorState::overlapping(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream) {
-  Event event = submit(std::move(task), issued, stream);
-  under_way_.issued(issued.number, event);
-  return event;
 }
 
 Work CommunicatorState::work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group) {
@@ -243,7 +236,9 @@ Event CommunicatorState::submit_to_device(std::unique_ptr<Task> task, const Issu
 
 Event CommunicatorState::submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream) {
   if (!stream.device().is_host()) return submit_to_device(std::move(task), issued, std::move(stream));
-  return stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
+  Event event = stream.submit(std::make_unique<IssuedTask>(shared_from_this(), std::move(task), issued));
+  under_way().issued(event);
+  return event;
 }
 
 bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_clock::time_point since) {
@@ -328,7 +323,8 @@ std::optional<Communicator> CommunicatorState::split(std::optional<int> color, i
   auto rendezvous = rendezvous_->split(members);
   auto backend = backend_->split(members, rendezvous);
   if (alone) return std::nullopt;
-  Identity identity{text(identity_.name, '/', splits_, ':', *color), {}, recorder(), counters()};
+  Identity identity{
+      text(identity_.name, '/', splits_, ':', *color), {}, recorder(), counters(), identity_.under_way};
   for (const int member : members)
     identity.ranks.push_back(identity_.ranks[static_cast<std::size_t>(member)]);
   return make_communicator(std::move(backend), std::move(rendezvous), topology_.of(members), timeout_, trace_,

@@ -47,6 +47,7 @@ struct Identity {
   std::vector<int> ranks{};  ///< of the world, by rank; empty: the same
   std::shared_ptr<FlightRecorder> recorder{};
   std::shared_ptr<Counters> counters{};  ///< of who was split; null: its own
+  std::shared_ptr<OperationsUnderWay> under_way = std::make_shared<OperationsUnderWay>();  ///< likewise
 };
 
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
@@ -90,7 +91,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
   /// For whom the operation at this place of the log waits, where that can be seen. @param group of it, if it is one
   std::string late(std::uint64_t place, const GroupProgress* group);
-  OperationsUnderWay& under_way() { return under_way_; }
+  OperationsUnderWay& under_way() { return *identity_.under_way; }
   /// Null where ranks see each other without one.
   Watchdog* watchdog() { return watchdog_ ? &*watchdog_ : nullptr; }
 
@@ -102,7 +103,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Event submit(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event submit_to_device(std::unique_ptr<Task> task, const Issued& issued, Stream stream);
   Event in_turn(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
-  Event overlapping(std::unique_ptr<Task> task, const Issued& issued, const Stream& stream);
   Event behind_messages(const MessageChains::Channels& channels, std::unique_ptr<Task> task,
                         const Issued& issued, const Stream& stream);
   Work work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group = nullptr);
@@ -131,7 +131,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // this state, and the two would keep each other alive.
   Event last_;
   MessageChains messages_;  // where groups may overlap
-  OperationsUnderWay under_way_;
   std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;

@@ -85,7 +85,7 @@ class IssuedTask final : public Task {
   void wait() {
     constexpr int attempts_a_look = 64;
     if (polls_++ % attempts_a_look != 0) return;
-    if (issued_.is_collective && !issued_.on_device) state_->under_way().progress_before(issued_.number);
+    if (!issued_.on_device) state_->under_way().progress();
     if (state_->watchdog() != nullptr) state_->watchdog()->look(issued_.watched, *begin_);
     if (!has_told_ && Trace::Clock::now() - *begin_ > state_->slow_after())
       has_told_ = state_->tell_late(issued_, *begin_);

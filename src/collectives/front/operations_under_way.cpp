@@ -1,28 +1,38 @@
 #include "collectives/front/operations_under_way.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/streams/stream_state.hpp"
 
 namespace weft::detail {
-
-void OperationsUnderWay::forget_those_over() {
-  while (!all_.empty() && !StreamAccess::completion(all_.front().second)->pending()) all_.pop_front();
+namespace {
+constexpr std::size_t some = 64;
 }
 
-void OperationsUnderWay::issued(std::uint64_t number, const Event& event) {
+bool OperationsUnderWay::Issued::is_over() const {
+  return !StreamAccess::completion(event)->pending();
+}
+
+void OperationsUnderWay::issued(const Event& event) {
   const std::lock_guard lock(mutex_);
-  forget_those_over();
-  all_.emplace_back(number, event);
+  if (all_.size() >= some) std::erase_if(all_, [](const Issued& one) { return one.is_over(); });
+  all_.push_back({std::this_thread::get_id(), event});
 }
 
-void OperationsUnderWay::progress_before(std::uint64_t number) {
-  Event oldest;
+void OperationsUnderWay::progress() {
+  static thread_local bool is_at_it = false;  // one that gets its turn here waits, too, and would give turns
+  if (std::exchange(is_at_it, true)) return;
+  RecycledVector<Event> waiting;
   {
     const std::lock_guard lock(mutex_);
-    forget_those_over();
-    if (all_.empty() || all_.front().first >= number) return;
-    oldest = all_.front().second;
+    std::erase_if(all_, [](const Issued& one) { return one.is_over(); });
+    for (const Issued& one : all_) {
+      if (one.by == std::this_thread::get_id()) waiting.push_back(one.event);
+    }
   }
-  oldest.done();  // progresses its stream
+  for (const Event& one : waiting) one.done();  // progresses its stream
+  is_at_it = false;
 }
 
 }  // namespace weft::detail

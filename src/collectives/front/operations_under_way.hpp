@@ -1,31 +1,34 @@
 #pragma once
-// Collectives on host memory that may overlap and were not over when they were issued.
+// Operations on host memory that were not over when they were issued, of a rank's communicator and all that were split from it.
 //
-// A backend has places for so many at a time: in shared memory 32. One that waits for its place waits for the oldest, which may lie in a stream
-// that no thread waits for, such as a gather of parameters behind a step of the optimizer.
+// One may lie in a stream that no thread waits for, such as a gather of parameters behind a step of the optimizer. The ranks that wait for it, and
+// a later operation that waits for its place in shared memory, would then wait until the deadline. So an operation that waits gives the others a
+// turn: those that the same thread has issued, for it would run their streams, too.
 
-#include <cstdint>
 #include <mutex>
-#include <utility>
+#include <thread>
 
 #include "weft/core/recycled.hpp"
 #include "weft/core/stream.hpp"
 
 namespace weft::detail {
 
-/// Each communicator has one, for all threads.
+/// For all threads.
 class OperationsUnderWay {
  public:
-  void issued(std::uint64_t number, const Event& event);
-  /// For an operation that waits: gives the oldest one that is not over a turn, if it was issued before that.
-  void progress_before(std::uint64_t number);
+  void issued(const Event& event);
+  /// Gives each of this thread that is not over a turn. For an operation that waits, now and then; it does not block.
+  void progress();
 
  private:
-  /// Those that are over meanwhile go with the first. The caller holds mutex_.
-  void forget_those_over();
+  struct Issued {
+    std::thread::id by;
+    Event event;
+    bool is_over() const;
+  };
 
   std::mutex mutex_;
-  RecycledDeque<std::pair<std::uint64_t, Event>> all_;  // by number
+  RecycledVector<Issued> all_;  // and some that are over
 };
 
 }  // namespace weft::detail
