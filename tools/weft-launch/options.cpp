@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -46,10 +47,9 @@ po::options_description run_description() {
       ("max-restarts", po::value<int>()->value_name("N"), "after so many failures (3) the job ends")  //
       ("wait-hosts", po::value<double>()->value_name("SECONDS"),
        "how long to wait for lost hosts where fewer than --min-ranks are left (600)")  //
-      (
-          "grace", po::value<double>()->value_name("SECONDS"),
-          "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without "
-          "end)")  //
+      ("grace", po::value<double>()->value_name("SECONDS"),
+       "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without "
+       "end)")  //
       ("notice-http", po::value<std::string>()->value_name("[ADDRESS:]PORT"),
        "POST /notice is as SIGUSR1; beyond 127.0.0.1 with a proof of WEFT_TOKEN")  //
       ("notice-file", po::value<std::string>()->value_name("PATH"),
@@ -125,6 +125,16 @@ void parse_restarts(const po::variables_map& values, RunOptions& options) {
   restarts.most = values["max-restarts"].as<int>();
   if (restarts.most < 1)
     throw Error(ErrorKind::usage, text("--max-restarts ", restarts.most, " is not a number of 1 or more"));
+}
+
+/// Where its folder is missing the file would never come.
+std::string notice_file(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw Error(ErrorKind::usage, text("--notice-file ", path, ": there is no folder ", folder.string()),
+                "make or mount it before the job starts");
+  return path;
 }
 
 bool is_program(const std::string& path) {
@@ -238,7 +248,8 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
   options.quiet = values.count("quiet") != 0;
   parse_restarts(values, options);
   if (values.count("notice-http") != 0) options.notices.address = values["notice-http"].as<std::string>();
-  if (values.count("notice-file") != 0) options.notices.file = values["notice-file"].as<std::string>();
+  if (values.count("notice-file") != 0)
+    options.notices.file = notice_file(values["notice-file"].as<std::string>());
   if (options.notices.address) options.notices.token = detail::job_token(Environment::of_process());
   if (options.program.empty()) {
     throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");
