@@ -2,10 +2,9 @@
 // The training loop of one rank if the model is cut into stages: pipelines of devices, and data-parallel
 // ranks with the same stages, under any stage of ZeRO.
 //
-// Rank r of N = devices x replicas is device r / replicas of pipeline r % replicas. A pipeline takes the
-// share of the global batch that its ranks would take without one, or all pipelines take equal shares of so many
-// batches, microbatch by microbatch, so that both see
-// the same sequences in a step, and starts from the same parameters. A schedule decides what a device does
+// Rank r of N = devices x replicas is device r / replicas of pipeline r % replicas. Pipelines take equal shares of
+// the batches of a step, microbatch by microbatch. They see the same sequences as ranks without a pipeline would, and
+// start from the same parameters. A schedule decides what a device does
 // when; gradients are summed over its microbatches, averaged over the replicas, and every device updates the
 // parameters of its stages. All memory is on the communicator's device. One thread uses a trainer;
 // construction and every call that is not a plain getter are collective over `comm`.

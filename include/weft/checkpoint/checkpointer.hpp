@@ -1,5 +1,5 @@
 #pragma once
-// The checkpoints of a training loop: it goes on from the newest one, saves at times and when it is asked, and ends when it is told to.
+// The checkpoints of a training loop: it goes on from the newest one, saves every so many steps and when asked, and ends when told to.
 //
 //   checkpoint::Checkpointer checkpointer(comm, {.folder = "checkpoints", .every = 100, .run = "my model, seed 1"});
 //   std::int64_t step = checkpointer.resume([&](const auto& found) { adam.load_state(found, compute); });
@@ -8,7 +8,7 @@
 //     if (!checkpointer.after_step(step + 1, step + 1 == steps, [&] { return adam.state(compute); })) return 75;
 //   }
 //
-// One that returns 75 is started again by weft-launch --min-ranks, by Slurm and by Kubernetes, with whatever ranks they have, and goes on.
+// A trainer that ends with 75 is started again by weft-launch --min-ranks, by Slurm and by Kubernetes, with whatever ranks they have, and goes on.
 // It is made of a Saver (saves behind the training), Requests (SIGUSR1, the file checkpoint-now) and Checkpoint::newest(); use those where a loop
 // needs more. Without a folder it does nothing, so that a program's --checkpoint may be left out.
 //
@@ -69,7 +69,7 @@ class Checkpointer {
   /// Before an optimizer of your own changes what a State named; as Saver::release(). Not collective
   void release() noexcept;
 
-  /// Saves, behind the training, where it is time, or asked for, or the last step. @param steps done so far
+  /// Saves behind the training: every so many steps, when asked, and after the last step. @param steps done so far
   /// @param state is called where it saves. @returns whether to go on. False: a notice to end came; all is on the disk then, as it is after
   /// the last step. @throws Error as Saver::begin() and Saver::finish()
   bool after_step(std::int64_t steps, bool last, const std::function<State()>& state);

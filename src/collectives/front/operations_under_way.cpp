@@ -7,17 +7,24 @@
 
 namespace weft::detail {
 namespace {
-constexpr std::size_t some = 64;
-}
 
-bool OperationsUnderWay::Issued::is_over() const {
+constexpr std::size_t some = 64;
+
+bool is_over(const Event& event) {
   return !StreamAccess::completion(event)->pending();
 }
 
+}  // namespace
+
 void OperationsUnderWay::issued(const Event& event) {
+  if (is_over(event)) return;  // most are that do not wait for others
   const std::lock_guard lock(mutex_);
-  if (all_.size() >= some) std::erase_if(all_, [](const Issued& one) { return one.is_over(); });
+  if (all_.size() >= some) forget_those_over();
   all_.push_back({std::this_thread::get_id(), event});
+}
+
+void OperationsUnderWay::forget_those_over() {
+  std::erase_if(all_, [](const Issued& one) { return is_over(one.event); });
 }
 
 void OperationsUnderWay::progress() {
@@ -26,7 +33,7 @@ void OperationsUnderWay::progress() {
   RecycledVector<Event> waiting;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(all_, [](const Issued& one) { return one.is_over(); });
+    forget_those_over();
     for (const Issued& one : all_) {
       if (one.by == std::this_thread::get_id()) waiting.push_back(one.event);
     }

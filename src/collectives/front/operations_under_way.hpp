@@ -24,8 +24,10 @@ class OperationsUnderWay {
   struct Issued {
     std::thread::id by;
     Event event;
-    bool is_over() const;
   };
+
+  /// The caller holds mutex_.
+  void forget_those_over();
 
   std::mutex mutex_;
   RecycledVector<Issued> all_;  // and some that are over
