@@ -1,5 +1,5 @@
 // The reduction kernel beside a copy of the same memory: bytes_per_second counts every byte read or written.
-// `all_reduce_fresh`: two ranks as threads that have just written their buffers, as backward does; small
+// `mean_of_two`: two buffers of 512 KiB, which a second-level cache of 1 MiB holds. `all_reduce_fresh`: two ranks as threads that have just written their buffers, as backward does; small
 // buffers are faster by the effect of the cache.
 
 #include <benchmark/benchmark.h>
@@ -25,6 +25,17 @@ void reduce_two(benchmark::State& state, DataType dtype) {
   std::array<std::byte*, 2> destinations{a.view().bytes(), b.view().bytes()};
   for (auto _ : state) detail::reduce(sources, {destinations}, count, dtype, ReduceOp::sum);
   state.SetBytesProcessed(state.iterations() * 4 * state.range(0));
+}
+
+/// Floats, divided by 1, by 2, which is a multiplication, or by 3.
+void mean_of_two(benchmark::State& state) {
+  const std::int64_t count = (512 << 10) / 4;
+  Buffer a = Buffer::on_host(DataType::f32, count);
+  Buffer b = Buffer::on_host(DataType::f32, count);
+  const std::array<const std::byte*, 2> sources{a.view().bytes(), b.view().bytes()};
+  std::array<std::byte*, 2> destinations{a.view().bytes(), b.view().bytes()};
+  const auto divisor = static_cast<double>(state.range(0));
+  for (auto _ : state) detail::reduce(sources, {destinations}, count, DataType::f32, ReduceOp::avg, divisor);
 }
 
 void copy(benchmark::State& state) {
@@ -79,6 +90,7 @@ void all_reduce_fresh(benchmark::State& state) {
 BENCHMARK_CAPTURE(reduce_two, f32, DataType::f32)->Range(16 << 10, 64 << 20);
 BENCHMARK_CAPTURE(reduce_two, bf16, DataType::bf16)->Range(16 << 10, 64 << 20);
 BENCHMARK_CAPTURE(reduce_two, f16, DataType::f16)->Range(16 << 10, 64 << 20);
+BENCHMARK(mean_of_two)->Arg(1)->Arg(2)->Arg(3);
 BENCHMARK(copy)->Range(16 << 10, 64 << 20);
 BENCHMARK(all_reduce_fresh)->RangeMultiplier(4)->Range(16 << 10, 64 << 20)->UseManualTime();
 
