@@ -173,8 +173,11 @@ class StoreRendezvous final : public Rendezvous {
     try {
       for (int rank = 0; rank < size && !deadline.passed(); ++rank) {
         std::optional<std::string> arrival;
-        while (!arrival && !deadline.passed() && !has_gone(rank))
-          arrival = store_->get(round + std::to_string(rank), detail::at_most(turn, deadline));
+        for (bool last = false; !arrival && !last;) {
+          last = deadline.passed() || has_gone(rank);  // what has gone may have been here, and counts, too
+          arrival = store_->get(round + std::to_string(rank),
+                                last ? Deadline::in({}) : detail::at_most(turn, deadline));
+        }
         if (arrival) size = std::max(size, Arrival::decode(rank, *arrival).who.size);
       }
     } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <barrier>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../store/meeting_places.hpp"
@@ -227,6 +228,26 @@ TEST_P(ARankThatLeaves, IsRankZeroBeforeTheOthersCome) {
                  [&] { make_store_rendezvous(store, "test", rank, 3)->all_gather("", "connect", deadline); });
   });
   EXPECT_LT(deadline.waited_seconds(), 10);
+}
+
+// Rank 1 counted three ranks, rank 0 counts two, and rank 1 has left since: for rank 2, of which only rank 1 told, rank 0
+// stays.
+TEST_P(ARankThatLeaves, StillCountsForThoseThatComeLater) {
+  auto store = place().open(0);
+  {
+    const detail::Arrival counts_three{detail::RankIdentity::of_this_process(1, 3), "connect", ""};
+    place().open(1)->set("test/1/1", counts_three.encode());
+  }
+  while (store->gone().empty()) std::this_thread::sleep_for(10ms);
+  const Deadline deadline = Deadline::in(5s);
+  std::thread rank_2([&] {
+    std::this_thread::sleep_for(300ms);
+    EXPECT_NO_THROW(place().open(2, deadline)) << "rank 0 has not stayed";
+  });
+  expect_error(ErrorKind::mismatch, {"rank 1 (process", ") counts 3 ranks, rank 0 ("}, [&] {
+    make_store_rendezvous(std::exchange(store, nullptr), "test", 0, 2)->all_gather("", "connect", deadline);
+  });
+  rank_2.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, ARankThatLeaves, testing::ValuesIn(test::places_of_processes()),

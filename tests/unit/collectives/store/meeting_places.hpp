@@ -135,8 +135,7 @@ class MeetingPlace {
 
   explicit MeetingPlace(Kind kind) : kind_(kind) {}
 
-  std::shared_ptr<Store> open(int rank) {
-    const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+  std::shared_ptr<Store> open(int rank, Deadline deadline = Deadline::in(std::chrono::seconds(20))) {
     switch (kind_) {
       case Kind::memory:
         return memory_;
