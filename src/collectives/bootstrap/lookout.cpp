@@ -41,14 +41,4 @@ void Lookout::ask() {
   }
 }
 
-Error reason_for(const Error& own, Rendezvous& rendezvous) noexcept {
-  try {
-    const auto said = rendezvous.called_off();
-    if (said) return *said;
-  } catch (
-      const Error&) {  // NOLINT(bugprone-empty-catch): rank 0 has gone, too, and the own error names whom this rank misses
-  }
-  return own;
-}
-
 }  // namespace weft::detail

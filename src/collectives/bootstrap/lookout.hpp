@@ -37,7 +37,4 @@ class Lookout {
   std::thread thread_;
 };
 
-/// What a rank throws that has lost another: rather the reason of that one, where it has given one. @param own names whom it misses
-Error reason_for(const Error& own, Rendezvous& rendezvous) noexcept;
-
 }  // namespace weft::detail

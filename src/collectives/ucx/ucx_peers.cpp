@@ -8,10 +8,12 @@
 #include <exception>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "collectives/bootstrap/lookout.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft::detail {
 namespace {
@@ -21,7 +23,8 @@ constexpr unsigned acknowledgement_id = 1;
 constexpr std::uint32_t hello = UINT32_MAX - 1;  // a group that no rank has
 constexpr std::chrono::milliseconds to_close{2000};
 constexpr std::chrono::milliseconds to_break_off{100};  // who does not answer may be stopped
-const std::string no_ucx = "none\n";                    // instead of a version
+constexpr std::chrono::milliseconds between_calls{200};
+const std::string no_ucx = "none\n";  // instead of a version
 constexpr const char* advice =
     "UCX_LOG_LEVEL=info shows what UCX found; UCX_TLS and UCX_NET_DEVICES say what it may use";
 
@@ -114,30 +117,42 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
 
 // An endpoint is made before the other side is known to be there, and operations would be the first to miss it. Of two ranks the one above calls, and
 // is called back over the connection that it has made: where both call at a time, as after a moment without a link, UCX 1.13 loses both connections
-// ("connection establishment was unsuccessful").
+// ("connection establishment was unsuccessful"). It may lose one all the same: then the rank above calls again. Whether the other has
+// ended is the lookout's to say, for a connection breaks without that, too.
 void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
   for (int other = 0; other < rank(); ++other) call(other);
   Lookout lookout(rendezvous);
   Backoff backoff;
-  for (int other = 0; other < size();) {
+  const auto is_met = [this](const Peer& peer) {
+    return peer.rank == rank() || (peer.has_called && peer.lost.empty());
+  };
+  while (true) {
     for (; !callers_.empty(); callers_.pop_back()) call(callers_.back());
-    const Peer& peer = at(other);
-    if (other == rank() || peer.has_called) {
-      ++other;
-    } else if (deadline.passed()) {
-      throw not_met(deadline);
-    } else if (!peer.lost.empty()) {
-      throw reason_for(not_met(deadline), rendezvous);
-    } else {
-      lookout.check();
-      progress();
-      backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
-    }
+    if (std::ranges::all_of(peers_, is_met)) return;
+    if (deadline.passed()) throw not_met(deadline);
+    lookout.check();
+    for (Peer& peer : peers_) meet_again(peer);
+    progress();
+    backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
   }
+}
+
+void UcxPeers::meet_again(Peer& peer) {
+  if (peer.lost.empty() || !peer.again.passed()) return;
+  log::debug(text("rank ", rank(), ": UCX lost the connection to rank ", peer.rank, ": ", peer.lost));
+  peer.again = Deadline::in(between_calls);
+  peer.has_called = false;
+  if (peer.rank < rank()) call(peer.rank);
 }
 
 void UcxPeers::call(int other) {
   Peer& peer = peers_[static_cast<std::size_t>(other)];
+  if (peer.endpoint != nullptr) {
+    const ucs_status_ptr_t closing = begin_to_close(peer, true);
+    if (UCS_PTR_IS_PTR(closing)) finish_closing({closing}, Deadline::in(to_break_off));
+  }
+  if (!peer.lost.empty()) --losses_;
+  peer.why = std::exchange(peer.lost, {});
   open_endpoint(peer);
   send_note(hello, other, std::make_shared<const std::string>());
 }
@@ -146,10 +161,11 @@ Error UcxPeers::not_met(Deadline deadline) const {
   std::string missing;
   for (const Peer& peer : peers_) {
     if (peer.rank == rank() || (peer.has_called && peer.lost.empty())) continue;
-    missing += text(missing.empty() ? "" : "; ", "rank ", peer.rank,
-                    peer.lost.empty() ? " was not heard" : " is gone: " + peer.lost);
+    const std::string& why = peer.lost.empty() ? peer.why : peer.lost;
+    missing += text(missing.empty() ? "" : "; ", "rank ", peer.rank, " was not heard",
+                    why.empty() ? "" : ": " + why);
   }
-  return Error(deadline.passed() ? ErrorKind::timeout : ErrorKind::peer_lost,
+  return Error(ErrorKind::timeout,
                text("UCX did not connect the ranks within ", deadline.allowed_seconds(), " s: ", missing),
                "let every port through between the hosts, or name the network that does with UCX_NET_DEVICES",
                {rank(), "connect", 0});
@@ -248,7 +264,7 @@ ucs_status_t UcxPeers::on_note(void* peers, const void* head, std::size_t head_b
   if (!is_whole || note.from < 0 || note.from >= self.size()) return UCS_OK;  // of a stranger
   if (note.group == hello) {
     Peer& peer = self.peers_[static_cast<std::size_t>(note.from)];
-    if (!peer.has_called && note.from > self.rank()) self.callers_.push_back(note.from);
+    if (note.from > self.rank()) self.callers_.push_back(note.from);  // perhaps again
     peer.has_called = true;
     return UCS_OK;
   }
@@ -297,14 +313,20 @@ void UcxPeers::close_endpoints() noexcept {
   std::vector<ucs_status_ptr_t> closing;
   for (Peer& peer : peers_) {
     if (peer.endpoint == nullptr) continue;
-    ucp_request_param_t how{};
-    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    how.flags = peer.lost.empty() && !has_given_up() ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
-    const ucs_status_ptr_t request = ucx().ucp_ep_close_nbx(peer.endpoint, &how);
+    const ucs_status_ptr_t request = begin_to_close(peer, !peer.lost.empty() || has_given_up());
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
-    peer.endpoint = nullptr;
   }
-  const Deadline deadline = Deadline::in(has_given_up() ? to_break_off : to_close);
+  finish_closing(closing, Deadline::in(has_given_up() ? to_break_off : to_close));
+}
+
+ucs_status_ptr_t UcxPeers::begin_to_close(Peer& peer, bool by_force) noexcept {
+  ucp_request_param_t how{};
+  how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  how.flags = by_force ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+  return ucx().ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &how);
+}
+
+void UcxPeers::finish_closing(const std::vector<ucs_status_ptr_t>& closing, Deadline deadline) noexcept {
   for (const ucs_status_ptr_t request : closing) {
     while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed())
       ucx().ucp_worker_progress(worker_);

@@ -20,7 +20,7 @@ class UcxPeers final : public Peers {
  public:
   /// Collective over the ranks of `rendezvous`: exchanges addresses, and hears from every rank.
   /// @throws Error (system) with UCX's own words on all ranks where it does not start on one, (mismatch) where versions
-  /// of UCX differ, (timeout) with the ranks that were not heard, (peer_lost) with those that are gone
+  /// of UCX differ, (timeout) with the ranks that were not heard, (peer_lost) with one that has ended
   UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline);
   ~UcxPeers() override;
 
@@ -44,6 +44,9 @@ class UcxPeers final : public Peers {
     ucp_ep_h endpoint = nullptr;
     std::string lost{};
     bool has_called = false;
+    Deadline again =
+        Deadline::in({});  ///< not to be called before, where the connection broke while ranks met,
+    std::string why{};     ///< with these words
   };
   struct NoteHead {
     std::uint32_t group;
@@ -60,6 +63,7 @@ class UcxPeers final : public Peers {
   std::string introduction(const Environment& environment);
   void reach(const std::vector<std::string>& introductions);
   void meet(Rendezvous& rendezvous, Deadline deadline);
+  void meet_again(Peer& peer);
   void call(int other);
   Error not_met(Deadline deadline) const;
   std::string address() const;
@@ -67,6 +71,8 @@ class UcxPeers final : public Peers {
   void listen(unsigned id, ucp_am_recv_callback_t hear);
   void send_active(int to, unsigned id, std::unique_ptr<Sent> sent);
   void close_endpoints() noexcept;
+  ucs_status_ptr_t begin_to_close(Peer& peer, bool by_force) noexcept;
+  void finish_closing(const std::vector<ucs_status_ptr_t>& closing, Deadline deadline) noexcept;
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_acknowledgement(void* peers, const void* head, std::size_t head_bytes, void* data,
                                          std::size_t bytes, const ucp_am_recv_param_t* how);
@@ -78,7 +84,7 @@ class UcxPeers final : public Peers {
   int wakes_ = -1;  // a descriptor that is readable when something has come
   bool has_rdma_ = false;
   std::vector<Peer> peers_;
-  std::vector<int> callers_;  // that have not been called back
+  std::vector<int> callers_;  // that are to be called back
   int losses_ = 0;
 };
 
