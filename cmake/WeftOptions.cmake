@@ -68,6 +68,14 @@ endif()
 weft_option(WEFT_BOOST "ranks that meet over TCP; the programs" "${boost_found}"
             "Boost 1.81 and OpenSSL 3 (libboost1.81-dev, libboost-program-options1.81-dev, libboost-json1.81-dev, libssl-dev)")
 
+# Loaded at run time; Debian keeps its headers in a folder of their own, where Open MPI's may be others.
+find_path(WEFT_PMIX_INCLUDE pmix.h PATH_SUFFIXES pmix HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
+set(pmix_found FALSE)
+if(WEFT_BOOST_ON AND WEFT_PMIX_INCLUDE)
+  set(pmix_found TRUE)
+endif()
+weft_option(WEFT_PMIX "ranks that srun and mpirun start, without MPI" "${pmix_found}" "PMIx (libpmix-dev) and what WEFT_BOOST needs")
+
 find_path(WEFT_XXHASH_INCLUDE xxhash.h)
 set(checkpoint_found FALSE)
 if(WEFT_BOOST_ON AND WEFT_XXHASH_INCLUDE)

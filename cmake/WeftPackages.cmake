@@ -27,7 +27,7 @@ set(series ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_DEBIAN_LIB_PACKAGE_NAME libweft${series})
 set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/install/triggers)
-set(CPACK_DEBIAN_LIB_PACKAGE_RECOMMENDS libucx0)  # loaded when ranks on several hosts need it
+set(CPACK_DEBIAN_LIB_PACKAGE_RECOMMENDS "libucx0, libpmix2")  # loaded when ranks need it
 set(CPACK_COMPONENT_LIB_DESCRIPTION "communication of distributed training, shared library\n${about}")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libweft-dev)

@@ -33,8 +33,8 @@
 #                                        show lines that are there; BIN: build/asan/bin
 #   tests/soak.sh layouts [COUNT [BIN]]      weft-bench's collectives, types and operations on 1 to 8 ranks in every layout of 1 to 4
 #                                        nodes (162): no element is wrong
-#   tests/soak.sh hosts                      the conformance tests under weft-launch on 1, 2 and 4 simulated hosts, 1 to 8 ranks, over
-#                                        UCX and TCP; needs root
+#   tests/soak.sh hosts                      the conformance tests on 1, 2 and 4 simulated hosts, 1 to 8 ranks: under weft-launch over
+#                                        UCX and TCP, and under mpirun, where they meet through PMIx and without MPI; needs root
 #   tests/soak.sh disagreements [COUNT [BIN]]    jobs (200) in which one rank disagrees with the others (tests/disagreements.py): all are
 #                                        refused before their deadline, with both sides named
 #   tests/soak.sh attack [RUNS [BIN]]        jobs (50) whose TCP store strangers attack (tests/attack.py): none enters, rank 0 stays
@@ -87,13 +87,14 @@ hosts() {
   trap 'launchers/cluster.sh down; rm -rf "$work"' EXIT
   for number in 4 2 1; do
     launchers/cluster.sh up $number 1gbit > /dev/null || exit 70
-    for transport in ucx tcp; do
+    for transport in ucx tcp pmix; do
+      local launch=(env WEFT_TRANSPORT=$transport launchers/cluster.sh run --launcher weft)
+      [ $transport = pmix ] && launch=(env WEFT_TRANSPORT=ucx WEFT_RENDEZVOUS=pmix UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 launchers/cluster.sh run)
       for ranks in 1 2 3 4 5 6 7 8; do
         backend="host ("
         [ $ranks = 1 ] && backend=self
         jobs=$((jobs + 1))
-        WEFT_TRANSPORT=$transport timeout 120 launchers/cluster.sh run --launcher weft -np $ranks "$bin/conformance_processes" "$backend" \
-          > "$work/out" 2>&1 && continue
+        timeout 120 "${launch[@]}" -np $ranks "$bin/conformance_processes" "$backend" > "$work/out" 2>&1 && continue
         failed=$((failed + 1))
         echo "FAILED: $ranks ranks on $number hosts over $transport"
         sed 's/^/    | /' "$work/out" | tail -20

@@ -91,6 +91,9 @@ batch "they train" 0 "^ddp  +2 " -- "${scaling[@]}"
 if srun --mpi=list 2>&1 | grep -q pmix && "$bin/weft-scaling" --version | grep -q "with MPI"; then
   batch "ranks by PMIx" 0 "^ddp  +2 " --export=ALL,SRUN_MPI=pmix -- "${scaling[@]}"
 fi
+if srun --mpi=list 2>&1 | grep -q pmix && "$bin/weft-scaling" --version | grep -q PMIx; then
+  batch "ranks by PMIx, without MPI" 0 "^ddp  +2 " --export=ALL,SRUN_MPI=pmix,WEFT_RENDEZVOUS=pmix -- "${scaling[@]}"
+fi
 batch "a wrong option is the job's status" 42 "weft-scaling: .*--no-such" -- "$bin/weft-scaling" --no-such
 batch "a rank that is killed" 137 "slurm.sbatch: started again 0 times; it is not tried again" --export=ALL,MAX_RESTARTS=0,WEFT_CONNECT_TIMEOUT=1 -- \
   bash -c "[ \$SLURM_PROCID = 0 ] || kill -9 \$\$; exec '$bin/weft-scaling' --model gpt-tiny --strategies ddp --steps 10"

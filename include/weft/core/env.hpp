@@ -34,7 +34,7 @@ inline constexpr Variable rank{"WEFT_RANK", "", "Rank of this process; outranks 
 inline constexpr Variable size{"WEFT_SIZE", "", "Number of ranks. Needs WEFT_RANK.", "weft"};
 inline constexpr Variable local_rank{"WEFT_LOCAL_RANK", "", "Rank within this node; default: counted after the ranks met.", "weft"};
 inline constexpr Variable local_size{"WEFT_LOCAL_SIZE", "", "Ranks on this node; default: counted after the ranks met.", "weft"};
-inline constexpr Variable rendezvous{"WEFT_RENDEZVOUS", "", "Where ranks meet: mpi, tcp://HOST:PORT (rank 0 listens there) or file://PATH (one machine; a path no earlier run has used).", "weft"};
+inline constexpr Variable rendezvous{"WEFT_RENDEZVOUS", "", "Where ranks meet: mpi, pmix (words of the PMIx server say where rank 0 listens), tcp://HOST:PORT (rank 0 listens there) or file://PATH (one machine; a path no earlier run has used).", "weft"};
 inline constexpr Variable token{"WEFT_TOKEN", "", "The secret of a job, 16 bytes or more (openssl rand -hex 32); needed where ranks meet over TCP beyond loopback. weft-launch makes one.", "weft"};
 inline constexpr Variable token_file{"WEFT_TOKEN_FILE", "", "A file with that token, which only its user may read.", "weft"};
 inline constexpr Variable bind{"WEFT_BIND", "", "The address on which rank 0 listens, where the rendezvous names none of its machine's own; default: all, which is logged.", "weft"};
@@ -66,8 +66,8 @@ inline constexpr Variable torch_local_size{"LOCAL_WORLD_SIZE", "", "Ranks on the
 inline constexpr Variable master_addr{"MASTER_ADDR", "", "Host of rank 0, where ranks meet without MPI.", "torchrun"};
 inline constexpr Variable master_port{"MASTER_PORT", "", "Port at MASTER_ADDR.", "torchrun"};
 inline constexpr Variable elastic_run{"TORCHELASTIC_RUN_ID", "", "Marks processes started by torchrun.", "torchrun"};
-inline constexpr Variable elastic_restart{"TORCHELASTIC_RESTART_COUNT", "0", "Which attempt this is; keeps the ports of two attempts apart.", "torchrun"};
-inline constexpr Variable agent_store{"TORCHELASTIC_USE_AGENT_STORE", "", "True: torchrun's agent already listens on MASTER_PORT, so weft meets on the port above it.", "torchrun"};
+inline constexpr Variable elastic_restart{"TORCHELASTIC_RESTART_COUNT", "0", "Which attempt this is; keeps the words of two attempts apart.", "torchrun"};
+inline constexpr Variable agent_store{"TORCHELASTIC_USE_AGENT_STORE", "", "True: torchrun's agent hosts a store at MASTER_ADDR and MASTER_PORT, whose words say where rank 0 listens.", "torchrun"};
 inline constexpr Variable ompi_rank{"OMPI_COMM_WORLD_RANK", "", "Rank.", "Open MPI"};
 inline constexpr Variable ompi_size{"OMPI_COMM_WORLD_SIZE", "", "Number of ranks.", "Open MPI"};
 inline constexpr Variable ompi_local_rank{"OMPI_COMM_WORLD_LOCAL_RANK", "", "Rank within the node.", "Open MPI"};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "collectives/store/store_detail.hpp"
 #include "weft/core/env.hpp"
@@ -23,18 +24,12 @@ inline std::string tcp_address(const std::string& host, std::int64_t port) {
 /// Empty when MASTER_ADDR or MASTER_PORT is missing.
 inline std::string master_address(const Environment& environment) {
   const auto host = environment.get(env::master_addr);
-  const auto master_port = environment.integer(env::master_port, 1, highest_port);
-  if (!host || !master_port) return {};
-  std::int64_t port = *master_port;
+  const auto port = environment.integer(env::master_port, 1, highest_port);
+  if (!host || !port) return {};
+  std::string address = tcp_address(*host, *port);
   const std::string agent = environment.value(env::agent_store);
-  if (agent == "True" || agent == "true" || agent == "1") {
-    // torchrun's agent already listens on MASTER_PORT, and a rank of the attempt before may still hold its
-    // own port.
-    port += 1 + environment.integer(env::elastic_restart, 0, most_ranks).value_or(0);
-    constexpr std::int64_t lowest = 1024;
-    if (port > highest_port) port = lowest + (port - highest_port - 1) % (highest_port - lowest + 1);
-  }
-  return tcp_address(*host, port);
+  const bool agent_listens = agent == "True" || agent == "true" || agent == "1";
+  return agent_listens ? address.replace(0, std::string_view("tcp").size(), "torchrun") : address;
 }
 
 /// The first host of Slurm's compressed list: "node[03-07,9]" is node03, "r[1-2]n[01-04],x" is r1n01.

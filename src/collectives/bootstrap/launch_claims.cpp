@@ -124,6 +124,7 @@ Claim pmix_claim(const Environment& environment) {
                     by_slurm ? env::slurm_local_rank : env::ompi_local_rank, env::ompi_local_size};
   LaunchClaim claim = claim_of(names, environment);
   claim.rendezvous = manager_address(environment);
+  if (claim.rendezvous.empty() && WEFT_HAS_PMIX != 0) claim.rendezvous = "pmix";
   return claim;
 }
 

@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <utility>
 
 #include "collectives/bootstrap/device_choice.hpp"
 #if WEFT_HAS_BOOST
 #include "collectives/store/job_token.hpp"
+#include "collectives/store/launcher_kvs.hpp"
+#include "collectives/store/store_detail.hpp"
 #endif
 #include "weft/collectives/topology.hpp"
 #include "weft/core/error.hpp"
@@ -25,6 +28,7 @@ namespace weft {
 namespace {
 
 const std::string mpi = "mpi";
+const std::string pmix = "pmix";
 
 bool mpi_initialised() {
 #if WEFT_HAS_MPI
@@ -34,16 +38,15 @@ bool mpi_initialised() {
 #endif
 }
 
-/// MPI's own rank and size, which a claim of the environment must not contradict.
-[[maybe_unused]] LaunchClaim confirmed(LaunchClaim claim, int rank, int size, const std::string& library) {
+/// The library's own rank and size, which a claim of the environment must not contradict.
+[[maybe_unused]] LaunchClaim confirmed(LaunchClaim claim, int rank, int size, const std::string& library,
+                                       const std::string& advice) {
   const bool same = claim.rank == rank && (claim.size == -1 || claim.size == size);
   if (claim.launcher != Launcher::single && !same) {
     throw Error(ErrorKind::usage,
                 text(library, " says rank ", rank, " of ", size, ", but ", name(claim.launcher), " says ",
                      describe(claim)),
-                "start the ranks with this MPI's own mpirun, or set WEFT_RENDEZVOUS (and do not initialise "
-                "MPI) to do "
-                "without it");
+                advice);
   }
   claim.rank = rank;
   claim.size = size;
@@ -62,7 +65,10 @@ std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
   }
-  claim = confirmed(std::move(claim), rank, size, detail::MpiRuntime::library());
+  claim =
+      confirmed(std::move(claim), rank, size, detail::MpiRuntime::library(),
+                "start the ranks with this MPI's own mpirun, or set WEFT_RENDEZVOUS (and do not initialise "
+                "MPI) to do without it");
   if (claim.rendezvous != mpi) return nullptr;
   return std::make_shared<detail::MpiRendezvous>(std::move(runtime), MPI_COMM_WORLD, deadline, timeout);
 #else
@@ -74,9 +80,40 @@ std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
 #endif
 }
 
-std::shared_ptr<Store> open_store_of(const LaunchClaim& claim, Deadline deadline,
-                                     const Environment& environment) {
+#if WEFT_HAS_BOOST
+/// Numbers the Worlds of this process: ranks make them in the same order.
+int next_world() {
+  static std::atomic<int> worlds = 0;
+  return ++worlds;
+}
+
+std::shared_ptr<Store> meet_by_pmix(LaunchClaim& claim, Deadline deadline, const StoreOptions& options,
+                                    const Environment& environment) {
+  const detail::PmixProcess mine = detail::join_pmix(deadline);
+  claim = confirmed(std::move(claim), mine.rank, mine.size, "PMIx",
+                    "unset the variables of another launcher, or set WEFT_RENDEZVOUS to tcp://HOST:PORT");
   if (claim.size == 1) return make_memory_store();
+  return detail::open_store_through(*mine.kvs, text("weft.", next_world()), claim.rank, deadline, options,
+                                    environment.value(env::interface));
+}
+
+/// The agent keeps its store while it starts ranks again: the key has the number of the start.
+std::shared_ptr<Store> meet_by_torchrun(const std::pair<std::string, int>& place, int rank, Deadline deadline,
+                                        const StoreOptions& options, const Environment& environment) {
+  const auto agent = detail::call_torch_agent(place.first, place.second, rank, deadline);
+  const std::string key = text("weft/", environment.value(env::elastic_run), "/",
+                               environment.value(env::elastic_restart), "/", next_world());
+  return detail::open_store_through(*agent, key, rank, deadline, options, environment.value(env::interface));
+}
+#endif
+
+std::shared_ptr<Store> open_store_of(LaunchClaim& claim, Deadline deadline, const Environment& environment) {
+  if (claim.size == 1) return make_memory_store();
+  StoreOptions options{.bind = environment.value(env::bind)};
+#if WEFT_HAS_BOOST
+  if (!claim.rendezvous.starts_with("file:")) options.token = detail::job_token(environment);
+  if (claim.rendezvous == pmix) return meet_by_pmix(claim, deadline, options, environment);
+#endif
   if (claim.size == -1) {
     throw Error(ErrorKind::usage,
                 text(name(claim.launcher), " names ", describe(claim), " and MPI is not asked"),
@@ -88,9 +125,14 @@ std::shared_ptr<Store> open_store_of(const LaunchClaim& claim, Deadline deadline
         text(describe(claim), " (by ", name(claim.launcher), ") does not know where the ranks meet"),
         "set WEFT_RENDEZVOUS to tcp://HOST:PORT, where rank 0 listens, or on one machine to file://PATH");
   }
-  StoreOptions options{.bind = environment.value(env::bind)};
 #if WEFT_HAS_BOOST
-  if (claim.rendezvous.starts_with("tcp:")) options.token = detail::job_token(environment);
+  if (const auto agent = detail::host_and_port(claim.rendezvous, "torchrun://"))
+    return meet_by_torchrun(*agent, claim.rank, deadline, options, environment);
+#else
+  if (claim.rendezvous.starts_with("torchrun:"))
+    throw Error(ErrorKind::usage,
+                "this build of weft has no Boost and cannot meet through the store of torchrun's agent",
+                "ranks of one machine can meet at file://PATH (WEFT_RENDEZVOUS)");
 #endif
   return open_store(claim.rendezvous, claim.rank, deadline, options);
 }

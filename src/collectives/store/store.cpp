@@ -42,6 +42,19 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
+std::optional<std::pair<std::string, int>> detail::host_and_port(const std::string& address,
+                                                                 const std::string& scheme) {
+  const std::size_t colon = address.rfind(':');
+  if (!address.starts_with(scheme) || colon < scheme.size()) return std::nullopt;
+  std::string host = address.substr(scheme.size(), colon - scheme.size());
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  int port = 0;
+  const char* const last = address.data() + address.size();
+  const auto [end, code] = std::from_chars(address.data() + colon + 1, last, port);
+  if (host.empty() || code != std::errc{} || end != last) return std::nullopt;
+  return std::pair(std::move(host), port);
+}
+
 std::shared_ptr<Store> make_memory_store() {
   return std::make_shared<MemoryStore>();
 }
@@ -52,17 +65,8 @@ std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline
   if (address.starts_with(file) && address.size() > file.size()) {
     return make_file_store(address.substr(file.size()), rank, deadline);
   }
-  const std::string tcp = "tcp://";
-  const std::size_t colon = address.rfind(':');
-  if (address.starts_with(tcp) && colon >= tcp.size()) {
-    std::string host = address.substr(tcp.size(), colon - tcp.size());
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    int port = 0;
-    const char* last = address.data() + address.size();
-    const auto [end, code] = std::from_chars(address.data() + colon + 1, last, port);
-    if (!host.empty() && code == std::errc{} && end == last)
-      return make_tcp_store(host, port, rank, deadline, options);
-  }
+  if (const auto place = detail::host_and_port(address, "tcp://"))
+    return make_tcp_store(place->first, place->second, rank, deadline, options);
   throw Error(ErrorKind::usage,
               text("rendezvous '", address, "' is neither tcp://HOST:PORT nor file://PATH"));
 }

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "weft/core/deadline.hpp"
 #include "weft/core/error.hpp"
@@ -24,6 +26,10 @@ inline void check_entry(const std::string& key, std::size_t value_bytes) {
                 text("keys have 1 to ", longest_key, " bytes, values at most ", longest_value));
   }
 }
+
+/// Of "tcp://HOST:PORT", where `scheme` is "tcp://": the host without the brackets of an IPv6 address, and the port.
+std::optional<std::pair<std::string, int>> host_and_port(const std::string& address,
+                                                         const std::string& scheme);
 
 /// How long a wait was allowed to last: "2.0 s".
 inline std::string seconds_text(Deadline deadline) {

@@ -1,3 +1,4 @@
+#include "collectives/store/launcher_kvs.hpp"
 #include "collectives/store/store_detail.hpp"
 #include "weft/collectives/store.hpp"
 
@@ -13,6 +14,7 @@
 
 #include "collectives/store/store_tcp_server.hpp"
 #include "collectives/store/store_tcp_wire.hpp"
+#include "collectives/store/tcp_socket.hpp"
 
 namespace weft {
 namespace {
@@ -26,36 +28,13 @@ using detail::Side;
 constexpr std::chrono::milliseconds least_to_answer{3500};
 constexpr std::chrono::seconds most_to_answer{30};
 // Then the host is looked up again: a restarted pod has a new address.
-constexpr std::chrono::seconds attempt{5};
-constexpr std::chrono::seconds to_find_another{1};  // rank 0, where the port is taken
+constexpr std::chrono::nanoseconds attempt = std::chrono::seconds(5);
+constexpr std::chrono::seconds shortest_attempt{1};  // where there are several addresses
+constexpr std::chrono::seconds to_find_another{1};   // rank 0, where the port is taken
 
-/// Asio's blocking calls know no deadline, so each connection runs the asynchronous ones on a context of its
-/// own.
-class Connection {
+/// A connection to rank 0's server.
+class Connection : public detail::TcpSocket {
  public:
-  Connection() : socket_(context_) {}
-
-  error_code open(const std::string& host, int port, Deadline deadline) {
-    tcp::resolver resolver(context_);
-    tcp::resolver::results_type endpoints;
-    error_code failed = within(deadline, [&](auto done) {
-      resolver.async_resolve(host, std::to_string(port),
-                             [&endpoints, done](error_code code, const auto& found) {
-                               endpoints = found;
-                               done(code);
-                             });
-    });
-    if (failed) return failed;
-    failed = within(deadline, [&](auto done) {
-      asio::async_connect(socket_, endpoints, [done](error_code code, const tcp::endpoint&) { done(code); });
-    });
-    if (failed) return failed;
-    error_code ignored;
-    socket_.set_option(tcp::no_delay(true), ignored);
-    watch_for_lost_hosts(socket_);
-    return failed;
-  }
-
   /// Proves that this process knows the token, and sees that the server does.
   /// @returns operation_not_supported where something else than a store of weft listens, no_permission where the
   /// tokens differ
@@ -87,49 +66,21 @@ class Connection {
     value.resize(head.value_bytes);
     return receive(asio::buffer(value), deadline);
   }
-
- private:
-  template <class Buffer>
-  error_code send(Buffer buffer, Deadline deadline) {
-    return within(deadline, [&](auto done) {
-      asio::async_write(socket_, buffer, [done](error_code code, std::size_t) { done(code); });
-    });
-  }
-  template <class Buffer>
-  error_code receive(Buffer buffer, Deadline deadline) {
-    return within(deadline, [&](auto done) {
-      asio::async_read(socket_, buffer, [done](error_code code, std::size_t) { done(code); });
-    });
-  }
-
-  template <class Start>
-  error_code within(Deadline deadline, Start start) {
-    error_code result;
-    start([&result](error_code code) { result = code; });
-    context_.restart();
-    context_.run_until(deadline.end());
-    if (context_.stopped()) return result;
-    error_code ignored;
-    socket_.close(ignored);
-    context_.stop();
-    return asio::error::timed_out;
-  }
-
-  asio::io_context context_{1};
-  tcp::socket socket_;
 };
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const std::string& host, int port, int rank, Deadline deadline, const StoreOptions& options)
-      : host_(host),
+  /// @param hosts of rank 0, which are called in turn, until `call`; rank 0 itself listens where the first is; port 0: the kernel's choice
+  TcpStore(std::vector<std::string> hosts, int port, int rank, Deadline call, Deadline deadline,
+           const StoreOptions& options)
+      : hosts_(std::move(hosts)),
         port_(port),
         rank_(rank),
-        address_(text(host, ":", port)),
+        address_(place()),
         token_(options.token),
         to_answer_(
             std::clamp<std::chrono::nanoseconds>(deadline.left() / 2, least_to_answer, most_to_answer)) {
-    if (token_.empty() && !is_loopback(host)) {
+    if (token_.empty() && !is_loopback(hosts_.front())) {
       throw Error(
           ErrorKind::usage,
           text("the ranks are to meet at ", address_,
@@ -138,9 +89,11 @@ class TcpStore final : public Store {
                env::token_file.name, " to a file that holds it"),
           context());
     }
-    if (rank == 0) serve(host, port, options);
-    if (idle_.empty()) idle_.push_back(connect(deadline));
+    if (rank == 0) serve(options);
+    if (idle_.empty()) idle_.push_back(connect(call));
   }
+
+  int port() const { return port_; }
 
   void set(const std::string& key, const std::string& value) override {
     detail::check_entry(key, value.size());
@@ -184,39 +137,50 @@ class TcpStore final : public Store {
 
  private:
   ErrorContext context() const { return {rank_, {}, 0}; }
+  /// "10.0.0.1:4711", "10.0.0.1 or 10.1.0.1:4711"
+  std::string place() const {
+    std::string all;
+    for (const std::string& host : hosts_) all += all.empty() ? host : " or " + host;
+    return text(all, ":", port_);
+  }
 
   /// Where a process of this job has rank 0 there already, the rendezvous tells all ranks that there are two.
-  void serve(const std::string& host, int port, const StoreOptions& options) {
+  void serve(const StoreOptions& options) {
     try {
-      server_ = std::make_unique<Server>(host, port, options);
-      host_ = server_->address();
+      server_ = std::make_unique<Server>(hosts_.front(), port_, options);
+      port_ = server_->port();
+      address_ = place();
+      hosts_ = {server_->address()};
     } catch (const Error&) {
       auto other = std::make_unique<Connection>();
       const Deadline step = Deadline::in(to_find_another);
-      if (other->open(host_, port_, step) || other->prove_token(token_, 0, step)) throw;
+      if (port_ == 0 || other->open(hosts_.front(), port_, step) || other->prove_token(token_, 0, step))
+        throw;
       idle_.push_back(std::move(other));
     }
   }
 
-  std::unique_ptr<Connection> connect(Deadline deadline) const {
+  /// The host that answers first is the one that is called from then on.
+  std::unique_ptr<Connection> connect(Deadline deadline) {
     std::string last = "no attempt was made";
+    const auto step = std::max<std::chrono::nanoseconds>(attempt / hosts_.size(), shortest_attempt);
     do {
-      auto connection = std::make_unique<Connection>();
-      const Deadline step = detail::at_most(attempt, deadline);
-      error_code failed = connection->open(host_, port_, step);
-      if (!failed) failed = connection->prove_token(token_, rank_, step);
-      if (!failed) return connection;
-      if (failed == asio::error::no_permission) {
-        throw Error(ErrorKind::usage, text("rank 0 at ", address_, " has another token than this process"),
-                    text("give every process of the job the same ", env::token.name,
-                         ", and every job a port of its own"),
-                    context());
+      for (const std::string& host : hosts_) {
+        auto connection = std::make_unique<Connection>();
+        const Deadline soon = detail::at_most(step, deadline);
+        error_code failed = connection->open(host, port_, soon);
+        if (!failed) failed = connection->prove_token(token_, rank_, soon);
+        if (!failed) {
+          if (hosts_.size() > 1) {
+            hosts_ = {std::string(host)};
+            address_ = place();
+          }
+          return connection;
+        }
+        // Where there are several addresses, one may be a stranger's on this network.
+        if (hosts_.size() == 1 || failed == asio::error::no_permission) refuse_a_stranger(failed);
+        last = failed.message();
       }
-      if (failed == asio::error::operation_not_supported) {
-        throw Error(ErrorKind::usage, text("something else than rank 0 of weft listens at ", address_),
-                    "choose another port for the ranks to meet", context());
-      }
-      last = failed.message();
       std::this_thread::sleep_for(
           std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50), deadline.left()));
     } while (!deadline.passed());
@@ -224,6 +188,19 @@ class TcpStore final : public Store {
                 text("rank 0 did not answer at ", address_, " within ", detail::seconds_text(deadline), " (",
                      last, ")"),
                 "see whether rank 0 started and its address and port are reachable from here", context());
+  }
+
+  void refuse_a_stranger(error_code failed) const {
+    if (failed == asio::error::no_permission) {
+      throw Error(ErrorKind::usage, text("rank 0 at ", address_, " has another token than this process"),
+                  text("give every process of the job the same ", env::token.name,
+                       ", and every job a port of its own"),
+                  context());
+    }
+    if (failed == asio::error::operation_not_supported) {
+      throw Error(ErrorKind::usage, text("something else than rank 0 of weft listens at ", address_),
+                  "choose another port for the ranks to meet", context());
+    }
   }
 
   /// A connection that a waiting get occupies must not hold up a set from another thread: each takes one of
@@ -276,10 +253,10 @@ class TcpStore final : public Store {
     return {head.word, std::move(value)};
   }
 
-  std::string host_;
-  const int port_;
+  std::vector<std::string> hosts_;  ///< one after the first connection
+  int port_;
   const int rank_;
-  const std::string address_;
+  std::string address_;  ///< the same from the first connection on
   const std::string token_;
   const std::chrono::nanoseconds to_answer_;
   std::unique_ptr<Server> server_;  // before the connections: it waits for them to close
@@ -299,9 +276,22 @@ std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int ran
     throw Error(ErrorKind::usage, text("ranks cannot meet at '", host, "' port ", port),
                 "give a host name or address and a port from 1 to 65535");
   }
-  return std::make_shared<TcpStore>(host, port, rank, deadline, options);
+  return std::make_shared<TcpStore>(std::vector{host}, port, rank, deadline, deadline, options);
 }
 
+namespace detail {
+
+ListeningStore listen_tcp_store(const std::string& host, Deadline deadline, const StoreOptions& options) {
+  const auto store = std::make_shared<TcpStore>(std::vector{host}, 0, 0, deadline, deadline, options);
+  return {store, store->port()};
+}
+
+std::shared_ptr<Store> call_tcp_store(std::vector<std::string> hosts, int port, int rank, Deadline call,
+                                      Deadline deadline, const StoreOptions& options) {
+  return std::make_shared<TcpStore>(std::move(hosts), port, rank, call, deadline, options);
+}
+
+}  // namespace detail
 }  // namespace weft
 
 #else

@@ -30,7 +30,7 @@ inline std::optional<asio::ip::address> advertised(asio::io_context& context, co
 }
 
 /// Opens the acceptor on loopback where `host` is that, on the address that `host` names where it is this machine's
-/// own, else on `bind`, else on all. @returns where this process finds it. @throws Error
+/// own, else on `bind`, else on all; an empty `host` names none. @returns where this process finds it. @throws Error
 inline std::string listen(tcp::acceptor& acceptor, asio::io_context& context, const std::string& host,
                           std::uint16_t port, const std::string& bind) {
   const ErrorContext rank_0{0, {}, 0};
@@ -38,7 +38,7 @@ inline std::string listen(tcp::acceptor& acceptor, asio::io_context& context, co
   std::optional<asio::ip::address> chosen;
   if (is_loopback(host)) {
     chosen = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host);
-  } else if (!(chosen = advertised(context, host)) && !bind.empty()) {
+  } else if ((host.empty() || !(chosen = advertised(context, host))) && !bind.empty()) {
     chosen = asio::ip::make_address(bind, failed);
     if (failed)
       throw Error(ErrorKind::usage, text(env::bind.name, "=", bind, " is no address"),
@@ -68,8 +68,9 @@ inline std::string listen(tcp::acceptor& acceptor, asio::io_context& context, co
         "choose another port or address", rank_0);
   }
   if (!chosen) {
-    log::info(text("rank 0 listens on port ", port, " of all addresses, for ", host,
-                   " names none of this machine; ", env::bind.name, " narrows it"));
+    const std::string why = host.empty() ? "" : text(", for ", host, " names none of this machine");
+    log::info(text("rank 0 listens on port ", acceptor.local_endpoint().port(), " of all addresses", why,
+                   "; ", env::bind.name, " narrows it"));
   }
   return chosen ? chosen->to_string() : "127.0.0.1";
 }

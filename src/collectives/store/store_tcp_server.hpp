@@ -42,6 +42,7 @@ class Server {
       : token_(options.token), acceptor_(context_) {
     log::level();  // a WEFT_LOG that makes no sense is to be refused here, not on the thread
     address_ = listen(acceptor_, context_, host, static_cast<std::uint16_t>(port), options.bind);
+    port_ = acceptor_.local_endpoint().port();
     accept();
     thread_ = std::thread([this] { context_.run(); });
   }
@@ -73,6 +74,7 @@ class Server {
 
   /// Where rank 0 itself finds it.
   const std::string& address() const { return address_; }
+  int port() const { return port_; }
 
  private:
   using Value = std::shared_ptr<const std::string>;  // one copy, however many read it
@@ -343,6 +345,7 @@ class Server {
   asio::io_context context_{1};  // before everything that holds a socket or a timer of it
   tcp::acceptor acceptor_;
   std::string address_;
+  int port_ = 0;
   asio::steady_timer pause_{context_};
   std::list<Ptr> unproved_;  ///< oldest first
   std::unordered_map<std::string, Value> values_;

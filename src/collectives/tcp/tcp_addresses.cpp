@@ -30,7 +30,7 @@ std::optional<asio::ip::address> address_of(const sockaddr* of_interface) {
 
 Challenge secret_from(const std::string& digits) {
   Challenge secret{};
-  if (digits.size() != 2 * secret.size())
+  if (digits.size() != 2 * secret.size() || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw Error(ErrorKind::mismatch, "a rank introduces itself without a secret of 64 digits");
   for (std::size_t i = 0; i < secret.size(); ++i)
     secret[i] = static_cast<unsigned char>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
@@ -78,8 +78,13 @@ Introduction Introduction::from(const std::string& note) {
   unsigned short port = 0;
   words >> digits >> port;
   Introduction result{secret_from(digits)};
-  for (std::string address; words >> address;)
-    result.endpoints.emplace_back(asio::ip::make_address(address), port);
+  for (std::string address; words >> address;) {
+    error_code failed;
+    result.endpoints.emplace_back(asio::ip::make_address(address, failed), port);
+    if (failed)
+      throw Error(ErrorKind::mismatch,
+                  text("a rank introduces itself with '", address, "', which is no address"));
+  }
   return result;
 }
 

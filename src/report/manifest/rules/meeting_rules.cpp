@@ -100,7 +100,7 @@ void port_twice(const Container& container, Remarks& remarks) {
   }
   if (!port.empty() && port == agents)
     remarks.warn("port-twice", own.line, text("torchrun's agent listens on port ", port, " already"),
-                 "leave WEFT_RENDEZVOUS out: weft takes the port above torchrun's by itself");
+                 "leave WEFT_RENDEZVOUS out: ranks find each other through torchrun's agent");
 }
 
 bool meets(const Container& container) {

@@ -258,17 +258,15 @@ TEST(LaunchClaims, ANamedMeetingPointCompletesRankAndWorldSize) {
   EXPECT_EQ(describe(decided(named)), "rank 1 of 4");
 }
 
-TEST(MeetingPoint, IsMasterAddressUnlessTorchrunsAgentListensThere) {
+TEST(MeetingPoint, IsMasterAddressWhereTheStoreOfTorchrunsAgentMayBe) {
   EXPECT_EQ(decided(torch).rendezvous, "tcp://node0:29500");
   EXPECT_EQ(decided(torchrun).rendezvous, "tcp://node0:29500");
   const Values agent = torchrun + Values{{"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-  EXPECT_EQ(decided(agent).rendezvous, "tcp://node0:29501");
-  EXPECT_EQ(decided(agent + Values{{"TORCHELASTIC_RESTART_COUNT", "2"}}).rendezvous, "tcp://node0:29503");
+  EXPECT_EQ(decided(agent).rendezvous, "torchrun://node0:29500");
+  EXPECT_EQ(decided(agent + Values{{"TORCHELASTIC_RESTART_COUNT", "2"}}).rendezvous,
+            "torchrun://node0:29500");
   EXPECT_EQ(decided(torchrun + Values{{"TORCHELASTIC_USE_AGENT_STORE", "False"}}).rendezvous,
             "tcp://node0:29500");
-  Values highest = agent;
-  highest["MASTER_PORT"] = "65535";
-  EXPECT_EQ(decided(highest).rendezvous, "tcp://node0:1024");
   Values ipv6 = torch;
   ipv6["MASTER_ADDR"] = "fd00::7";
   EXPECT_EQ(decided(ipv6).rendezvous, "tcp://[fd00::7]:29500");
@@ -302,6 +300,7 @@ TEST(MeetingPoint, OfAProcessManagersRanksIsMpiOrElseMasterAddress) {
   EXPECT_EQ(decided(pmi).rendezvous, has_mpi() ? "mpi" : "");
   EXPECT_EQ(decided(addressed).rendezvous, has_mpi() ? "mpi" : "tcp://node0:29500");
   EXPECT_EQ(decided(pmi + Values{{"WEFT_RENDEZVOUS", "tcp://b:2"}}).rendezvous, "tcp://b:2");
+  EXPECT_EQ(decided(pmix).rendezvous, has_mpi() ? "mpi" : WEFT_HAS_PMIX ? "pmix" : "");
 }
 
 TEST(World, OfOneRankNeedsNobody) {
