@@ -61,6 +61,7 @@ std::string version_text() {
 struct UcxPeers::Sent {
   std::array<std::byte, sizeof(NoteHead)> head;
   std::shared_ptr<const std::string> body{};
+  Peer* to = nullptr;
 };
 
 UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline)
@@ -118,23 +119,25 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
 // An endpoint is made before the other side is known to be there, and operations would be the first to miss it. Of two ranks the one above calls, and
 // is called back over the connection that it has made: where both call at a time, as after a moment without a link, UCX 1.13 loses both connections
 // ("connection establishment was unsuccessful"). It may lose one all the same: then the rank above calls again. Whether the other has
-// ended is the lookout's to say, for a connection breaks without that, too.
+// ended is the lookout's to say, for a connection breaks without that, too. UCX rests once they have met, so a rank stays until
+// its own calls have gone out.
 void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
   for (int other = 0; other < rank(); ++other) call(other);
   Lookout lookout(rendezvous);
   Backoff backoff;
-  const auto is_met = [this](const Peer& peer) {
-    return peer.rank == rank() || (peer.has_called && peer.lost.empty());
-  };
   while (true) {
     for (; !callers_.empty(); callers_.pop_back()) call(callers_.back());
-    if (std::ranges::all_of(peers_, is_met)) return;
+    if (std::ranges::all_of(peers_, [this](const Peer& peer) { return is_met(peer); })) return;
     if (deadline.passed()) throw not_met(deadline);
     lookout.check();
     for (Peer& peer : peers_) meet_again(peer);
     progress();
     backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
   }
+}
+
+bool UcxPeers::is_met(const Peer& peer) const {
+  return peer.rank == rank() || (peer.has_called && peer.lost.empty() && peer.unsent == 0);
 }
 
 void UcxPeers::meet_again(Peer& peer) {
@@ -160,7 +163,7 @@ void UcxPeers::call(int other) {
 Error UcxPeers::not_met(Deadline deadline) const {
   std::string missing;
   for (const Peer& peer : peers_) {
-    if (peer.rank == rank() || (peer.has_called && peer.lost.empty())) continue;
+    if (is_met(peer)) continue;
     const std::string& why = peer.lost.empty() ? peer.why : peer.lost;
     missing += text(missing.empty() ? "" : "; ", "rank ", peer.rank, " was not heard",
                     why.empty() ? "" : ": " + why);
@@ -296,16 +299,18 @@ void UcxPeers::send_active(int to, unsigned id, std::unique_ptr<Sent> sent) {
   ucp_request_param_t how{};
   how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   how.flags = UCP_AM_SEND_FLAG_EAGER;
+  sent->to = &peers_[static_cast<std::size_t>(to)];
   how.user_data = sent.get();
   how.cb.send = [](void* request, ucs_status_t, void* user_data) {
-    delete static_cast<Sent*>(user_data);
+    const std::unique_ptr<Sent> gone(static_cast<Sent*>(user_data));
+    --gone->to->unsent;
     ucx().ucp_request_free(request);
   };
   const void* const body = sent->body ? sent->body->data() : nullptr;
   const std::size_t bytes = sent->body ? sent->body->size() : 0;
   const ucs_status_ptr_t request =
       ucx().ucp_am_send_nbx(at(to).endpoint, id, sent->head.data(), sent->head.size(), body, bytes, &how);
-  if (UCS_PTR_IS_PTR(request)) static_cast<void>(sent.release());
+  if (UCS_PTR_IS_PTR(request)) ++sent.release()->to->unsent;
 }
 
 /// Sends what is still to be sent where the rank has ended well; elsewhere what the network takes within a moment.

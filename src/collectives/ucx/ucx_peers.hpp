@@ -44,6 +44,7 @@ class UcxPeers final : public Peers {
     ucp_ep_h endpoint = nullptr;
     std::string lost{};
     bool has_called = false;
+    int unsent = 0;  ///< notes and acknowledgements under way to it
     Deadline again =
         Deadline::in({});  ///< not to be called before, where the connection broke while ranks met,
     std::string why{};     ///< with these words
@@ -63,6 +64,7 @@ class UcxPeers final : public Peers {
   std::string introduction(const Environment& environment);
   void reach(const std::vector<std::string>& introductions);
   void meet(Rendezvous& rendezvous, Deadline deadline);
+  bool is_met(const Peer& peer) const;
   void meet_again(Peer& peer);
   void call(int other);
   Error not_met(Deadline deadline) const;
