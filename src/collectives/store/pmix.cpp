@@ -20,9 +20,9 @@
 namespace weft::detail {
 namespace {
 
-constexpr const char* library_file = "libpmix.so.2";  // of PMIx 2 to 5
+constexpr const char* pmix_file = "libpmix.so.2";  // of PMIx 2 to 5
 
-struct Library {
+struct PmixLibrary {
   decltype(&::PMIx_Init) init = nullptr;
   decltype(&::PMIx_Finalize) finalize = nullptr;
   decltype(&::PMIx_Put) put = nullptr;
@@ -31,17 +31,17 @@ struct Library {
   decltype(&::PMIx_Error_string) error_string = nullptr;
 };
 
-Library load() {
+PmixLibrary load_pmix() {
   // Never unloaded: it leaves threads and handlers behind.
-  void* const handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  const char* const install_it = "install PMIx (libpmix2), or set WEFT_RENDEZVOUS to tcp://HOST:PORT";
+  void* const handle = dlopen(pmix_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  const char* const install_pmix = "install PMIx (libpmix2), or set WEFT_RENDEZVOUS to tcp://HOST:PORT";
   if (handle == nullptr)
-    throw Error(ErrorKind::system, text("PMIx cannot be loaded: ", dlerror()), install_it);
-  Library library;
+    throw Error(ErrorKind::system, text("PMIx cannot be loaded: ", dlerror()), install_pmix);
+  PmixLibrary library;
   const auto set = [&](auto& function, const char* name) {
     // What dlsym returns is a function's address; only this cast makes it one again.
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));  // NOLINT
-    if (function == nullptr) throw Error(ErrorKind::system, text(library_file, " has no ", name), install_it);
+    if (function == nullptr) throw Error(ErrorKind::system, text(pmix_file, " has no ", name), install_pmix);
   };
   set(library.init, "PMIx_Init");
   set(library.finalize, "PMIx_Finalize");
@@ -52,8 +52,8 @@ Library load() {
   return library;
 }
 
-const Library& pmix() {
-  static const Library library = load();
+const PmixLibrary& pmix() {
+  static const PmixLibrary library = load_pmix();
   return library;
 }
 

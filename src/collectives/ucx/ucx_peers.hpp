@@ -5,9 +5,11 @@
 // stays so. At its end a rank waits for up to two seconds until the others have said goodbye: a connection that is closed
 // while data is on its way in takes what is on its way out with it. After give_up() it does not wait.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/ucx/ucx_library.hpp"
@@ -15,6 +17,9 @@
 #include "weft/core/env.hpp"
 
 namespace weft::detail {
+
+inline constexpr const char* ucx_advice =
+    "UCX_LOG_LEVEL=info shows what UCX found; UCX_TLS and UCX_NET_DEVICES say what it may use";
 
 class UcxPeers final : public Peers {
  public:
@@ -54,6 +59,9 @@ class UcxPeers final : public Peers {
     std::int32_t from;
   };
   struct Sent;
+  static constexpr std::uint32_t hello = UINT32_MAX - 1;         ///< a group that no rank has
+  static constexpr std::string_view no_ucx = "none\n";           ///< instead of a version
+  static constexpr std::chrono::milliseconds to_break_off{100};  ///< who does not answer may be stopped
 
   const Peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   static void sent(MessageSlot& slot, ucs_status_t status);
@@ -62,6 +70,7 @@ class UcxPeers final : public Peers {
   void start(const Environment& environment);
   void stop() noexcept;
   std::string introduction(const Environment& environment);
+  // ucx_connect.cpp
   void reach(const std::vector<std::string>& introductions);
   void meet(Rendezvous& rendezvous, Deadline deadline);
   bool is_met(const Peer& peer) const;
