@@ -1,5 +1,9 @@
 #include "collectives/ucx/ucx_peers.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -7,6 +11,7 @@
 #include <exception>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "weft/core/error.hpp"
@@ -17,6 +22,7 @@ namespace {
 constexpr unsigned note_id = 0;  // of active messages
 constexpr unsigned acknowledgement_id = 1;
 constexpr std::chrono::milliseconds to_close{2000};
+constexpr std::chrono::seconds a_moment{5};
 
 void check(ucs_status_t status, const char* call) {
   if (status == UCS_OK) return;
@@ -31,6 +37,22 @@ bool has_rdma() {
   std::error_code failed;
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", failed);
   return !failed && devices != std::filesystem::directory_iterator();
+}
+
+/// UCX leaves out an interface without a link, for good, and a link may be down for a moment. Waits where there are only such interfaces.
+void wait_for_a_link(Deadline deadline) {
+  for (bool waits = true; waits && !deadline.passed();) {
+    ifaddrs* first = nullptr;
+    if (getifaddrs(&first) != 0) return;
+    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(first, &freeifaddrs);
+    waits = false;
+    for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+      if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+      if ((one->ifa_flags & IFF_RUNNING) != 0) return;
+      waits = true;
+    }
+    if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 void set(ucp_config_t* config, const char* name, const char* value) {
@@ -57,6 +79,7 @@ struct UcxPeers::Sent {
 UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline)
     : Peers(rendezvous.rank(), rendezvous.size()), peers_(static_cast<std::size_t>(rendezvous.size())) {
   try {
+    wait_for_a_link(Deadline::in(std::min<std::chrono::nanoseconds>(a_moment, deadline.left() / 2)));
     reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
     meet(rendezvous, deadline);
   } catch (const std::exception& error) {
