@@ -141,8 +141,28 @@ void TcpPeers::receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot
   from.expected[tag].push_back({data, &slot});
 }
 
-// Nothing is to be stopped: its memory is kept, and what comes goes there.
-void TcpPeers::cancel(const MessageSlot& /*slot*/) {}
+// The memory is its user's, who may free it from now on. Messages are whole on the connection all the same: what comes for it is dropped,
+// what goes out goes out from a copy.
+void TcpPeers::cancel(const MessageSlot& slot) {
+  Link& other = link(slot.peer);
+  const auto forget = [&](Expected& room) {
+    if (room.slot == &slot) room = {};
+  };
+  for (auto& [tag, rooms] : other.expected) std::ranges::for_each(rooms, forget);
+  for (auto& [tag, all] : other.earlier) {
+    for (Early& early : all) forget(early.room);
+  }
+  if (other.in_data && other.room.slot == &slot) {
+    other.dropped += std::exchange(other.into, {}).size();
+    other.room = {};
+  }
+  for (Outgoing& one : other.outbox) {
+    if (one.slot != &slot) continue;
+    one.body = std::make_shared<const std::string>(reinterpret_cast<const char*>(one.data), one.head.bytes);
+    one.data = reinterpret_cast<const std::byte*>(one.body->data());
+    one.slot = nullptr;
+  }
+}
 
 void TcpPeers::read(Link& link) {
   for (int i = 0; i < most_reads && link.lost.empty(); ++i) {
@@ -242,6 +262,7 @@ void TcpPeers::end(Link& link) {
 }
 
 void TcpPeers::arrived(Link& link, const Expected& room, std::size_t bytes) {
+  if (room.slot == nullptr) return;  // it was canceled
   MessageSlot& slot = *room.slot;
   if (slot.is_part) post(link, {Head{Kind::acknowledgement, 0, slot.tag}});
   if (bytes > room.data.size()) {

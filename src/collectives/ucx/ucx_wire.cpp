@@ -56,7 +56,7 @@ void UcxPeers::received(MessageSlot& slot, ucs_status_t status, std::size_t byte
 }
 
 void UcxPeers::cancel(const MessageSlot& slot) {
-  ucx().ucp_request_cancel(worker_, slot.request);
+  if (slot.request != nullptr) ucx().ucp_request_cancel(worker_, slot.request);  // a send cannot be
 }
 
 std::shared_ptr<Wire> make_ucx_wire(const std::shared_ptr<Rendezvous>& rendezvous,

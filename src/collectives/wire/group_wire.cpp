@@ -70,7 +70,7 @@ class GroupMessages final : public Messages {
     group_->all->keep(slots_);
     group_->all->keep(std::move(memory));
     for (const MessageSlot& slot : slots_->slots()) {
-      if (slot.request != nullptr) group_->all->cancel(slot);
+      if (slot.steps > 0) group_->all->cancel(slot);
     }
   }
 

@@ -115,7 +115,7 @@ class Peers {
   virtual void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
   /// Ends the slot when the next message of its peer with the tag is there; acknowledges it, if it is a part.
   virtual void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
-  /// A message that is to be received is received no longer, where the transport can still stop that.
+  /// A message under way touches its data no longer, where the transport can still stop that.
   virtual void cancel(const MessageSlot& slot) = 0;
   /// Does not wait. A rank that is lost gets none.
   virtual void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) = 0;

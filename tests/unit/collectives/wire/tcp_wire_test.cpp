@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <random>
 #include <thread>
@@ -166,6 +167,88 @@ TEST(TcpWire, APartEndsNotBeforeItsReceiverWantsIt) {
       messages->receive(0, room, 0, 1, true);
     }
     (void)take(wire, *messages, 1);
+  });
+}
+
+// After an error: what was under way goes on without its memory.
+TEST(TcpWire, WhatIsAbandonedMayBeFreed) {
+  constexpr int sends = 8;  // of a MiB: more than the connection takes at once
+  std::atomic<bool> is_overwritten = false;
+  std::atomic<bool> is_read = false;
+  on_wire(2, [&](Wire& wire) {
+    const Bytes first = pattern(0, 1, 1, 300'000);
+    const Bytes later = pattern(0, 1, 2, 1000);
+    const auto messages = wire.messages();
+    if (wire.rank() == 0) {
+      {
+        const auto entered = wire.enter();
+        messages->send(0, first, 1, 1, false);
+        messages->send(1, later, 1, 2, false);
+      }
+      (void)take(wire, *messages, 2);
+      while (wire.side_channel().collect().empty()) wire.rest(1ms);
+      {
+        const auto entered = wire.enter();
+        messages->send(0, first, 1, 3, false);
+        messages->send(1, later, 1, 4, false);
+      }
+      (void)take(wire, *messages, 2);
+      while (!is_overwritten) std::this_thread::sleep_for(1ms);
+      std::vector<Bytes> rooms(sends, Bytes(1 << 20));
+      for (int i = 0; i < sends; ++i) {
+        const auto entered = wire.enter();
+        messages->receive(static_cast<std::size_t>(i), rooms[static_cast<std::size_t>(i)], 1, 10 + i, false);
+      }
+      (void)take(wire, *messages, sends);
+      is_read = true;
+      for (int i = 0; i < sends; ++i)
+        EXPECT_TRUE(rooms[static_cast<std::size_t>(i)] == pattern(1, 0, i, 1 << 20)) << i;
+      return;
+    }
+    const Bytes zeros(first.size());
+    Bytes half(first.size());
+    Bytes none(first.size());
+    {
+      const auto entered = wire.enter();
+      messages->receive(0, half, 0, 1, false);
+      messages->receive(1, none, 0, 3, false);
+    }
+    const auto has_begun = [&] { return half != zeros; };
+    while (!has_begun()) {
+      const auto entered = wire.enter();
+      if (!messages->collect().empty()) break;  // it came in one piece
+    }
+    messages->abandon(nullptr);
+    half = zeros;
+    const auto others = wire.messages();
+    Bytes room(later.size());
+    const auto takes = [&](int tag) {
+      {
+        const auto entered = wire.enter();
+        others->receive(0, room, 0, tag, false);
+      }
+      (void)take(wire, *others, 1);
+      EXPECT_EQ(room, later);
+    };
+    takes(2);
+    wire.side_channel().post("abandoned");
+    takes(4);
+    EXPECT_TRUE(half == zeros && none == zeros);
+
+    std::vector<Bytes> sent;
+    for (int i = 0; i < sends; ++i) sent.push_back(pattern(1, 0, i, 1 << 20));
+    const auto last = wire.messages();
+    for (int i = 0; i < sends; ++i) {
+      const auto entered = wire.enter();
+      last->send(static_cast<std::size_t>(i), sent[static_cast<std::size_t>(i)], 0, 10 + i, false);
+    }
+    last->abandon(nullptr);
+    sent.clear();
+    is_overwritten = true;
+    while (!is_read) {
+      (void)wire.side_channel().collect();
+      wire.rest(1ms);
+    }
   });
 }
 
