@@ -12,7 +12,7 @@
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libucx-dev libopenblas-dev libhwy-dev liburing-dev
+packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libpmix-dev libucx-dev libopenblas-dev libhwy-dev liburing-dev
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libxxhash-dev libpugixml-dev libyaml-cpp-dev)
 case ${1:-run} in
   run) ;;

@@ -99,7 +99,7 @@ def headers(root):
 
 def header_paths(names):
     """Where the preprocessor finds them; what it does not find is left out."""
-    flags = ["-I" + path for path in ("/usr/include/x86_64-linux-gnu", "/usr/include/openblas") if os.path.isdir(path)]
+    flags = ["-I" + path for path in ("/usr/include/x86_64-linux-gnu", "/usr/include/openblas", "/usr/lib/x86_64-linux-gnu/pmix2/include") if os.path.isdir(path)]
     for word in output("mpicxx", "--showme:compile").split() if shutil.which("mpicxx") else []:
         if word.startswith("-I"):
             flags.append(word)
