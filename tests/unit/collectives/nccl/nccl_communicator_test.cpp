@@ -220,7 +220,7 @@ TEST(NcclCommunicator, ACallThatWaitsForRanksByItsNatureEndsAtTheDeadlineOrWhenO
   {
     FakeNccl fake(newest);
     fake.hold("AllReduce");
-    const auto comm = connect(fake, {.timeout = 50ms});
+    const auto comm = connect(fake, {.timeout = 500ms});
     expect_error(ErrorKind::timeout, {"rank 1: register", "still in progress"},
                  [&] { comm->call_apart("register", registers); });
     EXPECT_EQ(fake.calls.back(), "CommRevoke");
@@ -237,7 +237,7 @@ TEST(NcclCommunicator, ACallThatWaitsForRanksByItsNatureEndsAtTheDeadlineOrWhenO
 TEST(NcclCommunicator, ACallThatStaysInProgressBreaksItAtTheDeadline) {
   FakeNccl fake(newest);
   fake.non_blocking = true;
-  const auto comm = connect(fake, {.timeout = 50ms});
+  const auto comm = connect(fake, {.timeout = 500ms});
   fake.answer("AllReduce", {in_progress});
   fake.answer("async", std::deque<Result>(1'000'000, in_progress));
   expect_error(ErrorKind::timeout, {"rank 1: all_reduce", "still in progress"}, [&] { all_reduce(*comm); });
@@ -282,7 +282,7 @@ TEST(NcclCommunicator, APartThatNeverComesEndsAtTheDeadline) {
       FakeNccl fake(version);
       fake.non_blocking = non_blocking;
       {
-        const auto comm = connect(fake, {.timeout = 50ms});
+        const auto comm = connect(fake, {.timeout = 500ms});
         fake.late = 1'000'000;
         if (!non_blocking) fake.hold("CommSplit");
         expect_error(ErrorKind::timeout, {"rank 1: split", "still in progress"},
@@ -336,7 +336,7 @@ TEST(NcclCommunicator, ItsEndWaitsForTheOthersButNotForEver) {
     connect(fake);
     EXPECT_EQ(fake.calls, (Calls{"CommInitRankConfig", "CommFinalize", "CommDestroy"}));
     fake.calls.clear();
-    auto comm = connect(fake, {.timeout = 50ms});
+    auto comm = connect(fake, {.timeout = 500ms});
     if (non_blocking) {
       fake.answer("CommFinalize", {in_progress});
       fake.answer("async", std::deque<Result>(1'000'000, in_progress));
