@@ -127,7 +127,7 @@ class TorchAgent {
     if (::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
         ::listen(listening_.get(), 8) != 0)
       throw system_error("cannot listen");
-    threads_.emplace_back([this] {
+    accepts_ = std::thread([this] {
       while (true) {
         auto client = std::make_shared<test::Socket>(::accept(listening_.get(), nullptr, nullptr));
         if (client->get() < 0) return;
@@ -139,14 +139,14 @@ class TorchAgent {
   }
   ~TorchAgent() {
     ::shutdown(listening_.get(), SHUT_RDWR);
-    threads_.front().join();
+    accepts_.join();
     {
       const std::lock_guard lock(mutex_);
       for (const auto& client : clients_) ::shutdown(client->get(), SHUT_RDWR);
       ends_ = true;
       changed_.notify_all();
     }
-    for (std::size_t i = 1; i < threads_.size(); ++i) threads_[i].join();
+    for (std::thread& thread : threads_) thread.join();
   }
   TorchAgent(const TorchAgent&) = delete;
   TorchAgent& operator=(const TorchAgent&) = delete;
@@ -212,7 +212,8 @@ class TorchAgent {
   bool ends_ = false;
   std::map<std::string, std::string> values_;
   std::vector<std::shared_ptr<test::Socket>> clients_;
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;  // of clients
+  std::thread accepts_;
 };
 
 class ThroughTorchrun : public testing::Test {
