@@ -55,8 +55,8 @@ struct LaunchClaim {
   int size = 1;
   std::optional<int> local_rank;
   std::optional<int> local_size;
-  std::string
-      rendezvous;  ///< tcp://..., file://..., torchrun://..., "mpi", "pmix", or empty where nothing is needed or known
+  /// tcp://..., file://..., torchrun://..., "mpi", "pmix", or empty where nothing is needed or known
+  std::string rendezvous;
 };
 
 struct WorldOptions {
