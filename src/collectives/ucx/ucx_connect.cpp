@@ -52,7 +52,11 @@ void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
   Lookout lookout(rendezvous);
   Backoff backoff;
   while (true) {
-    for (; !callers_.empty(); callers_.pop_back()) call(callers_.back());
+    while (!callers_.empty()) {  // a call may bring further ones
+      const int caller = callers_.back();
+      callers_.pop_back();
+      call(caller);
+    }
     if (std::ranges::all_of(peers_, [this](const Peer& peer) { return is_met(peer); })) return;
     if (deadline.passed()) throw not_met(deadline);
     lookout.check();
