@@ -6,11 +6,12 @@
 #   tests/gpu.sh --suites A,B       these alone
 #   tests/gpu.sh --minutes N        for all together, the build included (9): a suite that does not fit any more is "not run"
 #   tests/gpu.sh --build            builds only
-#   tests/gpu.sh --built            does not build
+#   tests/gpu.sh --built            builds no more than torch.distributed's backend, where the suite torch is asked for
 #   tests/gpu.sh --dry              the same suites without a GPU: kernels are emulated, NCCL is a fake whose ranks are processes
 #                                   (tests/emulation, tests/fake_nccl), the model is small. It says whether suites run, and keeps no figure
-#   tests/gpu.sh --pack             gathers into gpu-pack/ what such a machine lacks: GoogleTest's sources, from Debian's package, a text, and
-#                                   weft-scaling, linked with Boost and OpenBLAS in it (for glibc 2.34 and newer); needs nvcc
+#   tests/gpu.sh --pack             gathers into gpu-pack/ and gpu-pack.tar.xz what such a machine lacks: GoogleTest's sources, from Debian's package, a
+#                                   text, and the programs, linked with Boost and OpenBLAS in them (glibc 2.34 to 2.36 and newer; compute capability 9.0),
+#                                   which --built takes from there; needs nvcc
 # In ${OUT:-build/gpu}, or build/gpu-dry: gpu.jsonl, a line for the machine, for each suite when it ends and for each figure; gpu.log, what suites and all of
 # their ranks said; build.log. It ends with 0 if every suite asked for has passed: one that was not run has not.
 # Without a GPU it says so, counts the suites as skipped and ends with 0.
@@ -29,24 +30,32 @@ usage() { echo "gpu.sh: $1" >&2; exit 42; }
 pack() {
   local sources=/usr/src/googletest
   [ -d "$sources" ] || { echo "gpu.sh: $sources is missing: install the package googletest" >&2; exit 1; }
-  rm -rf gpu-pack && mkdir -p gpu-pack/text && cp -r "$sources" gpu-pack/googletest
+  rm -rf gpu-pack gpu-pack.tar.xz && mkdir -p gpu-pack/text && cp -r "$sources" gpu-pack/googletest
   find /usr/share/common-licenses -maxdepth 1 -type f -exec cp {} gpu-pack/text \;
-  pack_scaling > gpu-pack/build.log 2>&1 || { tail -n 5 gpu-pack/build.log; echo "gpu.sh: weft-scaling does not build here: gpu-pack/build.log" >&2; exit 1; }
-  echo "gpu.sh: packed $(du -sm gpu-pack | cut -f1) MB into gpu-pack/"
+  pack_programs > gpu-pack/build.log 2>&1 || { tail -n 5 gpu-pack/build.log; echo "gpu.sh: not all of it builds here: gpu-pack/build.log" >&2; exit 1; }
+  tar -cf - gpu-pack | xz -T0 > gpu-pack.tar.xz
+  echo "gpu.sh: packed $(du -sm gpu-pack | cut -f1) MB into gpu-pack/, $(du -sm gpu-pack.tar.xz | cut -f1) MB into gpu-pack.tar.xz; programs ask for $(newest_glibc) at most"
 }
 
-# libstdc++ and cuBLAS are that machine's own. The program is removed if it asks for a newer glibc.
-pack_scaling() {
-  local blas newest
+# libstdc++ and cuBLAS are that machine's own.
+pack_programs() {
+  local blas
   blas=$(find /usr/lib -path '*openblas*' -name libopenblas.a | head -n 1)
   [ -n "$blas" ] || { echo "libopenblas.a is missing: install the package libopenblas-dev"; return 1; }
-  cmake -S . -B build/gpu-pack -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-s -DWEFT_CUDA=ON -DWEFT_CUDA_ARCHITECTURES=90 -DWEFT_TOOLS=ON -DWEFT_TESTS=OFF \
-    -DWEFT_BENCH=OFF -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_URING=OFF -DWEFT_SIMD=OFF -DBoost_USE_STATIC_LIBS=ON -DOPENSSL_USE_STATIC_LIBS=ON \
-    -DWEFT_OPENBLAS_LIBRARY="$blas" &&
-    cmake --build build/gpu-pack --target weft-scaling -j "$(nproc)" && mkdir -p gpu-pack/bin && cp build/gpu-pack/bin/weft-scaling gpu-pack/bin/ || return
-  newest=$(objdump -T gpu-pack/bin/weft-scaling | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
-  echo "weft-scaling asks for $newest"
-  [ "$(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -n 1)" = GLIBC_2.34 ] || { rm gpu-pack/bin/weft-scaling; return 1; }
+  configure build/gpu-pack 90 -DCMAKE_EXE_LINKER_FLAGS=-s -DCMAKE_SHARED_LINKER_FLAGS=-s -DWEFT_BOOST=ON -DWEFT_TOOLS=ON -DBoost_USE_STATIC_LIBS=ON \
+    -DOPENSSL_USE_STATIC_LIBS=ON -DWEFT_OPENBLAS_LIBRARY="$blas" -DWEFT_GOOGLETEST_SOURCE="$PWD/gpu-pack/googletest" &&
+    cmake --build build/gpu-pack --target weft-scaling "${targets[@]}" gpu_math_test gpu_train && mkdir -p gpu-pack/bin gpu-pack/lib &&
+    cp build/gpu-pack/bin/* gpu-pack/bin/ && cp build/gpu-pack/lib/libnccl-tuner-weft.so gpu-pack/lib/
+}
+
+newest_glibc() { objdump -T gpu-pack/bin/* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1; }
+
+targets=(weft_tuner conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures gpu_low_rank_figures)
+
+# configure FOLDER CAPABILITY OPTION...
+configure() {
+  cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_CUDA=ON -DWEFT_CUDA_ARCHITECTURES="$2" -DWEFT_TESTS=ON -DWEFT_TEST_KINDS=processes \
+    -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF -DWEFT_URING=OFF "${@:3}"
 }
 
 # What pip has installed: nvidia/*/lib and nvidia/*/include of each folder that Python looks into.
@@ -59,8 +68,24 @@ from_pip() {  # FILE...: the first that is there
   done
 }
 
+# NCCL and cuBLAS, for the programs as for what is still to be linked.
+find_libraries() {
+  local cublas header
+  if ! ldconfig -p 2>/dev/null | grep -q libnccl.so.2 && [ -z "${WEFT_NCCL_LIBRARY:-}" ]; then
+    WEFT_NCCL_LIBRARY=$(from_pip lib/libnccl.so.2)
+    [ -n "$WEFT_NCCL_LIBRARY" ] && export WEFT_NCCL_LIBRARY
+  fi
+  [ -e /usr/local/cuda/lib64/libcublas.so ] && { export LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; return; }
+  cublas=$(from_pip lib/libcublas.so.13 lib/libcublas.so.12)
+  header=$(from_pip include/cublas_v2.h)
+  [ -n "$cublas" ] || return
+  options+=("-DCUDA_cublas_LIBRARY=$cublas")
+  [ -n "$header" ] && options+=("-DCMAKE_CXX_FLAGS=-isystem ${header%/*}")
+  export LD_LIBRARY_PATH=${cublas%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
 build() {
-  local capability=${1:-90} built sources=$PWD/gpu-pack/googletest options=() cublas header
+  local capability=${1:-90} built sources=$PWD/gpu-pack/googletest
   [ -d "$sources" ] || sources=  # then GoogleTest is installed, or configuring says that it is not
   if [ $dry = 1 ]; then
     { cmake --preset recorded && cmake --build --preset recorded -j "$(nproc)" &&
@@ -69,23 +94,9 @@ build() {
     tail -n 20 "$out/build.log"
     return 1
   fi
-  if ! ldconfig -p 2>/dev/null | grep -q libnccl.so.2 && [ -z "${WEFT_NCCL_LIBRARY:-}" ]; then
-    WEFT_NCCL_LIBRARY=$(from_pip lib/libnccl.so.2)
-    [ -n "$WEFT_NCCL_LIBRARY" ] && export WEFT_NCCL_LIBRARY
-  fi
-  cublas=$(from_pip lib/libcublas.so.13 lib/libcublas.so.12)
-  header=$(from_pip include/cublas_v2.h)
-  if [ -n "$cublas" ] && [ ! -e /usr/local/cuda/lib64/libcublas.so ]; then
-    options+=("-DCUDA_cublas_LIBRARY=$cublas")
-    [ -n "$header" ] && options+=("-DCMAKE_CXX_FLAGS=-isystem ${header%/*}")
-    export LD_LIBRARY_PATH=${cublas%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  fi
   # What does not build fails its own suites alone.
-  { cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEFT_CUDA=ON -DWEFT_TESTS=ON -DWEFT_TEST_KINDS=processes \
-      -DWEFT_MPI=OFF -DWEFT_UCX=OFF -DWEFT_BOOST=OFF -DWEFT_TOOLS=OFF -DWEFT_BENCH=OFF -DWEFT_SIMD=OFF \
-      -DWEFT_CUDA_ARCHITECTURES="$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
-    cmake --build build/gpu --target weft_tuner conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures \
-      gpu_low_rank_figures $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
+  { configure build/gpu "$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
+    cmake --build build/gpu --target "${targets[@]}" $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
     built=$?
     if [[ " ${chosen[*]} " = *" torch "* ]]; then build_torch "$capability"; fi && [ $built = 0 ]
   } > "$out/build.log" 2>&1 && return
@@ -110,6 +121,7 @@ torch_twins() {
     bash tests/torch/torch_test.sh emulated cuda_test.py 2>&1
     return
   fi
+  while [ -n "${building:-}" ] && kill -0 "$building" 2> /dev/null; do sleep 0.5; done  # the suite's limit ends this
   [ -d build/gpu-torch/python/weft/torch ] || { echo "weft.torch is not built: python3 has no torch, or build.log says why"; return 1; }
   PYTHONPATH=$PWD/build/gpu-torch/python:$PWD/tests/torch OMP_NUM_THREADS=1 WEFT_SHARE_DEVICE=1 python3 tests/torch/cuda_test.py 2>&1
 }
@@ -222,7 +234,7 @@ powersgd_figures() { WEFT_DEVICE=cuda $bin/gpu_low_rank_figures powersgd 4 $((dr
 
 # NCCL reads our nccl.conf, which alone names our tuner, loads it, and takes a row of its table.
 tuner() {
-  local library=$PWD/build/gpu/lib/libnccl-tuner-weft.so conf=$work.tuner
+  local library=$PWD/$bin/../lib/libnccl-tuner-weft.so conf=$work.tuner
   if [ "$dry" = 1 ]; then
     library=$PWD/build/recorded/lib/libnccl-tuner-weft.so
     [ -e "$library" ] && echo "the fake of NCCL loads no tuner: tests/unit/tuner plays that part of NCCL"
@@ -317,6 +329,9 @@ if [ $dry = 1 ]; then
   compared=4
   [ $only_build = -1 ] || { launchers/setup.sh test && . launchers/toolchain.sh; }
 fi
+options=()
+if [ $dry = 0 ]; then find_libraries; fi
+if [ $dry = 0 ] && [ $only_build = -1 ] && [ -d gpu-pack/bin ] && [ ! -d $bin ]; then bin=gpu-pack/bin; fi
 mkdir -p "$out"
 if [ $only_build = 1 ]; then
   build || exit 1
@@ -353,11 +368,14 @@ failed=0
 : > "$out/gpu.log"
 printf '{"card": "%s", "date": "%s", "commit": "%s"}\n' "$card" "$(date +%F)" "$(git rev-parse --short HEAD 2>/dev/null)" > "$out/gpu.jsonl"
 echo "gpu.sh: the GPU: $card"
+capability=
+if [ $dry = 0 ]; then capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .); fi
 if [ $only_build = 0 ]; then
-  capability=
-  if [ $dry = 0 ]; then capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .); fi
   build "$capability"
   echo "gpu.sh: built in $((SECONDS - begin)) s"
+elif [ $dry = 0 ] && [[ " ${chosen[*]} " = *" torch "* ]]; then  # beside other suites
+  build_torch "$capability" > "$out/build.log" 2>&1 &
+  export building=$!
 fi
 if [[ " ${chosen[*]} " = *" train-"* ]]; then train_on_host & fi
 for name in "${chosen[@]}"; do suite "$name"; done
