@@ -142,7 +142,9 @@ class StoreRendezvous final : public Rendezvous {
   std::optional<std::string> set_or_get(const std::string& key, const std::string& value) {
     try {
       store_->set(key, value);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::peer_lost)
+        throw;  // no other value
       auto there = store_->get(key, Deadline::in({}));
       if (!there || *there == value) throw;
       return there;

@@ -5,6 +5,7 @@
 #if WEFT_HAS_BOOST
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -27,6 +28,8 @@ using detail::Side;
 // three: TCP sends again after 0.2, 0.6, 1.4 and 3.0 s.
 constexpr std::chrono::milliseconds least_to_answer{3500};
 constexpr std::chrono::seconds most_to_answer{30};
+// After one that did not come, until the next that does: who has failed tells the others why, and each further word would take all that time.
+constexpr std::chrono::milliseconds to_answer_after_silence{500};
 // Then the host is looked up again: a restarted pod has a new address.
 constexpr std::chrono::nanoseconds attempt = std::chrono::seconds(5);
 constexpr std::chrono::seconds shortest_attempt{1};  // where there are several addresses
@@ -97,7 +100,7 @@ class TcpStore final : public Store {
 
   void set(const std::string& key, const std::string& value) override {
     detail::check_entry(key, value.size());
-    const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(to_answer_));
+    const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(patience()));
     if (word == Word::full) {
       throw Error(ErrorKind::usage,
                   text("rank 0's store at ", address_, " has no room for key '", key, "' with ", value.size(),
@@ -117,13 +120,13 @@ class TcpStore final : public Store {
     const bool never = deadline.end() == Deadline::Clock::time_point::max();
     const std::int64_t wait = never ? -1 : deadline.left().count();
     auto [word, value] =
-        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, to_answer_));
+        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, patience()));
     if (word != Word::ok) return std::nullopt;
     return std::move(value);
   }
 
   std::vector<int> gone() override {
-    const std::string found = ask(message({.word = Word::gone}, {}, {}), Deadline::in(to_answer_)).second;
+    const std::string found = ask(message({.word = Word::gone}, {}, {}), Deadline::in(patience())).second;
     std::vector<int> ranks(found.size() / sizeof(int));
     if (!ranks.empty()) std::memcpy(ranks.data(), found.data(), ranks.size() * sizeof(int));
     return ranks;
@@ -137,6 +140,7 @@ class TcpStore final : public Store {
 
  private:
   ErrorContext context() const { return {rank_, {}, 0}; }
+  std::chrono::nanoseconds patience() const { return is_silent_ ? to_answer_after_silence : to_answer_; }
   /// "10.0.0.1:4711", "10.0.0.1 or 10.1.0.1:4711"
   std::string place() const {
     std::string all;
@@ -184,6 +188,7 @@ class TcpStore final : public Store {
       std::this_thread::sleep_for(
           std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50), deadline.left()));
     } while (!deadline.passed());
+    is_silent_ = true;
     throw Error(ErrorKind::timeout,
                 text("rank 0 did not answer at ", address_, " within ", detail::seconds_text(deadline), " (",
                      last, ")"),
@@ -210,7 +215,7 @@ class TcpStore final : public Store {
     std::unique_lock lock(mutex_);
     if (idle_.empty() && listens_) {
       lock.unlock();
-      return connect(Deadline::in(to_answer_));
+      return connect(Deadline::in(patience()));
     }
     const auto mine = waiting_.insert(waiting_.end(), std::this_thread::get_id());
     const auto is_my_turn = [&] { return lost_ || (mine == waiting_.begin() && !idle_.empty()); };
@@ -240,6 +245,7 @@ class TcpStore final : public Store {
     if (connection != nullptr) {
       failed = connection->exchange(request, head, value, deadline);
       give_back(std::move(connection), !failed);
+      is_silent_ = failed == asio::error::timed_out;
     }
     if (failed == asio::error::timed_out && deadline.passed()) {  // else the kernel gave the connection up
       throw Error(ErrorKind::timeout,
@@ -259,6 +265,7 @@ class TcpStore final : public Store {
   std::string address_;  ///< the same from the first connection on
   const std::string token_;
   const std::chrono::nanoseconds to_answer_;
+  std::atomic<bool> is_silent_ = false;
   std::unique_ptr<Server> server_;  // before the connections: it waits for them to close
   std::mutex mutex_;
   std::condition_variable returned_;

@@ -5,9 +5,12 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -314,6 +317,34 @@ TEST_F(TcpStore, TellsAWaitingRankThatRankZeroIsGone) {
   expect_error(ErrorKind::peer_lost, {"rank 1", "rank 0 at 127.0.0.1:" + std::to_string(port_) + " is gone"},
                [&] { client->get("never", Deadline::in(30s)); });
   end.join();
+}
+
+// A rank that has failed tells the others why in several words; each would take as long as the first.
+TEST_F(TcpStore, GivesARankZeroThatWasSilentLittleTimeForTheNextAnswer) {
+  const pid_t server = fork();
+  if (server == 0) {
+    const auto store = make_tcp_store("127.0.0.1", port_, 0, Deadline::in(20s));
+    for (;;) pause();
+  }
+  const auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(2s));
+  kill(server, SIGSTOP);
+  expect_error(ErrorKind::timeout, {"rank 1", "did not answer within 3.5 s"},
+               [&] { client->set("key", "value"); });
+  for (const std::string key : {"key", "another"}) {
+    expect_error(ErrorKind::timeout, {"rank 1", "did not answer", "within 0.5 s"},
+                 [&] { client->set(key, "value"); });
+  }
+  kill(server, SIGCONT);
+  for (const Deadline end = Deadline::in(20s); !end.passed();) {  // it is heard again
+    try {
+      client->set("late", "value");
+      break;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_EQ(client->get("late", Deadline::in(10s)), "value");
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
 }
 
 TEST_F(TcpStore, ClosesThePortOnceAllRanksAreThere) {
