@@ -138,9 +138,25 @@ Streams& streams() {
   return *one;
 }
 
+/// The kernels that each device has.
+struct Loaded {
+  std::mutex mutex;
+  std::set<std::pair<int, const void*>> kernels;
+
+  bool is_new(const void* kernel) {
+    const std::lock_guard lock(mutex);
+    return kernels.insert({current, kernel}).second;
+  }
+};
+Loaded& loaded() {
+  static auto* const one = new Loaded;
+  return *one;
+}
+
 }  // namespace
 
-cudaError_t emulated_launch(dim3 blocks, dim3 threads, cudaStream_t stream, std::function<void()> thread) {
+cudaError_t emulated_launch(const void* kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
+                            std::function<void()> thread) {
   constexpr unsigned most_threads = 1024;
   constexpr unsigned most_rows = 65535;
   const unsigned all = threads.x * threads.y * threads.z;
@@ -150,6 +166,7 @@ cudaError_t emulated_launch(dim3 blocks, dim3 threads, cudaStream_t stream, std:
   if (broken != cudaSuccess) return said(broken);
   // CUDA C++ Programming Guide, "Stream and Event Behavior".
   if (streams().of(stream).device != current) return said(cudaErrorInvalidResourceHandle);
+  if (captures == 0 && loaded().is_new(kernel)) streams().drain(current);
   streams().of(stream).push([=, thread = std::move(thread)] {
     const std::string fault = weft::emulation::run(blocks, threads, thread);
     if (fault.empty()) return;

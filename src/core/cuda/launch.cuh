@@ -20,7 +20,8 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cud
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   return cudaGetLastError();
 #else
-  return emulated_launch(blocks, threads, stream, [kernel, arguments...] { kernel(arguments...); });
+  return emulated_launch(reinterpret_cast<const void*>(kernel), blocks, threads, stream,
+                         [kernel, arguments...] { kernel(arguments...); });
 #endif
 }
 

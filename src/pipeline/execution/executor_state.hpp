@@ -59,6 +59,10 @@ class StageExecutor::State {
   void execute(const Action& action);
   void compute(const Action& action);
   void transfer(const Action& action);
+  void send(const Action& action);
+  /// Those from the same device that the row names before it, and it.
+  void post_receives(const Action& up_to);
+  void post_receive(const Action& action);
   void side(const Action& action);
   void forward(const Action& action);
   void free_slots_after(std::size_t entry);
@@ -100,6 +104,7 @@ class StageExecutor::State {
   weft::detail::StreamStopwatch step_time_, wait_time_;  // on the compute stream
   weft::detail::Growth stepped_, waited_;                // seconds
   std::size_t entry_ = 0;
+  std::vector<const Action*> unposted_;  // receives that the row has named
   std::uint64_t steps_ = 0;
   std::optional<Error> broken_;
 };

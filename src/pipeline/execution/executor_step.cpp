@@ -64,6 +64,7 @@ void StageExecutor::State::run_row() {
     execution.ends.resize(row.size());
   }
   const auto begin = Clock::now();
+  unposted_.clear();
   for (entry_ = 0; entry_ < row.size(); ++entry_) {
     progress_->set(entry_);
     if (options.trace && takes_time(row[entry_])) trace_.begin(compute_, text(row[entry_]));
@@ -135,35 +136,65 @@ void StageExecutor::State::forward(const Action& action) {
 }
 
 void StageExecutor::State::transfer(const Action& action) {
-  MicrobatchSlots& slots = of(action);
-  const int stage = action.stage;
-  const bool forwards = action.type == ActionType::send_forward || action.type == ActionType::receive_forward;
-  if (action.type == ActionType::send_forward || action.type == ActionType::send_backward) {
-    auto& message = forwards ? slots.sent_output : slots.sent_gradient;
-    if (action.awaits) return await(*message);
-    const View value = forwards ? view(slots.values.output, stage + 1, slots.output_count)
-                                : view(slots.values.input_gradient, stage, slots.input_count);
-    const Event computed = compute_.is_inline() ? Event() : compute_.record();
-    message = queues_->to(detail::peer_of(schedule, action)).send(value, computed);
-    return;
-  }
-  auto& message = forwards ? slots.received_input : slots.received_gradient;
+  if (action.type == ActionType::send_forward || action.type == ActionType::send_backward)
+    return send(action);
   if (!action.awaits) {
-    const int boundary = forwards ? stage : stage + 1;
-    const int slot = forwards ? slots.values.input : slots.values.output_gradient;
-    const View room = view(slot, boundary, boundaries_[static_cast<std::size_t>(boundary)].count);
-    message = queues_->from(detail::peer_of(schedule, action)).receive(room, free_since(slot));
+    unposted_.push_back(&action);
+    if (comm.device().is_host()) post_receives(action);
     return;
   }
-  await(*message);
+  post_receives(action);
+  MicrobatchSlots& slots = of(action);
+  const bool forwards = action.type == ActionType::receive_forward;
+  const detail::Message& message = *(forwards ? slots.received_input : slots.received_gradient);
+  await(message);
   if (forwards) {
-    slots.input_count = message->count();
-  } else if (message->count() != slots.output_count) {
+    slots.input_count = message.count();
+  } else if (message.count() != slots.output_count) {
     throw Error(ErrorKind::mismatch,
-                text("stage ", stage + 1, " sends a gradient of ", message->count(), " elements for ",
-                     slots.output_count, " that stage ", stage, " has given"),
+                text("stage ", action.stage + 1, " sends a gradient of ", message.count(), " elements for ",
+                     slots.output_count, " that stage ", action.stage, " has given"),
                 "a stage's input gradient has as many elements as its input");
   }
+}
+
+void StageExecutor::State::send(const Action& action) {
+  MicrobatchSlots& slots = of(action);
+  const bool forwards = action.type == ActionType::send_forward;
+  auto& message = forwards ? slots.sent_output : slots.sent_gradient;
+  if (action.awaits) return await(*message);
+  const View value = forwards ? view(slots.values.output, action.stage + 1, slots.output_count)
+                              : view(slots.values.input_gradient, action.stage, slots.input_count);
+  const Event computed = compute_.is_inline() ? Event() : compute_.record();
+  message = queues_->to(detail::peer_of(schedule, action)).send(value, computed);
+}
+
+// On a device a receive is posted where it is awaited, when all that comes before it in the row has been launched. Its kernel waits on the device, and
+// the launch of a kernel that is not loaded yet waits until the device is idle: posted ahead, it would keep this device from computing what the
+// other one needs to send. The host is ahead of the device, so the wire hardly sees the difference.
+void StageExecutor::State::post_receives(const Action& up_to) {
+  const int peer = detail::peer_of(schedule, up_to);
+  const auto is_wanted = [&](const Action* one) {
+    return one->type == up_to.type && one->stage == up_to.stage && one->microbatch == up_to.microbatch;
+  };
+  const auto last = std::ranges::find_if(unposted_, is_wanted);
+  if (last == unposted_.end()) return;  // posted with a later one
+  const auto posted = [&](const Action* one) { return detail::peer_of(schedule, *one) == peer; };
+  // In the order of the row, in which the other device sends.
+  for (auto one = unposted_.begin(); one <= last; ++one) {
+    if (posted(*one)) post_receive(**one);
+  }
+  unposted_.erase(std::remove_if(unposted_.begin(), last + 1, posted), last + 1);
+}
+
+void StageExecutor::State::post_receive(const Action& action) {
+  MicrobatchSlots& slots = of(action);
+  const bool forwards = action.type == ActionType::receive_forward;
+  auto& message = forwards ? slots.received_input : slots.received_gradient;
+  const int boundary = forwards ? action.stage : action.stage + 1;
+  const int slot = forwards ? slots.values.input : slots.values.output_gradient;
+  const View room = view(slot, boundary, boundaries_[static_cast<std::size_t>(boundary)].count);
+  message = queues_->from(detail::peer_of(schedule, action)).receive(room, free_since(slot));
 }
 
 void StageExecutor::State::side(const Action& action) {

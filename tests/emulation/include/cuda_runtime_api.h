@@ -168,8 +168,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel*, 
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
-/// As <<<>>> and cudaGetLastError(). @param thread what each thread does
-cudaError_t emulated_launch(dim3 blocks, dim3 threads, cudaStream_t stream, std::function<void()> thread);
+/// As <<<>>> and cudaGetLastError(). The first launch of a kernel waits, in the call, until the device is idle: kernels are loaded when they are needed,
+/// which "might require context synchronization" (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution").
+/// @param kernel which one it is @param thread what each thread does
+cudaError_t emulated_launch(const void* kernel, dim3 blocks, dim3 threads, cudaStream_t stream, std::function<void()> thread);
 
 namespace weft::emulation {
 
