@@ -167,8 +167,9 @@ TEST(LargeGrids, SquareBeyondThirtyTwoBits) {
   Buffer sum = Buffer::on(Device::cuda(0), DataType::i64, detail::ExactSum::places_count + 1);
   const LastBlocks only(grid - 1);
   Stream stream(Device::cuda(0));
-  stream.run(
-      [&] { detail::cuda::update_kernels()->add_squares(sum.view(), data, detail::cuda::place_of(stream)); });
+  stream.run([&, pieces = std::array{ConstView(data)}] {
+    detail::cuda::update_kernels()->add_squares(sum.view(), pieces, detail::cuda::place_of(stream));
+  });
   stream.synchronize();
   const std::span<const std::int64_t, detail::ExactSum::places_count + 1> places(
       static_cast<const std::int64_t*>(sum.view().data()), detail::ExactSum::places_count + 1);

@@ -25,11 +25,10 @@ Places normalized(const detail::ExactSum& sum) {
 
 class SquaresOnDevice : public testing::Test {
  protected:
-  void add(ConstView gradients) {
+  void add(std::vector<ConstView> gradients) {
     stream_.run(
-        [this, gradients, place = detail::cuda::place_of(stream_), kernels = detail::cuda::update_kernels()] {
-          kernels->add_squares(sum_.view(), gradients, place);
-        });
+        [this, gradients = std::move(gradients), place = detail::cuda::place_of(stream_),
+         kernels = detail::cuda::update_kernels()] { kernels->add_squares(sum_.view(), gradients, place); });
   }
   Places sum() {
     Places places{};
@@ -69,7 +68,7 @@ TEST_F(SquaresOnDevice, AreTheirTwin) {
             Buffer gradients = Buffer::on(Device::cuda(0), dtype, count);
             const ConstView there{std::span(host)};
             if (count > 0) copy(gradients.view(), there, stream_);
-            add(gradients.view());
+            add({gradients.view()});
             detail::add_squares(there, expected);
             ASSERT_EQ(sum(), normalized(expected)) << count << " of " << dtype;
           }
@@ -80,10 +79,28 @@ TEST_F(SquaresOnDevice, AreTheirTwin) {
   }
 }
 
+// More pieces than a launch takes; some are empty, or shorter than a line.
+TEST_F(SquaresOnDevice, OfManyPiecesAreTheirTwin) {
+  std::mt19937 random(7);
+  const auto host = drawn<float>(300'000, 7, false);
+  Buffer gradients = Buffer::on(Device::cuda(0), DataType::f32, 300'000);
+  copy(gradients.view(), ConstView(std::span(host)), stream_);
+  detail::ExactSum expected;
+  std::vector<ConstView> pieces;
+  for (std::int64_t at = 0; at + 4000 < 300'000; at += 2048) {
+    const std::int64_t count = random() % 3 == 0 ? 0 : random() % 2000;
+    pieces.push_back(gradients.view().slice(at, count));
+    detail::add_squares(ConstView(std::span(host)).slice(at, count), expected);
+  }
+  ASSERT_GT(pieces.size(), 128U);
+  add(pieces);
+  EXPECT_EQ(sum(), normalized(expected));
+}
+
 TEST_F(SquaresOnDevice, RefuseWhatIsNotAligned) {
   const Buffer gradients = Buffer::on(Device::cuda(0), DataType::f32, 64);
   expect_error(ErrorKind::system, {"cannot launch squares on cuda:0", "misaligned"}, [&] {
-    add(gradients.view().slice(1, 32));
+    add({gradients.view().slice(1, 32)});
     stream_.synchronize();
   });
 }

@@ -19,13 +19,14 @@ class FakeUpdate final : public detail::cuda::UpdateKernels {
     ++launches;
     FakeCuda::enqueue(place.stream, [arrays, factors] { detail::update(arrays, factors); });
   }
-  void add_squares(View sum, ConstView gradients, detail::cuda::Place place) override {
+  void add_squares(View sum, std::span<const ConstView> gradients, detail::cuda::Place place) override {
     ++launches;
-    FakeCuda::enqueue(place.stream, [sum, gradients] {
+    FakeCuda::enqueue(place.stream, [sum, pieces = std::vector(gradients.begin(), gradients.end())] {
       const std::span<std::int64_t, detail::ExactSum::places_count + 1> places(
           static_cast<std::int64_t*>(sum.data()), detail::ExactSum::places_count + 1);
       auto all = detail::ExactSum::from(places);
-      detail::add_squares(ConstView(gradients.data(), gradients.count(), gradients.dtype()), all);
+      for (const ConstView& piece : pieces)
+        detail::add_squares(ConstView(piece.data(), piece.count(), piece.dtype()), all);
       all.put(places);
     });
   }

@@ -25,6 +25,22 @@ struct DivideBy {
   Sum by;
   __device__ Sum operator()(Sum value) const { return quotient(value, by); }
 };
+/// By a number of ranks, which is the same for all elements: two steps from the reciprocal give the quotient's own bits (Markstein 1990, theorem 3: the first
+/// step's result is within 1 ulp, so its remainder is exact) in 5 operations; IEEE division takes three times as many. Where something could
+/// underflow or overflow on the way, it divides.
+template <>
+struct DivideBy<float> {
+  float by;
+  float reciprocal = 1 / by;
+  __device__ float operator()(float value) const {
+    const float first = __fmul_rn(value, reciprocal);
+    const float second = __fmaf_rn(__fmaf_rn(-by, first, value), reciprocal, first);
+    const float third = __fmaf_rn(__fmaf_rn(-by, second, value), reciprocal, second);
+    const unsigned exponent = __float_as_uint(value) >> 23U & 0xffU;
+    if (exponent - 64 < 128) return third;  // 2^-63 to 2^65
+    return value == 0 ? value : quotient(value, by);
+  }
+};
 template <class Sum>
 struct MultiplyBy {
   Sum by;
@@ -89,7 +105,8 @@ __global__ void add_kernel(T* to, const T* from, std::int64_t vectors, std::int6
     auto sum = reinterpret_cast<Vector<T, width>*>(to)[v];
     const auto in = reinterpret_cast<const Vector<T, width>*>(from)[v];
 #pragma unroll
-    for (std::size_t k = 0; k < width; ++k) sum.at[k] = narrow<T>(widen<Sum>(sum.at[k]) + widen<Sum>(in.at[k]));
+    for (std::size_t k = 0; k < width; ++k)
+      sum.at[k] = narrow<T>(widen<Sum>(sum.at[k]) + widen<Sum>(in.at[k]));
     reinterpret_cast<Vector<T, width>*>(to)[v] = sum;
   }
   for (std::int64_t i = vectors * static_cast<std::int64_t>(width) + thread; i < count; i += stride)
@@ -109,10 +126,19 @@ __device__ void copy_by(std::byte* out, const std::byte* from, std::int64_t byte
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   constexpr auto width = static_cast<std::int64_t>(sizeof(Word));
+  constexpr std::int64_t ahead =
+      std::min<std::int64_t>(vector_bytes / width, 8);  // loads under way: of short words, more
   const std::int64_t words = bytes / width;
-  for (std::int64_t i = thread; i < words; i += stride)
-    reinterpret_cast<Word*>(out)[i] = reinterpret_cast<const Word*>(from)[i];
-  for (std::int64_t i = words * width + thread; i < bytes; i += stride) out[i] = from[i];
+  std::int64_t i = thread;
+  for (; i + (ahead - 1) * stride < words; i += ahead * stride) {
+    Word some[ahead];
+#pragma unroll
+    for (std::int64_t k = 0; k < ahead; ++k) some[k] = reinterpret_cast<const Word*>(from)[i + k * stride];
+#pragma unroll
+    for (std::int64_t k = 0; k < ahead; ++k) reinterpret_cast<Word*>(out)[i + k * stride] = some[k];
+  }
+  for (; i < words; i += stride) reinterpret_cast<Word*>(out)[i] = reinterpret_cast<const Word*>(from)[i];
+  for (i = words * width + thread; i < bytes; i += stride) out[i] = from[i];
 }
 
 /// Row y of thread blocks copies piece y, by the widest words that both ends are aligned for: a parameter may begin at any element.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/memory/elementwise.hpp"
 #include "weft/core/copy.hpp"
@@ -67,12 +68,20 @@ void GradientNorm::add(ConstView gradients, const Stream& compute) {
   check_dtype(gradients.dtype());
   if (on_device_.count() == 0)
     on_device_ = Buffer::on(gradients.device(), DataType::i64, ExactSum::places_count + 1);
-  stream.run([sum = on_device_.view(), gradients, place = cuda::place_of(stream),
-              kernels = cuda::update_kernels()] { kernels->add_squares(sum, gradients, place); });
+  if (!waiting_.empty() && waiting_.front().dtype() != gradients.dtype()) add_waiting(stream);
+  waiting_.push_back(gradients);
+}
+
+// Together: a launch for each bucket would take as long as reading it.
+void GradientNorm::add_waiting(Stream compute) {
+  if (waiting_.empty()) return;
+  compute.run([sum = on_device_.view(), all = std::exchange(waiting_, {}), place = cuda::place_of(compute),
+               kernels = cuda::update_kernels()] { kernels->add_squares(sum, all, place); });
 }
 
 void GradientNorm::take_from_device(Stream compute) {
   if (on_device_.count() == 0) return;
+  add_waiting(compute);
   copy(View(std::span(places_)), on_device_.view(), compute);
   fill(on_device_.view(), 0, compute);
 }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "weft/collectives/communicator.hpp"
+#include "weft/core/recycled.hpp"
 #include "zero/optimizer/exact_sum.hpp"
 
 namespace weft::detail {
@@ -23,7 +24,8 @@ class GradientNorm {
   /// @param whole_model ranks with the other parts of the model, whose gradients are added
   GradientNorm(Communicator comm, bool everywhere, std::optional<Communicator> whole_model = std::nullopt);
 
-  /// Adds the values that `gradients` has when `compute` gets here. It must begin on a cache line.
+  /// Adds the values that `gradients` has when `compute`, the same for all that is added, gets here; of a device, when it gets to finish(), until
+  /// which they stay. It must begin on a cache line.
   void add(ConstView gradients, const Stream& compute);
   struct Result {
     bool bad = false;  ///< some rank has NaN or infinite values
@@ -33,6 +35,7 @@ class GradientNorm {
   Result finish(Stream compute);
 
  private:
+  void add_waiting(Stream compute);
   void take_from_device(Stream compute);
 
   Communicator comm_;
@@ -40,7 +43,8 @@ class GradientNorm {
   std::optional<Communicator> whole_model_;
   std::shared_ptr<ExactSum> sum_ = std::make_shared<ExactSum>();
   std::vector<std::int64_t> places_;
-  Buffer on_device_;  // a sum there, as ExactSum::put() writes it
+  Buffer on_device_;                   // a sum there, as ExactSum::put() writes it
+  RecycledVector<ConstView> waiting_;  // to be added to it, of one type
 };
 
 }  // namespace weft::detail

@@ -20,7 +20,7 @@ class UpdateDriver final : public UpdateKernels {
       return code == cudaSuccess ? kernels::update(arrays, factors, fitting, stream) : code;
     });
   }
-  void add_squares(View sum, ConstView gradients, Place place) override {
+  void add_squares(View sum, std::span<const ConstView> gradients, Place place) override {
     launch_at(place, "squares", [&](auto stream) {
       return kernels::add_squares(static_cast<std::int64_t*>(sum.data()), gradients, stream);
     });

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "core/cuda/stream.hpp"
 #include "weft/core/view.hpp"
@@ -32,10 +33,10 @@ class UpdateKernels {
   /// @throws Error (system) when the driver refuses the launch
   virtual void update(const StepArrays& arrays, const StepFactors& factors, Place place,
                       std::optional<Arithmetic> arithmetic = std::nullopt) = 0;
-  /// Adds gradients^2, of f32, f16 or bf16.
+  /// Adds gradients^2, of f32, f16 or bf16: a launch for every 64 pieces.
   /// @param sum what ExactSum::put() writes, on the device
-  /// @param gradients begin on a cache line
-  virtual void add_squares(View sum, ConstView gradients, Place place) = 0;
+  /// @param gradients pieces of one type, each of which begins on a cache line
+  virtual void add_squares(View sum, std::span<const ConstView> gradients, Place place) = 0;
 };
 
 /// The kernels in use. @throws Error (usage) in a build without CUDA

@@ -5,6 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <span>
+
 #include "weft/core/view.hpp"
 #include "zero/update/update_cuda.hpp"
 
@@ -14,7 +16,7 @@ namespace weft::detail::cuda::kernels {
 cudaError_t find_fitting(Arithmetic& arithmetic);
 cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
                    cudaStream_t stream);
-/// @param sum of ExactSum::put(), on the device
-cudaError_t add_squares(std::int64_t* sum, ConstView gradients, cudaStream_t stream);
+/// @param sum of ExactSum::put(), on the device @param gradients of one type
+cudaError_t add_squares(std::int64_t* sum, std::span<const ConstView> gradients, cudaStream_t stream);
 
 }  // namespace weft::detail::cuda::kernels
