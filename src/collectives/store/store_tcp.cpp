@@ -100,7 +100,8 @@ class TcpStore final : public Store {
 
   void set(const std::string& key, const std::string& value) override {
     detail::check_entry(key, value.size());
-    const auto [word, ignored] = ask(message({.word = Word::set}, key, value), Deadline::in(patience()));
+    const auto [word, ignored] =
+        ask(message({.word = Word::set}, key, value), Deadline::in(time_to_answer()));
     if (word == Word::full) {
       throw Error(ErrorKind::usage,
                   text("rank 0's store at ", address_, " has no room for key '", key, "' with ", value.size(),
@@ -120,13 +121,14 @@ class TcpStore final : public Store {
     const bool never = deadline.end() == Deadline::Clock::time_point::max();
     const std::int64_t wait = never ? -1 : deadline.left().count();
     auto [word, value] =
-        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, patience()));
+        ask(message({.word = Word::get, .wait = wait}, key, {}), detail::later(deadline, time_to_answer()));
     if (word != Word::ok) return std::nullopt;
     return std::move(value);
   }
 
   std::vector<int> gone() override {
-    const std::string found = ask(message({.word = Word::gone}, {}, {}), Deadline::in(patience())).second;
+    const std::string found =
+        ask(message({.word = Word::gone}, {}, {}), Deadline::in(time_to_answer())).second;
     std::vector<int> ranks(found.size() / sizeof(int));
     if (!ranks.empty()) std::memcpy(ranks.data(), found.data(), ranks.size() * sizeof(int));
     return ranks;
@@ -140,7 +142,9 @@ class TcpStore final : public Store {
 
  private:
   ErrorContext context() const { return {rank_, {}, 0}; }
-  std::chrono::nanoseconds patience() const { return is_silent_ ? to_answer_after_silence : to_answer_; }
+  std::chrono::nanoseconds time_to_answer() const {
+    return is_silent_ ? to_answer_after_silence : to_answer_;
+  }
   /// "10.0.0.1:4711", "10.0.0.1 or 10.1.0.1:4711"
   std::string place() const {
     std::string all;
@@ -215,7 +219,7 @@ class TcpStore final : public Store {
     std::unique_lock lock(mutex_);
     if (idle_.empty() && listens_) {
       lock.unlock();
-      return connect(Deadline::in(patience()));
+      return connect(Deadline::in(time_to_answer()));
     }
     const auto mine = waiting_.insert(waiting_.end(), std::this_thread::get_id());
     const auto is_my_turn = [&] { return lost_ || (mine == waiting_.begin() && !idle_.empty()); };
