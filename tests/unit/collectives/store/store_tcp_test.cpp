@@ -328,6 +328,7 @@ TEST_F(TcpStore, GivesARankZeroThatWasSilentLittleTimeForTheNextAnswer) {
   }
   const auto client = make_tcp_store("127.0.0.1", port_, 1, Deadline::in(2s));
   kill(server, SIGSTOP);
+  waitpid(server, nullptr, WUNTRACED);  // until it has stopped
   expect_error(ErrorKind::timeout, {"rank 1", "did not answer within 3.5 s"},
                [&] { client->set("key", "value"); });
   for (const std::string key : {"key", "another"}) {
