@@ -2,6 +2,7 @@
 """Bugs put in on purpose, one at a time, each of which the tests have to notice: tests/mutations.tsv.
 
     tests/mutations.py [NUMBER...]      the bugs with these numbers (from 1), or all of them; ends with 1 if one is not noticed
+    tests/mutations.py --check          only whether each bug's text stands in its file, once; nothing is built
 
 A copy of the tree is built in build/mutations. A bug's row names the preset in which tests/run.sh runs the tests that are to
 notice it, and those tests; a bug counts as noticed if one of them fails, or if it does not compile. That they all pass without
@@ -38,13 +39,13 @@ def copy_tree():
             shutil.copy2(f"{root}/{name}", f"{tree}/{name}")
 
 
-def place(where, text):
+def place(where, text, tree=tree):
     """The one file at or below `where` that has the text, once."""
     found = []
     for folder, _, names in os.walk(f"{tree}/{where}") if os.path.isdir(f"{tree}/{where}") else [(tree, [], [where])]:
         for name in names:
             path = os.path.join(folder, name)
-            if (path.endswith((".cpp", ".hpp")) or path == f"{tree}/{where}") and text in open(path).read():
+            if (path.endswith((".cpp", ".hpp")) or path == f"{tree}/{where}") and os.path.exists(path) and text in open(path).read():
                 found.append(path)
     if len(found) != 1 or open(found[0]).read().count(text) != 1:
         sys.exit(f"mutations.py: '{text}' stands {len(found)} times in {where}; the table is out of date")
@@ -65,6 +66,10 @@ def noticed(preset, tests):
 
 def main():
     all_rows = rows()
+    if sys.argv[1:] == ["--check"]:
+        for row in all_rows:
+            place(row[2], row[3], root)
+        return print(f"{len(all_rows)} bugs, each at its place")
     chosen = [int(word) for word in sys.argv[1:]] or range(1, len(all_rows) + 1)
     copy_tree()
     for row in all_rows:

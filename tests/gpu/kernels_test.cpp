@@ -214,7 +214,7 @@ TEST_F(OnDevice, SquareSumsAreTheirTwin) {
         for (const std::int64_t n : {0, 1, 255, 256, 257, 512, 4097, 100'003}) {
           const auto data = worse ? values_and_worse<T>(n) : finite<T>(n);
           const Buffer on_device = put(data);
-          for (const std::int64_t block : {7, 16, 32, 64, 128, 192, 256, 257, 1024, 1 << 20}) {
+          for (const std::int64_t block : {7, 16, 32, 64, 128, 192, 256, 257, 1024, 9000, 1 << 20}) {
             if (WEFT_EMULATED && n / block > 1000 && dtype != DataType::f32)
               continue;  // barriers take long there
             std::vector<double> host(static_cast<std::size_t>((n + block - 1) / block));
