@@ -176,21 +176,26 @@ TEST(LargeGrids, SquareBeyondThirtyTwoBits) {
   EXPECT_EQ(detail::ExactSum::from(places).value(), 9.0);
 }
 
+// Of a thread block a line, and of a warp.
 TEST(LargeGrids, SumAndCountBeyondThirtyTwoBits) {
-  const std::int64_t block = std::int64_t{1} << 22;
-  const std::int64_t lines = most_blocks;
-  const Sparse one(static_cast<std::size_t>(block * lines) * 2);
-  ASSERT_TRUE(one.is_there());
-  const View data = one.view(DataType::f16);
-  const std::int64_t last = (lines - 1) * block;
-  ASSERT_GT(last, std::int64_t{1} << 32);
-  static_cast<Half*>(one.view(DataType::f16).data())[last + block - 1] = Half(3.0F);
-  Buffer sums = Buffer::on(Device::cuda(0), DataType::f64, lines);
-  const LastBlocks only(most_blocks - 1);
-  Stream stream(Device::cuda(0));
-  detail::square_sums(sums.view(), data, block, stream);
-  stream.synchronize();
-  EXPECT_EQ(static_cast<const double*>(sums.view().data())[lines - 1], 9.0);
+  struct Shape {
+    std::int64_t block;
+    std::int64_t lines;
+  };
+  for (const auto& [block, lines] : {Shape{1 << 22, most_blocks}, Shape{1024, 249 * most_blocks * 8}}) {
+    const Sparse one(static_cast<std::size_t>(block * lines) * 2);
+    ASSERT_TRUE(one.is_there());
+    const View data = one.view(DataType::f16);
+    const std::int64_t last = (lines - 1) * block;
+    ASSERT_GT(last, std::int64_t{1} << 32);
+    static_cast<Half*>(one.view(DataType::f16).data())[last + block - 1] = Half(3.0F);
+    Buffer sums = Buffer::on(Device::cuda(0), DataType::f64, lines);
+    const LastBlocks only(most_blocks - 1);
+    Stream stream(Device::cuda(0));
+    detail::square_sums(sums.view(), data, block, stream);
+    stream.synchronize();
+    EXPECT_EQ(static_cast<const double*>(sums.view().data())[lines - 1], 9.0);
+  }
 }
 
 TEST(LargeGrids, LookAtCodesBeyondThirtyTwoBits) {
