@@ -7,6 +7,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+for preset in "$@"; do
+  case $preset in
+    dev | asan | asan-all | tsan | recorded | minimal) ;;
+    -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p;}' "$0"; exit ;;
+    *) echo "run.sh: $preset is none of dev, asan, asan-all, tsan, recorded, minimal; --help says more" >&2; exit 42 ;;
+  esac
+done
+
 begin=$SECONDS
 launchers/setup.sh test
 . launchers/openblas.sh
