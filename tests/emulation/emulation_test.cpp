@@ -176,7 +176,7 @@ TEST(LargeGrids, SquareBeyondThirtyTwoBits) {
   EXPECT_EQ(detail::ExactSum::from(places).value(), 9.0);
 }
 
-// Of a thread block a line, and of a warp.
+// A thread block sums a line where lines are long, a warp where they are short.
 TEST(LargeGrids, SumAndCountBeyondThirtyTwoBits) {
   struct Shape {
     std::int64_t block;
