@@ -10,8 +10,8 @@
 #   tests/gpu.sh --dry              the same suites without a GPU: kernels are emulated, NCCL is a fake whose ranks are processes
 #                                   (tests/emulation, tests/fake_nccl), the model is small. It says whether suites run, and keeps no figure
 #   tests/gpu.sh --pack             gathers into gpu-pack/ and gpu-pack.tar.xz what such a machine lacks: GoogleTest's sources, from Debian's package, a
-#                                   text, and the programs, linked with Boost and OpenBLAS in them (glibc 2.34 to 2.36 and newer; compute capability 9.0),
-#                                   which --built takes from there; needs nvcc
+#                                   text, and the programs, linked with Boost and OpenBLAS in them (for this machine's glibc and newer; compute
+#                                   capability 9.0), which --built takes from there; needs nvcc
 # In ${OUT:-build/gpu}, or build/gpu-dry: gpu.jsonl, a line for the machine, for each suite when it ends and for each figure; gpu.log, what suites and all of
 # their ranks said; build.log. It ends with 0 if every suite asked for has passed: one that was not run has not.
 # Without a GPU it says so, counts the suites as skipped and ends with 0.

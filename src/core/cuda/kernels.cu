@@ -25,9 +25,8 @@ struct DivideBy {
   Sum by;
   __device__ Sum operator()(Sum value) const { return quotient(value, by); }
 };
-/// By a number of ranks, which is the same for all elements: two steps from the reciprocal give the quotient's own bits (Markstein 1990, theorem 3: the first
-/// step's result is within 1 ulp, so its remainder is exact) in 5 operations; IEEE division takes three times as many. Where something could
-/// underflow or overflow on the way, it divides.
+/// By a number of ranks, which is the same for all elements: two steps from the reciprocal give the quotient's own bits (Markstein 1990: the
+/// first step's result is within 1 ulp, so its remainder is exact). Where something could underflow or overflow on the way, it divides.
 template <>
 struct DivideBy<float> {
   float by;

@@ -20,7 +20,7 @@ __device__ double square(T element) {
 
 constexpr int lanes = 32;
 constexpr int partials_a_lane = threads_per_block / lanes;
-/// The longest block that a warp sums alone: with 4 KiB of it under way in each warp, a longer one gains nothing from more threads.
+/// The longest block that a warp sums alone. Longer ones are few: a warp each would leave the device idle.
 constexpr std::int64_t longest_of_a_warp = 8192;
 
 /// One warp sums one block of elements: a lane has every 32nd partial sum, so that the first levels of the tree need no other lane.

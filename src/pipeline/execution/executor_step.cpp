@@ -171,7 +171,7 @@ void StageExecutor::State::send(const Action& action) {
 
 // On a device a receive is posted where it is awaited, when all that comes before it in the row has been launched. Its kernel waits on the device, and
 // the launch of a kernel that is not loaded yet waits until the device is idle: posted ahead, it would keep this device from computing what the
-// other one needs to send. The host is ahead of the device, so the wire hardly sees the difference.
+// other one needs to send.
 void StageExecutor::State::post_receives(const Action& up_to) {
   const int peer = detail::peer_of(schedule, up_to);
   const auto is_wanted = [&](const Action* one) {
