@@ -66,6 +66,11 @@ bool ProgressTable::is_past(int device, const Place& place, const Action& action
   if (place.step != step) return place.step > step;
   if (place.entry == nullptr) return true;
   const Action* begin = schedule_->rows[static_cast<std::size_t>(device)].data();
+  const bool receives =
+      action.type == ActionType::receive_forward || action.type == ActionType::receive_backward;
+  // On a device a receive is posted at the entry that awaits it (executor_step.cpp).
+  if (receives && !comm_.device().is_host())
+    return std::find(begin, place.entry + 1, awaited(action)) != place.entry + 1;
   return std::find(begin, place.entry, action) != place.entry;
 }
 

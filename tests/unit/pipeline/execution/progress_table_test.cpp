@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/fake_cuda.hpp"
+#include "support/fake_nccl_ranks.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/pipeline/passes.hpp"
 #include "weft/pipeline/schedules.hpp"
@@ -58,6 +60,31 @@ TEST(ProgressTable, FollowsAWaitThatIsOfTheStepBefore) {
 TEST(ProgressTable, ADeviceBeyondTheStepHasPostedAllOfIt) {
   EXPECT_EQ(said(2, ""), "device 1 is in no step; it has posted 1SEND_B0");
   EXPECT_EQ(said(3, "1F0"), "device 1 is at 1F0 (stage 1, microbatch 0) of step 3; it has posted 1SEND_B0");
+}
+
+/// What device 0 says of its send of microbatch 1, while device 1 is at `entry` of the same step.
+void say_of_send(Communicator comm, std::string_view entry, std::string& result) {
+  const Schedule schedule = with_communication(
+      one_f_one_b({.devices = 2, .microbatches = 2, .costs = uniform_costs(2, 1, {1, 1, 1})}));
+  ProgressTable table(comm, schedule);
+  table.begin(1);
+  if (comm.rank() == 1) table.set(entry_of(schedule, 1, entry));
+  comm.barrier({}).wait();
+  if (comm.rank() == 0) result = table.blocked_by(awaited(Action{ActionType::send_forward, 0, 1}));
+  comm.barrier({}).wait();
+}
+
+TEST(ProgressTable, OnAGpuAReceiveIsPostedWhereItIsAwaited) {
+  std::string result;
+  run_as_threads(2, [&](Communicator comm) { say_of_send(comm, "1F0", result); });
+  EXPECT_EQ(result, "device 1 is at 1F0 (stage 1, microbatch 0); it has posted 1RECV_F1");
+
+  const test::WithFakeCuda cuda;
+  test::FakeNcclRanks nccl;
+  test::run_with_fakes(nccl, 2, [&](Communicator comm) { say_of_send(comm, "1F0", result); });
+  EXPECT_EQ(result, "device 1 is at 1F0 (stage 1, microbatch 0)");
+  test::run_with_fakes(nccl, 2, [&](Communicator comm) { say_of_send(comm, "1WAIT_RECV_F1", result); });
+  EXPECT_EQ(result, "device 1 is at 1WAIT_RECV_F1 (stage 1, microbatch 1); it has posted 1RECV_F1");
 }
 
 }  // namespace
