@@ -20,6 +20,7 @@
 // Residuals first grow, and PyTorch's never stop: a trial of less than 2,000 steps does not judge the ratio,
 // and one of less than 20,000 asks for 2 times below PyTorch's.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>

@@ -8,6 +8,7 @@
 // is then a step like any other, and the training that it is compared with has it, too. The steps after it
 // must be finite.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -2,6 +2,7 @@
 // The slow and obvious twin of the kernels of codecs by blocks: block after block, with the loops without
 // vectors. And fake kernels for the fake CUDA that run it in the order of the fake's streams.
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>

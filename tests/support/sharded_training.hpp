@@ -2,6 +2,7 @@
 // Ranks as threads that reduce made-up gradients to sharded means, in an arena or in a bucket ring, and what
 // came.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>

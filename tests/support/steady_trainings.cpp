@@ -1,5 +1,6 @@
 #include "support/steady_trainings.hpp"
 
+#include <algorithm>
 #include <barrier>
 
 #include "collectives/shm/threads_backend.hpp"

@@ -1,5 +1,6 @@
 #include "report/bandwidth/columns.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>

@@ -1,5 +1,6 @@
 #include "report/bandwidth/table_reader.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "report/nccl/statements.hpp"
 
+#include <algorithm>
+
 #include "report/nccl/communicators.hpp"
 #include "report/nccl/kept.hpp"
 

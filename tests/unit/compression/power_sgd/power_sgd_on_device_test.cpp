@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/fake_low_rank.hpp"
 #include "support/ranks_with_fakes.hpp"
 #include "unit/compression/training.hpp"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/expect_error.hpp"
 #include "support/under_tsan.hpp"
 #include "unit/compression/training.hpp"

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gpt/data/random.hpp"
 #include "gpt/model/gpt.hpp"
 #include "gpt/trainer/reference.hpp"

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gpt/trainer/reference.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedules.hpp"

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/fake_cuda.hpp"
 #include "support/fake_nccl_ranks.hpp"
 #include "weft/collectives/communicator.hpp"

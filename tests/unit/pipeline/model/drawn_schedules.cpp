@@ -1,5 +1,6 @@
 #include "unit/pipeline/model/drawn_schedules.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 #include "unit/pipeline/verify/oracle.hpp"

@@ -1,5 +1,7 @@
 #include "unit/pipeline/verify/oracle.hpp"
 
+#include <algorithm>
+
 #include "unit/pipeline/verify/oracle_questions.hpp"
 #include "weft/core/error.hpp"
 

@@ -1,5 +1,6 @@
 // Every order in which devices and transfers can move.
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "unit/pipeline/verify/oracle.hpp"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/fake_cuda.hpp"
 #include "support/fake_update.hpp"
 #include "support/ranks_with_fakes.hpp"
