@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A folder of src has at most 12 modules (a source with its header) and a README of at most 25 lines; sources have 350 lines at most, and
+# A folder of src has at most 12 modules (a source with its header) and a README of at most 25 lines, which names its folders; sources have 350 lines at most, and
 # half of them 120 to 180; at most 20 internal headers serve a single other file.
 #   usage: tests/rooms.sh [FOLDER OF THE PROJECT]; prints what is not so, and exits 1
 set -euo pipefail
@@ -14,6 +14,11 @@ while read -r folder; do
   if [ "$modules" -gt 0 ]; then
     if [ ! -e "$folder/README.md" ]; then complain "$folder has no README.md"
     elif [ "$(wc -l <"$folder/README.md")" -gt 25 ]; then complain "$folder/README.md has more than 25 lines"; fi
+  fi
+  if [ -e "$folder/README.md" ]; then
+    while read -r room; do
+      grep -qE "\b$room\b" "$folder/README.md" || complain "$folder/README.md does not name $room/"
+    done < <(find "$folder" -mindepth 1 -maxdepth 1 -type d -printf '%f\n')
   fi
 done < <(find src -type d)
 
