@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How soon a notice reaches all ranks: SIGUSR1 to weft-launch, a file, and an HTTP request, to ranks on this machine and on four hosts.
+"""How soon a notice, SIGUSR1 to weft-launch, reaches all ranks: on this machine and on four hosts.
 
-usage: notices.py [COUNT [BIN]]    so many jobs (20) for each of these; hosts need root (launchers/cluster.sh)
+usage: notices.py [COUNT [BIN]]    so many jobs (20) on each; hosts need root (launchers/cluster.sh)
 
 Measured until the last rank's line about the signal has come out of weft-launch. Ends with 1 where that took more than 1 s, or a rank got none.
 """
@@ -9,29 +9,20 @@ Measured until the last rank's line about the signal has come out of weft-launch
 import os
 import pathlib
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 TREE = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = str(TREE / "launchers/cluster.sh")
 RANKS, LONGEST = 4, 1.0
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def trial(programs, way, place, folder):
+def trial(programs, place, folder):
     """Seconds until all ranks had it; None where one had not."""
-    port, file = free_port(), folder / "notice"
-    words = [programs / "weft-launch", "-n", RANKS, "--output", "ranks", "--notice-http", port, "--notice-file", file]
+    words = [programs / "weft-launch", "-n", RANKS, "--output", "ranks"]
     if place == "hosts":
         (folder / "hosts").write_text("".join(f"wefth{i} slots=1 address=10.77.0.{10 + i}\n" for i in range(RANKS)))
         words += ["--hosts", folder / "hosts", "--agent", f"{CLUSTER} agent"]
@@ -42,18 +33,12 @@ def trial(programs, way, place, folder):
         waiting += " waits" in line
     time.sleep(0.05)
     begin = time.monotonic()
-    if way == "signal":
-        job.send_signal(signal.SIGUSR1)
-    elif way == "file":
-        file.touch()
-    else:
-        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/notice", method="POST", data=b""), timeout=10).close()
+    job.send_signal(signal.SIGUSR1)
     heard = 0
     while heard < RANKS and (line := job.stdout.readline()):
         heard += " got signal 10" in line
     took = time.monotonic() - begin
     job.kill() if heard < RANKS else job.wait(30)
-    file.unlink(missing_ok=True)
     return took if heard == RANKS else None
 
 
@@ -68,14 +53,13 @@ def main():
         print(f"no hosts: {up.stderr.strip()}")
     try:
         for place in places:
-            for way in ("signal", "file", "HTTP"):
-                with tempfile.TemporaryDirectory() as folder:
-                    took = [trial(programs, way, place, pathlib.Path(folder)) for _ in range(count)]
-                good = [one for one in took if one is not None]
-                late = sum(one > LONGEST for one in good)
-                failed += late + count - len(good)
-                print(f"{way}, {RANKS} ranks on {place if place != 'hosts' else '4 hosts'}: {len(good)} of {count} reached all ranks; "
-                      f"seconds: median {statistics.median(good):.4f}, longest {max(good):.4f}, {late} above {LONGEST}" if good else f"{way}, {place}: none", flush=True)
+            with tempfile.TemporaryDirectory() as folder:
+                took = [trial(programs, place, pathlib.Path(folder)) for _ in range(count)]
+            good = [one for one in took if one is not None]
+            late = sum(one > LONGEST for one in good)
+            failed += late + count - len(good)
+            print(f"{RANKS} ranks on {place if place != 'hosts' else '4 hosts'}: {len(good)} of {count} reached all ranks; "
+                  f"seconds: median {statistics.median(good):.4f}, longest {max(good):.4f}, {late} above {LONGEST}" if good else f"{place}: none", flush=True)
     finally:
         if up.returncode == 0:
             subprocess.run([CLUSTER, "down"], check=False)

@@ -46,7 +46,7 @@
 #                                        LAUNCHER=mpirun: the ranks are mpirun's
 #   tests/soak.sh restarts [COUNT [BIN]]     trainings (100 under weft-launch and under mpirun started by it) of which a rank is killed
 #                                        (tests/restarts.py): they start again and end bitwise as the undisturbed one
-#   tests/soak.sh notices [COUNT [BIN]]      jobs (20 each) that get a notice by signal, file or HTTP, here and on four simulated hosts
+#   tests/soak.sh notices [COUNT [BIN]]      jobs (20 each) that get a notice (SIGUSR1 to weft-launch), here and on four simulated hosts
 #                                        (tests/notices.py): it reaches all ranks within 1 s; BIN has launch_probe, too
 #   tests/soak.sh devices [COUNT [BIN]]      device jobs (100) on 4 simulated hosts, over emulated kernels and a fake NCCL, of which a rank
 #                                        is killed, stopped, leaves or disagrees (tests/devices.py): all name it, within 5 s, stopped

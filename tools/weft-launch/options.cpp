@@ -7,11 +7,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <sstream>
 
-#include "collectives/store/job_token.hpp"
 #include "common/command_line.hpp"
 #include "mpirun_ranks.hpp"
 #include "weft/core/error.hpp"
@@ -50,10 +48,6 @@ po::options_description run_description() {
       ("grace", po::value<double>()->value_name("SECONDS"),
        "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without "
        "end)")  //
-      ("notice-http", po::value<std::string>()->value_name("[ADDRESS:]PORT"),
-       "POST /notice is as SIGUSR1; beyond 127.0.0.1 with a proof of WEFT_TOKEN")  //
-      ("notice-file", po::value<std::string>()->value_name("PATH"),
-       "a file whose coming, or whose change, is as SIGUSR1")  //
       ("quiet,q", "no line about the job on a terminal");
   tool::add_common(description);
   return description;
@@ -75,22 +69,9 @@ std::size_t program_begin(const std::vector<std::string>& arguments) {
   while (at < arguments.size()) {
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word.front() != '-') break;
-    static const std::set<std::string> take_next{"-n",
-                                                 "--ranks",
-                                                 "--timeout",
-                                                 "--hosts",
-                                                 "--agent",
-                                                 "--address",
-                                                 "--nodes",
-                                                 "-x",
-                                                 "--output",
-                                                 "--notice-http",
-                                                 "--notice-file",
-                                                 "--min-ranks",
-                                                 "--max-restarts",
-                                                 "--wait-hosts",
-                                                 "--grace",
-                                                 "--node"};
+    static const std::set<std::string> take_next{
+        "-n", "--ranks",  "--timeout",   "--hosts",        "--agent",      "--address", "--nodes",
+        "-x", "--output", "--min-ranks", "--max-restarts", "--wait-hosts", "--grace",   "--node"};
     at += take_next.contains(word) ? 2 : 1;
   }
   return std::min(at, arguments.size());
@@ -127,14 +108,14 @@ void parse_restarts(const po::variables_map& values, RunOptions& options) {
     throw Error(ErrorKind::usage, text("--max-restarts ", restarts.most, " is not a number of 1 or more"));
 }
 
-/// Where its folder is missing the file would never come.
-std::string notice_file(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored))
-    throw Error(ErrorKind::usage, text("--notice-file ", path, ": there is no folder ", folder.string()),
-                "make or mount it before the job starts");
-  return path;
+/// Scripts of before may still have them: what replaces them says more than that they are unknown.
+void refuse_removed(const std::vector<std::string>& own) {
+  for (const std::string& word : own) {
+    const std::string option = word.substr(0, word.find('='));
+    if (option == "--notice-http" || option == "--notice-file")
+      throw Error(ErrorKind::usage, text(option, " was removed"),
+                  "a notice is SIGUSR1 to weft-launch: kill -USR1 $(pgrep -x weft-launch)");
+  }
 }
 
 bool is_program(const std::string& path) {
@@ -221,8 +202,9 @@ std::string find_program(const std::string& name) {
 RunOptions parse_run(const std::vector<std::string>& arguments) {
   const std::size_t begin = program_begin(arguments);
   const auto middle = arguments.begin() + static_cast<std::ptrdiff_t>(begin);
-  const po::variables_map values =
-      tool::parse({arguments.begin(), middle}, run_description(), "weft-launch --help");
+  const std::vector<std::string> own(arguments.begin(), middle);
+  refuse_removed(own);
+  const po::variables_map values = tool::parse(own, run_description(), "weft-launch --help");
   RunOptions options;
   options.help = values.count("help") != 0;
   if (options.help) return options;
@@ -247,10 +229,6 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
   options.timeout = seconds(values, "timeout");
   options.quiet = values.count("quiet") != 0;
   parse_restarts(values, options);
-  if (values.count("notice-http") != 0) options.notices.address = values["notice-http"].as<std::string>();
-  if (values.count("notice-file") != 0)
-    options.notices.file = notice_file(values["notice-file"].as<std::string>());
-  if (options.notices.address) options.notices.token = detail::job_token(Environment::of_process());
   if (options.program.empty()) {
     throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");
   }

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "notices.hpp"
-
 namespace weft::launch {
 
 // What the other ranks have after one failed; the help says so.
@@ -35,10 +33,9 @@ struct RunOptions {
   std::vector<std::string> exports{};               ///< names of variables that ranks on other hosts get, too
   std::optional<RestartOptions> restarts{};         ///< nullopt: a failure ends the job
   std::optional<std::chrono::nanoseconds> grace{};  ///< from a notice to the end; nullopt: without end
-  NoticeOptions notices{};
-  bool by_mpirun = false;  ///< the program is mpirun, which starts the ranks
-  bool quiet = false;      ///< no line about the job on a terminal
-  bool labels = false;     ///< lines that ranks write begin with their rank
+  bool by_mpirun = false;                           ///< the program is mpirun, which starts the ranks
+  bool quiet = false;                               ///< no line about the job on a terminal
+  bool labels = false;                              ///< lines that ranks write begin with their rank
   bool help = false;
 };
 

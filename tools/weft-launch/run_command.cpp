@@ -83,7 +83,6 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
   const bool is_one_of_several = options.nodes > 1;
   if (is_one_of_several) need_token();
   Signals signals;
-  const Notices notices(options.notices);
   const std::string folder = new_folder();  // private to the job; the ranks meet in it
   const Guardian guardian(folder);
   LiveLine live(options.labels && !options.quiet);
@@ -134,7 +133,6 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
   Membership members(all, options.ranks);
   expect_enough(options, members.most());
   Signals signals;
-  const Notices notices(options.notices);
   const Guardian guardian("");
   LiveLine live(!options.quiet);
   Output output(options.labels, live);
@@ -170,7 +168,6 @@ int run_under_mpirun(const RunOptions& options, const std::vector<std::string>& 
   Membership members(all, options.ranks);
   expect_enough(options, members.most());
   Signals signals;
-  const Notices notices(options.notices);
   const Guardian guardian("");
   const AgentOptions agents = agents_of(options, inherited);
   const Limits limits = limits_of(options);

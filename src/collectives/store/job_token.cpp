@@ -42,17 +42,6 @@ std::string file_content(const std::string& path) {
   return content;
 }
 
-Proof mac(const std::string& token, const void* message, std::size_t size) {
-  Proof proof;
-  unsigned int bytes = 0;
-  const unsigned char* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
-                                   static_cast<const unsigned char*>(message), size, proof.data(), &bytes);
-  if (made == nullptr || bytes != proof.size())
-    throw Error(ErrorKind::system, "OpenSSL cannot compute HMAC-SHA256",
-                "see whether its configuration forbids it");
-  return proof;
-}
-
 }  // namespace
 
 Challenge new_challenge() {
@@ -67,20 +56,18 @@ Proof prove(const std::string& token, Side side, const Challenge& of_rank, const
   message[0] = static_cast<unsigned char>(side);
   std::memcpy(message.data() + 1, of_rank.data(), of_rank.size());
   std::memcpy(message.data() + 1 + of_rank.size(), of_server.data(), of_server.size());
-  return mac(token, message.data(), message.size());
+  Proof proof;
+  unsigned int bytes = 0;
+  const unsigned char* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()), message.data(),
+                                   message.size(), proof.data(), &bytes);
+  if (made == nullptr || bytes != proof.size())
+    throw Error(ErrorKind::system, "OpenSSL cannot compute HMAC-SHA256",
+                "see whether its configuration forbids it");
+  return proof;
 }
 
 bool equal(const Proof& one, const Proof& other) {
   return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
-bool equal(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
-std::string notice_secret(const std::string& token) {
-  constexpr std::string_view words = "weft notice";
-  return hex_digits(mac(token, words.data(), words.size()));
 }
 
 std::string job_token(const Environment& environment) {

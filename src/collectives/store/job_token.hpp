@@ -5,7 +5,6 @@
 
 #include <array>
 #include <string>
-#include <string_view>
 
 #include "weft/core/env.hpp"
 
@@ -20,11 +19,6 @@ Challenge new_challenge();
 Proof prove(const std::string& token, Side side, const Challenge& of_rank, const Challenge& of_server);
 /// In a time that does not depend on where they differ.
 bool equal(const Proof& one, const Proof& other);
-bool equal(std::string_view one, std::string_view other);  ///< of equal lengths
-
-/// What proves to weft-launch that a notice is the job's: HMAC-SHA256 of the words "weft notice", in hexadecimal digits. Always the same,
-/// so that any HTTP client can send it; who reads it on the network can end the job, and do nothing else.
-std::string notice_secret(const std::string& token);
 
 /// WEFT_TOKEN, or what the file that WEFT_TOKEN_FILE names holds, without white space at its end; empty where
 /// neither is set. @throws Error (usage) for a token below 16 bytes or above 4096, or a file that others may read
