@@ -10,9 +10,8 @@
 
 #include "collectives/nccl/nccl_communicator.hpp"
 #include "compression/codecs/cuda/block_coding.hpp"
-#include "core/cuda/runtime.hpp"
 #include "core/memory/elementwise.hpp"
-#include "weft/interop/cuda.hpp"
+#include "gpu/timing.hpp"
 #include "weft/weft.hpp"
 #include "zero/optimizer/gradient_norm.hpp"
 #include "zero/update/step_factors.hpp"
@@ -21,30 +20,8 @@
 namespace {
 
 using namespace weft;
-// Where kernels are emulated there is nothing to measure: the program alone is tried, with little.
-constexpr bool measures = WEFT_EMULATED == 0;
+using namespace weft::test;
 using Clock = std::chrono::steady_clock;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-/// Seconds of the device for ten turns of `work`.
-double device_seconds(Stream& stream, const std::function<void()>& work) {
-  const auto cuda = detail::cuda::runtime();
-  const auto begin = cuda->make_event(0, true);
-  const auto end = cuda->make_event(0, true);
-  const auto native = native_handle(stream);
-  stream.run([&] { cuda->record(begin, native); });
-  for (int turn = 0; turn < 10; ++turn) work();
-  stream.run([&] { cuda->record(end, native); });
-  stream.synchronize();
-  const double seconds = cuda->seconds_between(begin, end) / 10;
-  cuda->destroy(begin);
-  cuda->destroy(end);
-  return seconds;
-}
 
 /// The norm of all gradients of a model of GPT-2 XL's size, on the host's clock, beside the time of its read at a copy's bandwidth.
 void norm(double copied) {
@@ -154,7 +131,7 @@ void bandwidth() {
   for (int round = 0; round < (measures ? 11 : 1); ++round) {
     for (Kernel& kernel : kernels)
       kernel.rates.push_back(static_cast<double>(n) * kernel.bytes_an_element /
-                             device_seconds(stream, kernel.work));
+                             device_seconds(stream, kernel.work, 10));
   }
   const double copied = median(kernels.front().rates);
   for (const Kernel& kernel : kernels) {

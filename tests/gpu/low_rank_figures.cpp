@@ -12,46 +12,16 @@
 
 #include "compression/power_sgd/low_rank.hpp"
 #include "compression/power_sgd/low_rank_jobs.hpp"
-#include "core/cuda/runtime.hpp"
-#include "weft/interop/cuda.hpp"
+#include "gpu/timing.hpp"
 #include "weft/weft.hpp"
 
 namespace {
 
 using namespace weft;
 using namespace weft::detail;
-// Where kernels are emulated there is nothing to measure: the program alone is tried, with little.
-constexpr bool measures = WEFT_EMULATED == 0;
+using namespace weft::test;
 constexpr std::int64_t shrink = measures ? 1 : 32;
 using Clock = std::chrono::steady_clock;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-/// Seconds of the device for `work`.
-double device_seconds(Stream& stream, const std::function<void()>& work) {
-  const auto cuda = cuda::runtime();
-  const auto begin = cuda->make_event(0, true);
-  const auto end = cuda->make_event(0, true);
-  const auto native = native_handle(stream);
-  stream.run([&] { cuda->record(begin, native); });
-  work();
-  stream.run([&] { cuda->record(end, native); });
-  stream.synchronize();
-  const double seconds = cuda->seconds_between(begin, end);
-  cuda->destroy(begin);
-  cuda->destroy(end);
-  return seconds;
-}
-
-void fill_with_noise(View memory, Stream& stream) {
-  std::vector<float> noise(static_cast<std::size_t>(memory.count()));
-  draw(noise, 5);
-  copy(memory, ConstView(std::span(noise)), stream);
-  stream.synchronize();
-}
 
 /// Matrices as a transformer's feed-forward layers have them, far more than the caches hold.
 class Matrices {

@@ -15,6 +15,7 @@ check "the suites" 0 '^kernels$' "$script" --list
 check "two of them" 0 'no GPU here: 2 suites skipped' "$script" --suites kernels,train-zero3
 check "a suite that is none" 42 'gpu.sh: no suite kernel: kernels,low-rank,' "$script" --suites kernel
 check "no time" 42 'gpu.sh: --minutes 0: a whole number of minutes' "$script" --minutes 0
+check "no suites at a time" 42 'gpu.sh: --at-a-time 0: a whole number of suites' "$script" --at-a-time 0
 check "an option that is none" 42 'gpu.sh: --fast is none of --suites' "$script" --fast
 
 # A GPU that is a script, and programs that are: what passes, fails, hangs and is not there.
@@ -33,4 +34,12 @@ for line in '{"card": "a script"' '{"suite": "kernels", "state": "passed"' '{"su
   grep -qF "$line" "$OUT/gpu.jsonl" || fail "gpu.jsonl lacks $line: $(cat "$OUT/gpu.jsonl")"
 done
 grep -q '^rank 1: rank 1 of 2$' "$OUT/gpu.log" || fail "gpu.log lacks what rank 1 said: $(cat "$OUT/gpu.log")"
+[ -e "$OUT/machine.txt" ] || fail "what nvidia-smi says of the GPU is not kept"
+grep -q '"driver_version": "9.0", ' "$OUT/gpu.jsonl" || fail "gpu.jsonl does not say what it ran on: $(head -n 1 "$OUT/gpu.jsonl")"
+
+# Several at a time: each has its own folder, and its own line.
+check "several suites at a time" 1 '2 of 4 not passed' "$work/tree/tests/gpu.sh" --built --at-a-time 3 --suites kernels,low-rank,models,overhead
+for line in '{"suite": "kernels", "state": "passed"' '{"suite": "overhead", "state": "passed"' '{"figure": 1}' '{"failed": 2'; do
+  grep -qF "$line" "$OUT/gpu.jsonl" || fail "several at a time: gpu.jsonl lacks $line: $(cat "$OUT/gpu.jsonl")"
+done
 finish

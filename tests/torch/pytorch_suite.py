@@ -28,14 +28,16 @@ GLOO_ALONE = {
 }
 
 SIZE = int(os.environ.get("WORLD_SIZE", "2"))
+ON_GPU = os.environ.get("SUITE_DEVICE") == "cuda"  # cuda_suite.py
+PEER = "nccl" if ON_GPU else "gloo"
 
 
 def opened(source: str) -> str:
-    """The suite's text with gloo's gates open for weft. What DDP logs of gloo's threads and sockets stays gloo's."""
+    """The suite's text with its peer's gates open for weft. What DDP logs of gloo's threads and sockets stays gloo's."""
     lines = []
     for line in source.splitlines(keepends=True):
         if "backend_name" not in line:
-            line = line.replace('"gloo"', '"weft"').replace("dist.Backend.GLOO", '"weft"')
+            line = line.replace(f'"{PEER}"', '"weft"').replace(f"dist.Backend.{PEER.upper()}", '"weft"')
         lines.append(line)
     return "".join(lines)
 
@@ -45,19 +47,27 @@ def load():
     os.environ.setdefault("WORLD_SIZE", "2")
     os.environ.setdefault("TEMP_DIR", tempfile.gettempdir())
     name = "torch.testing._internal.distributed.distributed_test"
-    if os.environ["BACKEND"] != "weft":
-        return importlib.import_module(name)
-    import weft.torch  # noqa: F401: known before the tests ask for it
-    from torch.testing._internal import common_distributed
+    if ON_GPU:
+        import one_gpu
 
-    for names in common_distributed.DistTestCases.backend_feature.values():
-        if "gloo" in names:
-            names.add("weft")
+        one_gpu.pretend_two()
+    elif os.environ["BACKEND"] != "weft":
+        return importlib.import_module(name)
     spec = importlib.util.find_spec(name)
+    source = pathlib.Path(spec.origin).read_text()
+    if os.environ["BACKEND"] == "weft":
+        import weft.torch  # noqa: F401: known before the tests ask for it
+        from torch.testing._internal import common_distributed
+
+        for names in common_distributed.DistTestCases.backend_feature.values():
+            if PEER in names:
+                names.add("weft")
+        source = opened(source)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    source = opened(pathlib.Path(spec.origin).read_text())
-    exec(compile(source, spec.origin, "exec"), module.__dict__)
+    exec(compile(one_gpu.shared(source) if ON_GPU else source, spec.origin, "exec"), module.__dict__)
+    if ON_GPU:
+        module.init_multigpu_helper = one_gpu.one_for_each
     return module
 
 
@@ -76,6 +86,8 @@ if "BACKEND" in os.environ:
         @classmethod
         def _run(cls, *arguments, **options):
             torch.set_num_threads(torch.get_num_threads())  # ranks.py says why
+            if ON_GPU:
+                os.environ["NCCL_HOSTID"] = f"weft-{arguments[0]}"  # of its rank: cuda_test.py says why
             super()._run(*arguments, **options)
 
         def tearDown(self):

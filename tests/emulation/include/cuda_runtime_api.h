@@ -67,6 +67,7 @@ enum cudaError_t {
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureImplicit = 906,
+  cudaErrorUnknown = 999,
 };
 struct CUstream_st;
 struct CUevent_st;
@@ -124,6 +125,7 @@ enum : unsigned {
 #define cudaEventElapsedTime weft_emulated_cudaEventElapsedTime
 #define cudaFree weft_emulated_cudaFree
 #define cudaFreeHost weft_emulated_cudaFreeHost
+#define cudaMemGetInfo weft_emulated_cudaMemGetInfo
 #define cudaMemset weft_emulated_cudaMemset
 #define cudaMemsetAsync weft_emulated_cudaMemsetAsync
 #define cudaMemcpyAsync weft_emulated_cudaMemcpyAsync
@@ -157,6 +159,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
