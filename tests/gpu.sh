@@ -24,11 +24,11 @@ minutes=9
 dry=0
 only_build=0
 at_a_time=1
-read -ra suites <<< "kernels low-rank fused-step codecs conformance-2 driver-waits deadline-one deadline-load deadline-full abort abort-load pipelines windows captures \
+read -ra suites <<< "driver-waits kernels low-rank fused-step codecs conformance-2 deadline-one deadline-load deadline-full abort abort-load pipelines windows captures \
 bandwidth codec-figures powersgd-figures powersgd-torch memory driver-costs overhead issue torch-costs torch torch-suite train-ddp train-zero1 train-zero2 \
 train-zero3 train-offload train-powersgd train-pipeline killed-rank pipeline-ways tuner scaling conformance-1 conformance-3 models conformance-4 sanitizer conformance-8"
 chosen=("${suites[@]}")
-alone=" bandwidth codec-figures powersgd-figures powersgd-torch memory driver-costs overhead issue torch-costs "  # they measure
+alone=" driver-waits bandwidth codec-figures powersgd-figures powersgd-torch memory driver-costs overhead issue torch-costs "  # they measure
 after_build=" driver-costs overhead issue torch-costs torch torch-suite "  # they measure the host's time, or need torch.distributed's backend
 
 usage() { echo "gpu.sh: $1" >&2; exit 42; }

@@ -155,7 +155,7 @@ void print(const char* figure, const std::string& call, const std::string& besid
             << std::endl;  // NOLINT(performance-avoid-endl): whatever comes next
 }
 
-const auto limit = measures ? 250ms : 30ms;
+const auto limit = measures ? 120ms : 30ms;
 
 /// @param beside is under way when the call is made; null: the waiting kernel alone
 void round(Objects& o, const Call& call, const Call* beside) {
@@ -219,7 +219,7 @@ void queue() {
     for (const Call& call : small) beside.push_back(std::make_unique<TimedCall>(call.call, call.has_device));
     HeldDevice held(o.held);
     expect(cudaEventRecord(o.behind, o.held), "an event");
-    const bool waits = !many.start(measures ? 1000ms : 100ms);
+    const bool waits = !many.start(measures ? 500ms : 100ms);
     std::cout << "{\"figure\": \"queue\", \"of\": \"" << kind.name << "\", \"taken\": " << taken
               << ", \"waits\": " << (waits ? "true" : "false") << "}\n";
     std::vector<bool> wait;
@@ -231,6 +231,12 @@ void queue() {
       print("beside a full queue", small[i].name, kind.name, waits, wait[i], *beside[i]);
     }
   }
+}
+
+void launched(cudaError_t code) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();
+  throw weft::Error(weft::ErrorKind::system, cudaGetErrorString(code));
 }
 
 /// A thread captures while another calls weft's runtime.
@@ -254,8 +260,8 @@ int captures() {
       {"is_on", [&] { runtime->is_on(o.other, 0); }},
       {"copy", [&] { runtime->copy(memory, on_host, 16, o.other); }},
       {"fill_zero", [&] { runtime->fill_zero(memory, 16, o.other); }},
-      {"a loaded kernel", [&] { expect(launch_fresh(0, o.other), "a kernel"); }},
-      {"a kernel's first launch", [&] { expect(launch_fresh(++next_fresh, o.other), "a kernel"); }},
+      {"a loaded kernel", [&] { launched(launch_fresh(0, o.other)); }},
+      {"a kernel's first launch", [&] { launched(launch_fresh(++next_fresh, o.other)); }},
       {"allocate", [&] { runtime->allocate(0, 4096); }},
       {"allocate_on_host", [&] { runtime->allocate_on_host(0, 4096); }},
       {"release", [&] { runtime->release(0, memory); }},
