@@ -2,8 +2,8 @@
 """Jobs of which one rank is killed, stopped, made slow, or cut off, at any moment from its exec to its exit: everybody ends in time,
 the right rank is named, and nothing is left.
 
-usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone; NODES=4: on so many
-simulated hosts (2), of which each has a rank
+usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone; KINDS=unmet,cut: of these alone;
+NODES=4: on so many simulated hosts (2), of which each has a rank
 
 Jobs of 2 to 4 ranks run for about two seconds under weft-launch, under mpirun, or started by hand with variables (at a file, over
 TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, on two simulated hosts
@@ -12,6 +12,7 @@ TCP, or over TCP with each rank told that it is a node of its own, so that UCX c
   stop   SIGSTOP: every other process has ended 5 s after the deadline; the rank itself 10 s after it goes on
   slow   SIGSTOP, SIGCONT a second later: nothing happens, all end with 0
   cut    the link of the rank's host goes down: every process has ended 5 s after the deadline (on two hosts)
+  unmet  the same while ranks connect (on two hosts, without mpirun); a rank that a library's assertion ends has named the right one before
   blink  the link goes down and is up 0.2 to 1.8 s later: nothing happens, all end with 0 (on two hosts, without mpirun)
 What Open MPI leaves of its own processes and files is not weft's; it is named at the end. Ends with 1 where a job did otherwise.
 """
@@ -35,6 +36,7 @@ CLUSTER = [str(TREE / "launchers/cluster.sh")]
 TIMEOUT, CONNECT = 5, 4
 SECONDS = 1.0  # of work in a job
 NODES = int(os.environ.get("NODES", "2"))  # simulated hosts
+KINDS = os.environ.get("KINDS", "kill,stop,slow,cut,blink,unmet").split(",")
 BY_HAND = ("file", "tcp", "ucx")
 WITHOUT_MPI = ("hosts-ucx", "hosts-tcp")
 NAMES_ITSELF = r"MPI_Init|MPI_Comm_split|MPI_Finalize|phase"
@@ -87,17 +89,22 @@ class Job:
     def output(self):
         return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("rank*")) + sorted(self.folder.glob("job")))
 
+    def connected(self):
+        """How many ranks have said that they are."""
+        return len(re.findall(r"connected \d+$", self.output(), re.M))
+
     def statuses(self):
         return [process.poll() for process in self.started]
 
 
-def duration(launcher, programs):
-    """Seconds from a rank's appearance to the end of an undisturbed job of three ranks."""
+def durations_of(launcher, programs):
+    """Seconds from a rank's appearance until all are connected, and to the end of an undisturbed job of three ranks."""
     with tempfile.TemporaryDirectory() as folder:
         job = Job(launcher, 3, programs, folder, f"calibration.{launcher}")
         job.start()
         wait_until(job.rank_processes, 20)
-        return wait_until(lambda: not job.alive(), 60) or 60.0
+        to_connect = wait_until(lambda: job.connected() == 3, 60, 0.005) or 60.0
+        return to_connect, to_connect + (wait_until(lambda: not job.alive(), 60) or 60.0)
 
 
 class Trial:
@@ -105,10 +112,13 @@ class Trial:
         self.number = number
         self.launcher = chance.choice(launchers)
         kinds = ["kill", "stop", "slow"] + (["cut"] if self.launcher.startswith("hosts") else [])
-        self.kind = chance.choice(kinds + (["blink"] if self.launcher in WITHOUT_MPI else []))
+        kinds += ["blink", "unmet"] if self.launcher in WITHOUT_MPI else []
+        self.kind = chance.choice([kind for kind in kinds if kind in KINDS] or kinds)
         self.ranks = chance.randint(2, 4) if NODES == 2 else NODES
         self.victim = chance.randrange(self.ranks)
-        self.moment = chance.random() * durations[self.launcher]
+        to_connect, whole = durations[self.launcher]
+        self.moment = chance.random() * (to_connect if self.kind == "unmet" else whole)
+        self.was_early = False
         self.down = chance.uniform(0.2, 1.8)
 
     def __str__(self):
@@ -133,7 +143,7 @@ class Trial:
                 left.append("meeting")
             if left:
                 wrong.append(f"left behind: {left}")
-            return wrong, job.output() if wrong else "", [name for name in own if name in OPEN_MPIS_OWN]
+            return wrong, job.output(), [name for name in own if name in OPEN_MPIS_OWN]
 
     def disturb(self, job):
         if wait_until(lambda: self.victim in job.rank_processes(), 20, 0.001) is None:
@@ -238,6 +248,10 @@ class Trial:
             subprocess.run(link + ["up"], check=True)
         return wrong
 
+    def unmet(self, job, process):
+        self.was_early = job.connected() < self.ranks
+        return self.cut(job, process)
+
     def judge_cut(self, job, host):
         if wait_until(lambda: not job.alive(), max(TIMEOUT, CONNECT) + 5) is None:
             return [f"{job.alive()} still there"]
@@ -268,14 +282,16 @@ def main():
         else:
             print("left out, for there are no simulated hosts: " + ", ".join(on_hosts))
             on_hosts = []
-    failed, tally, own = 0, collections.Counter(), collections.Counter()
+    failed, early, ended_by_library, tally, own = 0, 0, 0, collections.Counter(), collections.Counter()
     try:
-        durations = {launcher: duration(launcher, programs) for launcher in launchers}
-        print("undisturbed: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in durations.items()), flush=True)
+        durations = {launcher: durations_of(launcher, programs) for launcher in launchers}
+        print("undisturbed: " + ", ".join(f"{name} {whole:.1f} s, connected after {to_connect:.2f} s" for name, (to_connect, whole) in durations.items()), flush=True)
         for number in range(count):
             trial = Trial(number, chance, launchers, durations)
             wrong, said, theirs = trial.run(programs)
             tally[(trial.launcher, trial.kind)] += 1
+            early += trial.was_early
+            ended_by_library += "UCX ends this process by an assertion" in said
             own.update(theirs)
             if wrong:
                 failed += 1
@@ -287,6 +303,8 @@ def main():
     print(", ".join(f"{launcher} {kind} {times}" for (launcher, kind), times in sorted(tally.items())))
     if own:
         print("Open MPI's own processes, ended by this trial: " + ", ".join(f"{name} {times}" for name, times in own.items()))
+    if early:
+        print(f"{early} links were cut before all ranks were connected; UCX ended a process of {ended_by_library} jobs by an assertion, which weft announced")
     print(f"{count} jobs, {failed} did otherwise than they should")
     return 1 if failed else 0
 

@@ -3,7 +3,7 @@
 //   peer connect [--version V] [--wire N]   connects as a build that calls itself so; says "connected" and ends
 //   peer hold                               comes to the rendezvous, says "listens", and connects at a line of standard
 //                                           input; says "connected", and ends with its input
-//   peer job SECONDS                        connects and sums for so long; says "done"
+//   peer job SECONDS                        connects, says "connected", and sums for so long; says "done"
 // Ends with an error's status after "refused: MESSAGE"; 1 for a wrong sum.
 
 #include <chrono>
@@ -66,6 +66,7 @@ int run(const std::vector<std::string>& words) {
   }
   Communicator comm = connect(world);
   if (mode == "job") {
+    say(text("connected ", comm.rank()));
     const int status = work(comm, std::stod(words.at(1)));
     if (status == 0) say(text("rank ", comm.rank(), " done"));
     return status;

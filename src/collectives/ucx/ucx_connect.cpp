@@ -61,6 +61,7 @@ void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
     if (deadline.passed()) throw not_met(deadline);
     lookout.check();
     for (Peer& peer : peers_) meet_again(peer);
+    will_call("ucp_worker_progress");
     progress();
     backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
   }
@@ -81,13 +82,37 @@ void UcxPeers::meet_again(Peer& peer) {
 void UcxPeers::call(int other) {
   Peer& peer = peers_[static_cast<std::size_t>(other)];
   if (peer.endpoint != nullptr) {
+    will_call("ucp_ep_close_nbx");  // which looks after all of them
     const ucs_status_ptr_t closing = begin_to_close(peer, true);
     if (UCS_PTR_IS_PTR(closing)) finish_closing({closing}, Deadline::in(to_break_off));
   }
   if (!peer.lost.empty()) --losses_;
   peer.why = std::exchange(peer.lost, {});
+  will_call("ucp_ep_create", other);
   open_endpoint(peer);
+  will_call("ucp_am_send_nbx", other);
   send_note(hello, other, std::make_shared<const std::string>());
+}
+
+void UcxPeers::will_call(const char* function, int other) {
+  std::vector<int> whom;
+  for (const Peer& peer : peers_) {
+    if (peer.address.empty()) continue;  // it has not been heard of
+    if (other < 0 ? !is_met(peer) : peer.rank == other) whom.push_back(peer.rank);
+  }
+  if (!abort_message_ || (function == function_ && whom == whom_)) return;
+  function_ = function;
+  whom_ = std::move(whom);
+  std::string ranks;
+  for (const int one : whom_) ranks += text(ranks.empty() ? "" : ", ", "rank ", one);
+  const Error said(ErrorKind::system,
+                   text("UCX ends this process by an assertion of its own in ", function,
+                        ranks.empty() ? "" : ", while it connects to ", ranks),
+                   "a rank there has died or its host cannot be reached: start the job again. A later UCX "
+                   "has no such assertion, and "
+                   "WEFT_TRANSPORT=tcp needs none",
+                   {rank(), "connect", 0});
+  abort_message_->say(said.what());
 }
 
 Error UcxPeers::not_met(Deadline deadline) const {

@@ -78,15 +78,20 @@ struct UcxPeers::Sent {
 
 UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadline deadline)
     : Peers(rendezvous.rank(), rendezvous.size()), peers_(static_cast<std::size_t>(rendezvous.size())) {
+  abort_message_.emplace();
+  will_call("ucp_init");
   try {
     wait_for_a_link(Deadline::in(std::min<std::chrono::nanoseconds>(a_moment, deadline.left() / 2)));
     reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
     meet(rendezvous, deadline);
+    abort_message_.reset();
   } catch (const std::exception& error) {
     // Before the connections break, which the others would take for the end of this rank.
     if (const auto* const why = dynamic_cast<const Error*>(&error)) rendezvous.call_off(*why);
+    will_call("ucp_ep_close_nbx");
     give_up();
     stop();
+    abort_message_.reset();
     throw;
   }
 }

@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "collectives/ucx/abort_message.hpp"
 #include "collectives/ucx/ucx_library.hpp"
 #include "collectives/wire/peers.hpp"
 #include "weft/core/env.hpp"
@@ -77,6 +79,8 @@ class UcxPeers final : public Peers {
   void meet_again(Peer& peer);
   void call(int other);
   Error not_met(Deadline deadline) const;
+  /// What it says if UCX ends the process in this call.
+  void will_call(const char* function, int other = -1);
   std::string address() const;
   void open_endpoint(Peer& peer);
   void listen(unsigned id, ucp_am_recv_callback_t hear);
@@ -97,6 +101,9 @@ class UcxPeers final : public Peers {
   std::vector<Peer> peers_;
   std::vector<int> callers_;  // that are to be called back
   int losses_ = 0;
+  std::optional<AbortMessage> abort_message_;  // while it connects
+  const char* function_ = nullptr;             // and whom that message names
+  std::vector<int> whom_;
 };
 
 }  // namespace weft::detail
