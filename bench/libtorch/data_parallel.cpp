@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
                 << median(alone.seconds()) / (median(alone.seconds()) + reduced) << '\n';
     }
   } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
+    std::cerr << weft::message_of(error) << '\n';
     return 1;
   }
   return 0;

@@ -17,8 +17,8 @@ int main() {
     if (comm.rank() == 0)
       std::cout << "the mean rank of " << comm.size() << " is " << value.as<float>()[0] << '\n';
     return 0;
-  } catch (const weft::Error& error) {
-    std::cerr << error.what() << '\n';
-    return weft::exit_code(error.kind());
+  } catch (const std::exception& error) {
+    std::cerr << weft::message_of(error) << '\n';
+    return weft::exit_code(error);
   }
 }

@@ -100,7 +100,7 @@ class MeterExposer::Server {
     try {
       context_.run();
     } catch (const std::exception& error) {
-      log::warn(text("rank ", meter_.rank(), ": metrics are served no longer: ", error.what()));
+      log::warn(text("rank ", meter_.rank(), ": metrics are served no longer: ", message_of(error)));
     }
   }
   void accept() {

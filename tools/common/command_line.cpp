@@ -59,8 +59,8 @@ int status_of(const char* name, const std::vector<std::string>& arguments,
     std::cerr << text(name, ": ", line, "\n") << std::flush;
     return exit_code(error.kind());
   } catch (const std::exception& error) {
-    std::cerr << text(name, ": ", error.what(), "\n") << std::flush;
-    return exit_code(ErrorKind::system);
+    std::cerr << text(name, ": ", message_of(error), "\n") << std::flush;
+    return exit_code(error);
   }
 }
 
@@ -73,7 +73,7 @@ Error unknown_option(const po::unknown_option& error, const po::options_descript
     if (!option->long_name().empty()) names.push_back("--" + option->long_name());
   }
   const auto near = detail::nearest_name(names, given);
-  return {ErrorKind::usage, error.what(),
+  return {ErrorKind::usage, message_of(error),
           near ? text("did you mean ", *near, "? ", help, " shows what there is")
                : text(help, " shows what there is")};
 }
@@ -105,7 +105,7 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
   } catch (const po::unknown_option& error) {
     throw unknown_option(error, description, help);
   } catch (const po::error& error) {
-    throw Error(ErrorKind::usage, error.what(), text(help, " shows what there is"));
+    throw Error(ErrorKind::usage, message_of(error), text(help, " shows what there is"));
   }
 }
 

@@ -95,7 +95,7 @@ void Outputs::State::end(int signal) {
     const Kept kept = so_far ? so_far() : Kept();
     if (!kept.how_far.empty()) line += text(" after ", kept.how_far, write_partial(kept));
   } catch (const std::exception& error) {
-    line += text("; ", error.what());
+    line += text("; ", message_of(error));
   }
   open.clear();
   if (speaks) std::cerr << line + "\n" << std::flush;

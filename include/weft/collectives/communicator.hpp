@@ -135,7 +135,7 @@ class Communicator {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      give_up(Error(ErrorKind::usage, error.what()));
+      give_up(Error(ErrorKind::usage, message_of(error)));
       throw;
     }
   }

@@ -104,6 +104,13 @@ class Error : public std::exception {
   std::shared_ptr<const Parts> parts_;
 };
 
+/// What an exception of any library says: what(), without the place in that library's source that Boost ("[system:24 at
+/// /usr/include/...]") and torch ("Exception raised from ...") add to it. An Error's own line as it is.
+std::string message_of(const std::exception& error);
+
+/// That of an Error's kind; 70 for any other exception.
+int exit_code(const std::exception& error) noexcept;
+
 /// An Error of kind system from errno: "problem: No such file or directory".
 Error system_error(const std::string& problem, const std::string& advice = {},
                    SourceLocation where = SourceLocation::current());

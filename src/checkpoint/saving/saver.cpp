@@ -53,7 +53,7 @@ std::string reason_of(Body&& body) {
   } catch (const Error& error) {
     return told(error);
   } catch (const std::exception& error) {
-    return told(Error(ErrorKind::system, error.what()));
+    return told(Error(ErrorKind::system, message_of(error)));
   }
 }
 
@@ -235,9 +235,9 @@ class Saver::State : public std::enable_shared_from_this<State> {
     try {
       save_over(*side_, running.step, running.pieces, values, running.is_writing);
     } catch (const std::exception& error) {
-      if (comm_.rank() == 0) log::warn(text("no checkpoint of step ", running.step, ": ", error.what()));
+      if (comm_.rank() == 0) log::warn(text("no checkpoint of step ", running.step, ": ", message_of(error)));
       if (dynamic_cast<const Error*>(&error) != nullptr) throw;
-      throw Error(ErrorKind::system, error.what(), "", {comm_.rank(), "Saver", 0});
+      throw Error(ErrorKind::system, message_of(error), "", {comm_.rank(), "Saver", 0});
     }
   }
 
@@ -294,7 +294,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
     try {
       files_->keep_last(options_.keep_last);
     } catch (const std::exception& error) {
-      log::warn(text("an old checkpoint stays: ", error.what()));
+      log::warn(text("an old checkpoint stays: ", message_of(error)));
     }
   }
 

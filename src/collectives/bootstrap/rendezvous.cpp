@@ -80,7 +80,7 @@ class StoreRendezvous final : public Rendezvous {
       const Error said(ErrorKind::peer_lost, who + why.problem(), why.advice());
       (void)set_or_get(round_key(rounds_ + 1) + "verdict", detail::call_off(said));
     } catch (const std::exception& error) {
-      log::debug(text("rank ", mine_.rank, " could not tell the others why it failed: ", error.what()));
+      log::debug(text("rank ", mine_.rank, " could not tell the others why it failed: ", message_of(error)));
     }
   }
 
@@ -183,7 +183,7 @@ class StoreRendezvous final : public Rendezvous {
         if (arrival) size = std::max(size, Arrival::decode(rank, *arrival).who.size);
       }
     } catch (const std::exception& error) {
-      log::debug(text("rank 0 did not stay for ranks that come later: ", error.what()));
+      log::debug(text("rank 0 did not stay for ranks that come later: ", message_of(error)));
     }
   }
 

@@ -125,7 +125,7 @@ void FlightRecorder::dump(std::string_view reason) noexcept {
   } catch (const Error& error) {
     log::warn(text("rank ", rank_, ": no flight record: ", error.problem()));
   } catch (const std::exception& error) {
-    log::warn(text("rank ", rank_, ": no flight record: ", error.what()));
+    log::warn(text("rank ", rank_, ": no flight record: ", message_of(error)));
   }
 }
 

@@ -51,7 +51,8 @@ class IssuedTask final : public Task {
     } catch (const Error& error) {
       state_->fail(error);
     } catch (const std::exception& error) {
-      state_->fail(state_->in_context(Error(ErrorKind::usage, error.what()), issued_.label, issued_.number));
+      state_->fail(
+          state_->in_context(Error(ErrorKind::usage, message_of(error)), issued_.label, issued_.number));
     } catch (...) {
       state_->fail(state_->in_context(Error(ErrorKind::usage, "an exception ended its stream"), issued_.label,
                                       issued_.number));

@@ -38,7 +38,8 @@ class Registration {
       });
     } catch (const std::exception& error) {
       // A lost device, perhaps, of which the exception tells that is under way.
-      if (std::uncaught_exceptions() == 0) log::warn(text("giving back registered memory: ", error.what()));
+      if (std::uncaught_exceptions() == 0)
+        log::warn(text("giving back registered memory: ", message_of(error)));
     }
   }
   Registration(const Registration&) = delete;
@@ -90,7 +91,7 @@ class Allocation {
       runtime_->drain(device_.index());
       api_->MemFree(memory_);
     } catch (const std::exception& error) {
-      if (std::uncaught_exceptions() == 0) log::warn(text("giving back device memory: ", error.what()));
+      if (std::uncaught_exceptions() == 0) log::warn(text("giving back device memory: ", message_of(error)));
     }
   }
   Allocation(const Allocation&) = delete;

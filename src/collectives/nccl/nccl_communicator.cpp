@@ -98,7 +98,7 @@ Communicator::~Communicator() {
     log::warn(
         text("rank ", rank_, ": aborting an NCCL communicator that could not be ended: ", error.problem()));
   } catch (const std::exception& error) {
-    log::warn(text("rank ", rank_, ": an NCCL communicator's end: ", error.what()));
+    log::warn(text("rank ", rank_, ": an NCCL communicator's end: ", message_of(error)));
   }
   abort();
 }
@@ -256,7 +256,7 @@ bool Communicator::end_now(End end, Comm* comm) const noexcept {
     return apart.wait_for(time_to_end) && apart.result() == success;
   } catch (const std::exception& error) {  // a lost device, which was reported where it was found
     if (!broken() && std::uncaught_exceptions() == 0)
-      log::warn(text("rank ", rank_, ": the end of an NCCL communicator: ", error.what()));
+      log::warn(text("rank ", rank_, ": the end of an NCCL communicator: ", message_of(error)));
     return false;
   }
 }

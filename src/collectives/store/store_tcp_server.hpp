@@ -342,7 +342,7 @@ class Server {
   }
 
   const std::string token_;
-  asio::io_context context_{1};  // before everything that holds a socket or a timer of it
+  asio::io_context context_ = new_context();  // before everything that holds a socket or a timer of it
   tcp::acceptor acceptor_;
   std::string address_;
   int port_ = 0;

@@ -62,7 +62,7 @@ class TcpSocket {
     return asio::error::timed_out;
   }
 
-  asio::io_context context_{1};
+  asio::io_context context_ = new_context();
   tcp::socket socket_{context_};
 };
 

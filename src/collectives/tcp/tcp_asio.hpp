@@ -18,11 +18,23 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
+#include "weft/core/error.hpp"
+
 namespace weft::detail {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
+
+/// For one thread. Boost's own exception where a process may open no more files would not be an Error.
+inline asio::io_context new_context() {
+  try {
+    return asio::io_context(1);
+  } catch (const boost::system::system_error& failed) {
+    throw Error(ErrorKind::system, text("cannot wait for connections: ", failed.code().message()),
+                "raise the number of open files (ulimit -n)");
+  }
+}
 
 /// A machine that is gone closes no connection: the kernel asks it after so many seconds of silence, so many times, a second apart.
 /// Not within a machine, whose kernel closes what a process leaves. There hundreds of ranks have a hundred thousand connections, and those whose time

@@ -226,7 +226,7 @@ class Caller {
 }  // namespace
 
 TcpLinks connect_by_tcp(Rendezvous& rendezvous, const Environment& environment, Deadline deadline) {
-  TcpLinks links{std::make_unique<asio::io_context>(1), {}};
+  TcpLinks links{std::unique_ptr<asio::io_context>(new asio::io_context(new_context())), {}};
   Caller caller(*links.context, rendezvous.rank());
   const std::string cannot = "cannot\n";  // no rank waits for one that cannot come
   std::string mine;

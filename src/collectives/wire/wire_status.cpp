@@ -245,7 +245,7 @@ void WirePeerStatus::post(const std::string& message) noexcept {
   try {
     channel_.post(message);
   } catch (const std::exception& error) {
-    log::debug(text("rank ", rank_, " could not tell the others: ", error.what()));
+    log::debug(text("rank ", rank_, " could not tell the others: ", message_of(error)));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <string_view>
 #include <utility>
 
 namespace weft {
@@ -111,6 +113,53 @@ std::optional<Error> Error::in_flight() noexcept {
   const auto alive = std::static_pointer_cast<const Parts>(newest().alive());
   if (!alive) return std::nullopt;
   return Error(alive);
+}
+
+namespace {
+
+/// Where the bracket that opens at `begin` closes; its names of functions may have brackets of their own. npos: nowhere.
+std::size_t closing(std::string_view line, std::size_t begin) {
+  int depth = 0;
+  for (std::size_t i = begin; i < line.size(); ++i) {
+    if (line[i] == '[') ++depth;
+    if (line[i] == ']' && --depth == 0) return i;
+  }
+  return std::string_view::npos;
+}
+
+/// Whether it is Boost's "category:value at file:line", of which a message must not have the file.
+bool is_place(std::string_view inner) {
+  const std::size_t at = inner.find(" at ");
+  const std::string_view code = inner.substr(0, std::min(at, inner.size()));
+  const std::size_t colon = code.rfind(':');
+  if (at == std::string_view::npos || colon == std::string_view::npos) return false;
+  return code.find_first_of(" []") == std::string_view::npos &&
+         code.find_first_not_of("-0123456789", colon + 1) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string message_of(const std::exception& error) {
+  if (dynamic_cast<const Error*>(&error) != nullptr) return error.what();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "there is not enough memory";
+  std::string line = error.what();
+  line.erase(std::min(line.find("\nException raised from "), line.size()));
+  for (std::size_t begin = line.find('['); begin != std::string::npos; begin = line.find('[', begin)) {
+    const std::size_t end = closing(line, begin);
+    const std::string_view inner = std::string_view(line).substr(begin + 1);
+    if (!is_place(end == std::string::npos ? inner : inner.substr(0, end - begin - 1))) {
+      ++begin;
+      continue;
+    }
+    if (begin > 0 && line[begin - 1] == ' ') --begin;
+    line.erase(begin, end == std::string::npos ? end : end + 1 - begin);
+  }
+  return line;
+}
+
+int exit_code(const std::exception& error) noexcept {
+  const auto* const of_weft = dynamic_cast<const Error*>(&error);
+  return exit_code(of_weft != nullptr ? of_weft->kind() : ErrorKind::system);
 }
 
 Error system_error(const std::string& problem, const std::string& advice, SourceLocation where) {

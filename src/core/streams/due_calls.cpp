@@ -27,18 +27,19 @@ void DueCalls::run_all() noexcept {
 }
 
 void DueCalls::run(const std::function<void()>& function) noexcept {
-  const auto report = [](const char* what) noexcept {
+  const auto report = [](const std::exception* error) noexcept {
     try {
-      log::error(text("a function given to Event::then() threw, and no caller can catch it: ", what));
+      log::error(text("a function given to Event::then() threw, and no caller can catch it: ",
+                      error != nullptr ? message_of(*error) : "no std::exception"));
     } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the line
     }
   };
   try {
     function();
   } catch (const std::exception& error) {
-    report(error.what());
+    report(&error);
   } catch (...) {
-    report("no std::exception");
+    report(nullptr);
   }
 }
 

@@ -38,7 +38,7 @@ void StageExecutor::State::step(const Stream& on) {
     give_up(step_error(error));
   } catch (const std::exception& error) {
     // Other devices get its text; this one throws the exception itself.
-    give_up(step_error(Error(ErrorKind::peer_lost, error.what())));
+    give_up(step_error(Error(ErrorKind::peer_lost, message_of(error))));
     throw;
   } catch (...) {
     give_up(step_error(Error(ErrorKind::peer_lost, "a stage threw something that is no std::exception")));

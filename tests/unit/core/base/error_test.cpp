@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <new>
 #include <stdexcept>
 #include <type_traits>
 
@@ -30,6 +31,37 @@ TEST(Error, NamesThePlaceOnlyForDefectsOfWeft) {
             std::string::npos);
 }
 
+std::string said(const std::string& what) {
+  return message_of(std::runtime_error(what));
+}
+
+TEST(Message, HasNoPlaceInALibrarysSource) {
+  EXPECT_EQ(said("epoll: Too many open files [system:24 at "
+                 "/usr/include/boost/asio/detail/impl/epoll_reactor.ipp:45:5 in "
+                 "function 'int boost::asio::detail::epoll_reactor::do_epoll_create()']"),
+            "epoll: Too many open files");
+  EXPECT_EQ(said("syntax error [boost.json:1 at /usr/include/x.hpp:3:1 in function 'T& get() [with T = int; "
+                 "U = a[3]]']: in a"),
+            "syntax error: in a");
+  EXPECT_EQ(said("a [x:-1 at f.hpp:1] and b [y:2 at g.ipp:2]"), "a and b");
+  EXPECT_EQ(said("[x:1 at f.hpp:1]"), "");
+  EXPECT_EQ(said("cut off [system:24 at /usr/incl"), "cut off");
+  EXPECT_EQ(
+      said(
+          "no tensor\nException raised from get at ../torch/x.cpp:12 (most recent call first):\nframe #0: a"),
+      "no tensor");
+}
+
+TEST(Message, IsElseWhatTheExceptionSays) {
+  for (const char* const same : {"", "[", "]", "[]", "[0]: a", "a [b] c",
+                                 "filesystem error: status: Permission denied [/root/at home]",
+                                 "filesystem error: status: no [/a:1/ at home]", "[a at b]", "[a b:1 at c]",
+                                 "x[3] at [3:4]", "[system:24]"})
+    EXPECT_EQ(said(same), same);
+  EXPECT_EQ(message_of(Error(ErrorKind::usage, "a [x:1 at f.hpp:1]")), "weft: a [x:1 at f.hpp:1]");
+  EXPECT_EQ(message_of(std::bad_alloc()), "there is not enough memory");
+}
+
 TEST(Error, ExitCodesFollowTheProgramsContract) {
   EXPECT_EQ(exit_code(ErrorKind::usage), 42);
   EXPECT_EQ(exit_code(ErrorKind::mismatch), 42);
@@ -37,6 +69,9 @@ TEST(Error, ExitCodesFollowTheProgramsContract) {
   EXPECT_EQ(exit_code(ErrorKind::peer_lost), 75);
   EXPECT_EQ(exit_code(ErrorKind::system), 70);
   EXPECT_EQ(exit_code(ErrorKind::internal), 70);
+  EXPECT_EQ(exit_code(Error(ErrorKind::mismatch, "x")), 42);
+  EXPECT_EQ(exit_code(Error(ErrorKind::timeout, "x")), 75);
+  EXPECT_EQ(exit_code(std::runtime_error("x")), 70);
 }
 
 static_assert(std::is_nothrow_copy_constructible_v<Error>);
