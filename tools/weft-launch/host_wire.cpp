@@ -27,7 +27,9 @@ std::string to_line(const HostJob& job) {
 
 HostJob from_line(const std::string& line) {
   try {
-    const json::value value = json::parse(line);
+    json::parse_options bytes;  // arguments and variables are bytes, which serialize() writes as they are
+    bytes.allow_invalid_utf8 = true;
+    const json::value value = json::parse(line, {}, bytes);
     const auto number = [&](const char* key) { return json::value_to<int>(value.at(key)); };
     const auto words = [&](const char* key) {
       return json::value_to<std::vector<std::string>>(value.at(key));

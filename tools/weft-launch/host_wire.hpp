@@ -33,7 +33,7 @@ struct HostJob {
   Share share;
   std::string folder;  ///< in which the program starts
 };
-/// One line.
+/// One line of JSON, whose strings are the bytes that a process gets: they need not be UTF-8.
 std::string to_line(const HostJob& job);
 /// @throws Error (usage) where the line is none of to_line()'s
 HostJob from_line(const std::string& line);
