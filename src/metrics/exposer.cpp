@@ -6,7 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/strand.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
@@ -27,8 +27,8 @@ namespace http = beast::http;
 using asio::ip::tcp;
 
 constexpr int highest_port = 65535;
-constexpr std::chrono::seconds scraper_timeout{
-    5};                                    // for a scraper to send its request, and to read the answer
+// For a scraper to send its request, and to read the answer, however slowly bytes go on coming.
+constexpr std::chrono::seconds scraper_timeout{5};
 constexpr std::size_t most_scrapers = 32;  // at once
 
 std::string with_port(const std::string& bind, int port) {
@@ -105,14 +105,15 @@ class MeterExposer::Server {
   }
   void accept() {
     acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
+      if (error) {  // where descriptors are short, a moment's rest keeps this from turning in a circle
+        rest_.expires_after(std::chrono::milliseconds(100));
+        rest_.async_wait([this](boost::system::error_code) { accept(); });
+        return;
+      }
       if (scrapers_.size() >= most_scrapers)
         scrapers_.back().stream.close();  // the one that has been there longest
-      if (!error) {
-        scrapers_.emplace_front(std::move(socket));
-        read(scrapers_.begin());
-      }
-      // Where descriptors are short, a moment's rest keeps this from turning in a circle.
-      if (error) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      scrapers_.emplace_front(std::move(socket));
+      read(scrapers_.begin());
       accept();
     });
   }
@@ -154,6 +155,7 @@ class MeterExposer::Server {
   Meter meter_;
   asio::io_context context_{1};
   tcp::acceptor acceptor_;
+  asio::steady_timer rest_{context_};
   std::list<Scraper> scrapers_;
   std::thread thread_;
 };

@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +42,29 @@ class Connection {
   Connection& send(const std::string& bytes) {
     EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
     return *this;
+  }
+  /// Sends requests and reads no answer, until neither side's memory takes more.
+  Connection& flood() {
+    const std::string many = [] {
+      std::string requests;
+      for (int i = 0; i < 1000; ++i) requests += "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
+      return requests;
+    }();
+    const int small = 1024;
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    while (::send(socket_, many.data(), many.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+    }
+    return *this;
+  }
+  /// Sends a byte now and then. @returns whether the other side closes within a minute
+  bool is_cut_off() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (std::chrono::steady_clock::now() < end) {
+      pollfd closed{socket_, POLLRDHUP, 0};
+      if (::poll(&closed, 1, 100) < 0 || (closed.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return true;
+      (void)::send(socket_, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    return false;
   }
   /// All that comes until the other side closes.
   std::string rest() {
@@ -132,6 +157,52 @@ TEST(Metrics, AreServedWhateverScrapersDo) {
   EXPECT_THROW(Connection{port}, std::runtime_error);
   const Metrics again(comm, {.port = port});
   EXPECT_TRUE(has(get(port), "200 OK"));
+}
+
+TEST(Metrics, AreServedBesideScrapersThatNeverRead) {
+  const int port = free_ports();
+  const Communicator comm = self();
+  const Metrics metrics(comm, {.port = port});
+  std::vector<std::unique_ptr<Connection>> deaf;
+  for (int i = 0; i < 40; ++i) {
+    deaf.push_back(std::make_unique<Connection>(port));
+    deaf.back()->flood();
+    EXPECT_TRUE(has(get(port), "200 OK")) << i;
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(has(get(port), "200 OK")) << i;
+  EXPECT_TRUE(deaf.front()->is_cut_off());  // the oldest, for another
+  EXPECT_TRUE(deaf.back()->is_cut_off());
+  EXPECT_TRUE(has(get(port), "200 OK"));
+}
+
+TEST(Metrics, AreServedBesideScrapersThatSendForEver) {
+  const int port = free_ports();
+  const Communicator comm = self();
+  const Metrics metrics(comm, {.port = port});
+  Connection slow(port);
+  slow.send("GET /metrics HTTP/1.1\r\nX: ");
+  EXPECT_TRUE(has(get(port), "200 OK"));
+  EXPECT_TRUE(slow.is_cut_off());  // a byte now and then renews no deadline
+  EXPECT_TRUE(has(get(port), "200 OK"));
+}
+
+TEST(Metrics, AreServedAgainWhenTheProcessMayOpenFiles) {
+  const int port = free_ports();
+  const Communicator comm = self();
+  const Metrics metrics(comm, {.port = port});
+  EXPECT_TRUE(has(get(port), "200 OK"));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next) + 1;  // for the client's own socket alone
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  Connection other(port);
+  other.send("GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which it cannot be accepted
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(has(other.rest(), "200 OK"));
 }
 
 TEST(Metrics, OutliveTheirCommunicator) {
