@@ -13,13 +13,14 @@ constexpr int steps = 400, parts = 4, rows = 32;      // a step learns 4 batches
 constexpr ParamId embed{0}, head{1};                  // the parameters
 
 std::string read(const std::filesystem::path& source) {
+  std::error_code failed;  // what cannot be read is left out
   std::set<std::filesystem::path> files{source};
-  if (is_directory(source)) files = {std::filesystem::directory_iterator(source), {}};
+  if (is_directory(source, failed)) files = {std::filesystem::directory_iterator(source, failed), {}};
   std::string text;
   for (const auto& file : files)
-    if (is_regular_file(symlink_status(file)))
+    if (is_regular_file(symlink_status(file, failed)))
       text.append(std::istreambuf_iterator<char>(std::ifstream(file).rdbuf()), {});
-  if (text.size() < 1000) throw std::runtime_error("no 1000 bytes of text in " + source.string());
+  if (text.size() < 1000) throw Error(ErrorKind::usage, "no 1000 bytes of text in " + source.string());
   return text;
 }
 
@@ -95,6 +96,5 @@ int main(int argc, char** argv) try {
   comm.run([&] { train(comm, read(text), checkpointer); });
   return checkpointer.told_to_end() ? 75 : 0;  // 75: start it again to go on
 } catch (const std::exception& error) {
-  std::cerr << error.what() << std::endl;
-  return 1;
+  return std::cerr << message_of(error) << std::endl, exit_code(error);
 }

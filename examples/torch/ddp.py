@@ -5,20 +5,18 @@
     torchrun --nproc-per-node 4 examples/torch/ddp.py --steps 200
 """
 
-import argparse
-
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 import weft.torch  # noqa: F401 (torch before 2.15 does not find the backend by itself)
-from launch import as_two_ranks
+from launch import Options, as_two_ranks
 from text import Gpt, learn
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = Options(__doc__)
     options.add_argument("--backend", default="weft", choices=["weft", "gloo"])
     options.add_argument("--hook", choices=["fp16", "bf16"], help="the type in which gradients travel; their own by default")
     options.add_argument("--steps", type=int, default=60)

@@ -4,20 +4,18 @@
     torchrun --nproc-per-node 4 examples/torch/fsdp.py --steps 200
 """
 
-import argparse
-
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 import weft.torch  # noqa: F401 (torch before 2.15 does not find the backend by itself)
-from launch import as_two_ranks
+from launch import Options, as_two_ranks
 from text import Gpt, learn
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = Options(__doc__)
     options.add_argument("--backend", default="weft", choices=["weft", "gloo"])
     options.add_argument("--steps", type=int, default=60)
     given = options.parse_args()

@@ -36,8 +36,23 @@ run 4 "$work/text" --checkpoint "$work/saved" || fail "started again, it ends wi
 [ "$(sed -n 's/^rank [0-9]*: parameters //p' "$work/out" | sort -u)" = "$(head -n 1 "$work/parameters")" ] || fail "it ends with other parameters"
 
 # What it cannot do is said, not done otherwise.
-if run 3 "$work/text"; then fail "3 ranks cannot share 4 batches"; fi
-grep -q 'tree of 4 micro-batches for 3 ranks' "$work/err" || fail "3 ranks are refused without a reason"
-if run 2 "$work/nothing"; then fail "there is no text"; fi
-grep -q "no 1000 bytes of text in $work/nothing" "$work/err" || fail "a text that is missing is not named"
+# It ends with 42, and a launcher that starts a job again after a failure does not start it again.
+refused() {  # RANKS PATTERN ARGUMENTS...
+  local status=0
+  "$launch" -n "$1" --min-ranks "$1" sh -c 'echo started; exec "$@"' - "$ddp" "${@:3}" >"$work/out" 2>"$work/err" || status=$?
+  [ "$status" = 42 ] || fail "a wrong use, ${*:3}, ends with $status and not with 42"
+  [ "$(grep -c '^started$' "$work/out")" = "$1" ] || fail "a wrong use, ${*:3}, is started again"
+  grep -q "$2" "$work/err" || fail "${*:3} is refused without saying '$2'"
+}
+mkdir "$work/empty"; ln -s loop "$work/loop"; echo few >"$work/few"
+refused 3 'tree of 4 micro-batches for 3 ranks' "$work/text"
+refused 2 "no 1000 bytes of text in $work/nothing" "$work/nothing"
+refused 2 "no 1000 bytes of text in $work/few" "$work/few"
+refused 2 "no 1000 bytes of text in $work/empty" "$work/empty"
+refused 2 "no 1000 bytes of text in $work/loop" "$work/loop"
+refused 2 "no 1000 bytes of text in /dev/null" /dev/null
+refused 2 "no 1000 bytes of text in aaaa" "$(printf 'a%.0s' {1..5000})"
+refused 1 "no 1000 bytes of text in --checkpoint" --checkpoint
+refused 1 "no 1000 bytes of text in --help" --help
+refused 2 "checkpoint" "$work/text" --checkpoint "$work/few"
 echo "$lines lines; 1, 2 and 4 ranks have parameters $(head -n 1 "$work/parameters")"
