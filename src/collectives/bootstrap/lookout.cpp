@@ -1,5 +1,7 @@
 #include "collectives/bootstrap/lookout.hpp"
 
+#include "core/streams/interruption.hpp"
+
 namespace weft::detail {
 
 namespace {
@@ -17,6 +19,7 @@ Lookout::~Lookout() {
 }
 
 void Lookout::check() {
+  Interruption::look();
   if (!thread_.joinable()) {
     if (moment_.passed()) thread_ = std::thread([this] { ask(); });
     return;

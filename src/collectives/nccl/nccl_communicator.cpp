@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/nccl/separate_call.hpp"
+#include "core/streams/interruption.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/log.hpp"
 
@@ -187,8 +188,12 @@ Result Communicator::poll(Result result, const char* operation, Deadline deadlin
   for (Backoff backoff; result == in_progress; backoff.pause()) {
     try {
       look_up(operation, was_broken, deadline, meanwhile);
+      Interruption::look();
     } catch (const Error& error) {
       give_up(error);
+      throw;
+    } catch (...) {
+      give_up(Error(ErrorKind::peer_lost, "a signal ended the program's wait for NCCL"));
       throw;
     }
     result = state();

@@ -4,6 +4,7 @@
 
 #include "core/cuda/stream.hpp"
 #include "core/streams/host_stream.hpp"
+#include "core/streams/interruption.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/error.hpp"
 
@@ -195,7 +196,10 @@ void Event::wait(Deadline deadline) const {
     throw Error(ErrorKind::usage, "work on a stream waits for that very stream",
                 "wait in the thread that submits the work, or use another stream");
   }
-  const auto rest = [&self](std::chrono::microseconds at_most) { self.rest(at_most); };
+  const auto rest = [&self](std::chrono::microseconds at_most) {
+    self.rest(at_most);
+    detail::Interruption::look();
+  };
   for (Backoff backoff; !self.done(); backoff.pause(rest)) {
     if (deadline.passed()) {
       throw Error(ErrorKind::timeout,

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "core/streams/interruption.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft {
@@ -104,6 +106,27 @@ TEST_P(EveryStream, ADeadlineIsAnErrorAndTheWorkGoesOn) {
   test::expect_error(ErrorKind::timeout, {"0.0"}, [&] { stream_.synchronize(Deadline::in(20ms)); });
   open = true;
   stream_.synchronize(Deadline::in(10s));
+}
+
+// As Ctrl-C does in a program that an interpreter runs. Other threads wait on.
+TEST_P(EveryStream, AThreadsOwnFunctionMayEndItsWaitsAndTheWorkGoesOn) {
+  std::atomic<bool> open = false;
+  stream_.submit(std::make_unique<Gated>(open));
+  const Event event = stream_.record();
+  std::thread other([&] { event.wait(Deadline::in(60s)); });
+  static thread_local int looks = 0;
+  looks = 0;
+  const detail::Interruption::Look none = detail::Interruption::set([] {
+    if (++looks == 3) throw std::runtime_error("interrupted");
+  });
+  EXPECT_EQ(none, nullptr);
+  EXPECT_THROW(event.wait(Deadline::in(60s)), std::runtime_error);
+  detail::Interruption::set(none);
+  EXPECT_FALSE(event.done());
+  open = true;
+  event.wait(Deadline::in(60s));
+  other.join();
+  EXPECT_EQ(looks, 3);
 }
 
 TEST_P(EveryStream, WorkMaySubmitMoreToItsOwnStreamButNotWaitForIt) {
