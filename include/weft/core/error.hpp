@@ -111,7 +111,8 @@ std::string message_of(const std::exception& error);
 /// That of an Error's kind; 70 for any other exception.
 int exit_code(const std::exception& error) noexcept;
 
-/// An Error of kind system from errno: "problem: No such file or directory".
+/// An Error of kind system from errno: "problem: No such file or directory". Without an advice, a full disk and a limit of files have the
+/// usual one.
 Error system_error(const std::string& problem, const std::string& advice = {},
                    SourceLocation where = SourceLocation::current());
 

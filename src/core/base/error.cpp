@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/strings.hpp"
+
 namespace weft {
 
 const char* name(ErrorKind kind) noexcept {
@@ -163,7 +165,9 @@ int exit_code(const std::exception& error) noexcept {
 }
 
 Error system_error(const std::string& problem, const std::string& advice, SourceLocation where) {
-  return Error(ErrorKind::system, text(problem, ": ", std::strerror(errno)), advice, {}, where);
+  const int error = errno;
+  return Error(ErrorKind::system, text(problem, ": ", std::strerror(error)),
+               advice.empty() ? detail::usual_advice(error) : advice, {}, where);
 }
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/strings.hpp"
 #include "core/files/file_limit.hpp"
 #include "weft/core/error.hpp"
 
@@ -45,7 +46,8 @@ OutputFile::OutputFile(std::string path, std::string called)
 }
 
 void OutputFile::fail(int error) const {
-  throw Error(ErrorKind::usage, text(called_, ": cannot write it: ", std::strerror(error)));
+  throw Error(ErrorKind::usage, text(called_, ": cannot write it: ", std::strerror(error)),
+              usual_advice(error));
 }
 
 void OutputFile::add(std::string_view content) {

@@ -1,8 +1,9 @@
-// Text of values (weft/core/text.hpp), JSON strings and edit distances (core/base/strings.hpp).
+// Text of values (weft/core/text.hpp), JSON strings, edit distances and advice (core/base/strings.hpp).
 
 #include "core/base/strings.hpp"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <numeric>
 #include <sstream>
@@ -123,6 +124,23 @@ std::string json_string(std::string_view raw) {
 
 // Wagner and Fischer's table, of which three rows are kept: row[j] is the distance of the prefix of `a` that was read to the first j
 // characters of `b`. Two neighbours that changed places look two rows back.
+std::string usual_advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "make room on that disk, or name a place on another";
+    case EROFS:
+      return "name a place that can be written";
+    case EFBIG:
+      return "raise the limit of a file's size (ulimit -f)";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    default:
+      return {};
+  }
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);

@@ -1,5 +1,5 @@
 #pragma once
-// Strings as JSON writes them, bytes as digits, and the nearest of several names, for advice in error messages.
+// Strings as JSON writes them, bytes as digits, and for advice in error messages the nearest of several names, and what helps against errno.
 
 #include <algorithm>
 #include <optional>
@@ -28,6 +28,9 @@ std::optional<std::string> nearest_name(const Names& all, std::string_view name)
     return std::nullopt;
   return std::string(*best);
 }
+
+/// What the reader of an error can do against errno's value, where that is the same whatever was called: a full disk, a limit. Else empty.
+std::string usual_advice(int error);
 
 /// "a, b, c"
 template <class Names>

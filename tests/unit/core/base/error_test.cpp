@@ -136,5 +136,21 @@ TEST(Error, SystemErrorsCarryTheReasonOfTheSystem) {
                "weft: cannot open /x: No such file or directory; make it");
 }
 
+TEST(Error, SystemErrorsHaveTheUsualAdviceWhereTheyHaveNoOther) {
+  errno = ENOSPC;
+  EXPECT_STREQ(
+      system_error("cannot write /x").what(),
+      "weft: cannot write /x: No space left on device; make room on that disk, or name a place on another");
+  errno = ENOSPC;
+  EXPECT_STREQ(system_error("cannot write /x", "remove /y").what(),
+               "weft: cannot write /x: No space left on device; remove /y");
+  for (const int error : {EDQUOT, EROFS, EFBIG, EMFILE, ENFILE}) {
+    errno = error;
+    EXPECT_FALSE(system_error("cannot write /x").advice().empty()) << error;
+  }
+  errno = ENOENT;
+  EXPECT_EQ(system_error("cannot open /x").advice(), "");
+}
+
 }  // namespace
 }  // namespace weft

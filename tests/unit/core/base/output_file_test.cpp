@@ -96,7 +96,7 @@ TEST(OutputFile, KeepsWhatWasThereWhereTheNewDoesNotFit) {
 TEST(OutputFile, WritesDevicesAsTheyAre) {
   OutputFile("/dev/null", "--json").write("gone");
   EXPECT_FALSE(std::filesystem::is_regular_file("/dev/null"));
-  expect_error(ErrorKind::system, {"cannot write --json /dev/full: No space left on device"},
+  expect_error(ErrorKind::system, {"cannot write --json /dev/full: No space left on device; make room"},
                [] { OutputFile("/dev/full", "--json /dev/full").write("x"); });
 }
 
