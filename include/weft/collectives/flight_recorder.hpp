@@ -55,7 +55,8 @@ class FlightRecorder {
   void add(std::weak_ptr<const FlightNote> note);
   void add_communicator(std::weak_ptr<const FlightNote> operations);
 
-  /// "node0-4711": this host and process, as a name that a file can have.
+  /// "node0-4711-3fa9c1": this host and process, as a name that a file can have. Random digits follow, for a later process may have the
+  /// same number.
   static std::string process_name();
   /// From now on, SIGUSR2 makes every recorder of this process write, and the process goes on.
   /// @throws Error (system)

@@ -51,7 +51,7 @@ inline constexpr Variable algorithms{"WEFT_ALGORITHMS", "", "A table of algorith
 inline constexpr Variable device{"WEFT_DEVICE", "host", "Where ranks compute: host, cuda (each on the CUDA device with its number on the node) or cuda:N.", "weft"};
 inline constexpr Variable share_device{"WEFT_SHARE_DEVICE", "0", "1: several ranks of a node may use one CUDA device, for tests; they take turns, over NCCL_HOSTID or, from NCCL 2.30.3 on, NCCL_MULTI_RANK_GPU_ENABLE.", "weft"};
 inline constexpr Variable nccl_library{"WEFT_NCCL_LIBRARY", "libnccl.so.2", "The NCCL to load, by name or path.", "weft"};
-inline constexpr Variable flight_dir{"WEFT_FLIGHT_DIR", "auto", "Folder for the flight records of ranks that fail: a path, off, or auto (/tmp/weft-flight-UID/JOB on every node, JOB being rank 0's host and process).", "weft"};
+inline constexpr Variable flight_dir{"WEFT_FLIGHT_DIR", "auto", "Folder for the flight records of ranks that fail: a path, off, or auto (/tmp/weft-flight-UID/JOB on every node, JOB being rank 0's host and process, and random digits).", "weft"};
 inline constexpr Variable log{"WEFT_LOG", "warn", "What is logged to standard error: off, error, warn, info or debug.", "weft"};
 // What other libraries read, and weft looks at
 inline constexpr Variable nccl_debug{"NCCL_DEBUG", "", "When it is set, weft-scaling leaves NCCL's log alone and names no transports.", "NCCL"};

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <chrono>
 #include <csignal>
+#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -123,14 +125,24 @@ void FlightRecorder::dump(std::string_view reason) noexcept {
     log::warn(text("rank ", rank_, ": flight record in ", path, "; weft-report flight ", folder_,
                    " says which rank held the others up"));
   } catch (const Error& error) {
-    log::warn(text("rank ", rank_, ": no flight record: ", error.problem()));
+    const std::string& advice = error.advice();
+    log::warn(
+        text("rank ", rank_, ": no flight record: ", error.problem(), advice.empty() ? "" : "; ", advice));
   } catch (const std::exception& error) {
     log::warn(text("rank ", rank_, ": no flight record: ", message_of(error)));
   }
 }
 
+// A later process may have the same number, and its job would find this one's records in its folder.
 std::string FlightRecorder::process_name() {
-  std::string name = text(host_name(), '-', getpid());
+  static const std::string digits = [] {
+    std::random_device random;
+    const std::array<unsigned char, 3> bytes{static_cast<unsigned char>(random()),
+                                             static_cast<unsigned char>(random()),
+                                             static_cast<unsigned char>(random())};
+    return detail::hex_digits(bytes);
+  }();
+  std::string name = text(host_name(), '-', getpid(), '-', digits);
   const auto is_odd = [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; };
   std::ranges::replace_if(name, is_odd, '_');
   return name;

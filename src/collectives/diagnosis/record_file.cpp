@@ -39,12 +39,22 @@ Descriptor enter(const Descriptor& above, const std::string& name, const std::st
   return folder;
 }
 
-Descriptor open_folder(const std::string& path) {
+void expect_own(const Descriptor& folder, const std::string& path) {
+  struct stat status {};
+  if (fstat(folder.get(), &status) != 0) throw system_error(text("cannot open ", path));
+  if (status.st_uid == geteuid()) return;
+  throw Error(ErrorKind::usage, text(path, " belongs to user ", status.st_uid),
+              "set WEFT_FLIGHT_DIR to a folder of your own");
+}
+
+/// @param own whether all of it but its first component must be this user's: who has one of them can replace what is below
+Descriptor open_folder(const std::string& path, bool own) {
   Descriptor folder(open(path.starts_with('/') ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) throw system_error("cannot open the folder of this process");
   for (std::size_t from = 0; from < path.size();) {
     const std::size_t end = std::min(path.find('/', from), path.size());
     if (end > from) folder = enter(folder, path.substr(from, end - from), path.substr(0, end), path);
+    if (own && from > 1) expect_own(folder, path.substr(0, end));
     from = end + 1;
   }
   return folder;
@@ -53,13 +63,7 @@ Descriptor open_folder(const std::string& path) {
 }  // namespace
 
 void write_record(const std::string& folder, const std::string& name, const std::string& content, bool own) {
-  const Descriptor in = open_folder(folder);
-  struct stat status {};
-  if (fstat(in.get(), &status) != 0) throw system_error(text("cannot open ", folder));
-  if (own && status.st_uid != geteuid()) {
-    throw Error(ErrorKind::usage, text(folder, " belongs to user ", status.st_uid),
-                "set WEFT_FLIGHT_DIR to a folder of your own");
-  }
+  const Descriptor in = open_folder(folder, own);
   const std::string draft = name + ".part";
   const std::string path = text(folder, "/", draft);
   if (unlinkat(in.get(), draft.c_str(), 0) != 0 && errno != ENOENT)
@@ -67,7 +71,12 @@ void write_record(const std::string& folder, const std::string& name, const std:
   const Descriptor file(
       openat(in.get(), draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (file.get() < 0) throw system_error(text("cannot write ", path));
-  write_all(file.get(), content, path);
+  try {
+    write_all(file.get(), content, path);
+  } catch (...) {
+    unlinkat(in.get(), draft.c_str(), 0);
+    throw;
+  }
   if (renameat(in.get(), draft.c_str(), in.get(), name.c_str()) != 0)
     throw system_error(text("cannot rename ", path));
 }

@@ -136,7 +136,26 @@ TEST_F(FlightRecorders, AreAnErrorOfTheirsWhereFilesMayNotGrow) {
   FlightRecorder(1, 2, folder_.path() + "/flights").dump("error");
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_EQ(logged().size(), 1U);
-  EXPECT_TRUE(holds(logged()[0].second, "rank-1.json.part: File too large")) << logged()[0].second;
+  EXPECT_TRUE(holds(logged()[0].second, "rank-1.json.part: File too large; raise the limit of a file's size"))
+      << logged()[0].second;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path() + "/flights"))
+      << "a part takes room where there is none";
+}
+
+// In /tmp anybody can make the folder before, and could then replace what is in it.
+TEST_F(FlightRecorders, WriteNothingBelowAFolderOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a folder another user's";
+  const std::string user = text("/tmp/weft-flight-", getpid(), "-of-a-test");
+  std::filesystem::create_directories(user);
+  ASSERT_EQ(chown(user.c_str(), 65534, 65534), 0);
+  FlightRecorder(1, 2, user + "/job").dump("error");
+  EXPECT_TRUE(holds(logged().back().second, user + " belongs to user 65534; set WEFT_FLIGHT_DIR"))
+      << logged().back().second;
+  EXPECT_TRUE(std::filesystem::is_empty(user));
+  ASSERT_EQ(chown(user.c_str(), geteuid(), 0), 0);
+  FlightRecorder(1, 2, user + "/job").dump("error");
+  EXPECT_TRUE(std::filesystem::exists(user + "/job/rank-1.json"));
+  std::filesystem::remove_all(user);
 }
 
 TEST_F(FlightRecorders, WithoutAFolderWriteNothingAndSayNothing) {
