@@ -3,15 +3,17 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <utility>
 
+#include "core/base/descriptor.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::launch {
@@ -20,6 +22,13 @@ namespace {
 void remove(const std::string& folder) {
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
+}
+
+/// Whether the leader is gone and its number is another process's now: a group's number is given again only when the group is empty.
+bool is_anothers(pid_t group, const detail::Descriptor& leader) {
+  const bool gone =
+      leader.get() >= 0 && syscall(SYS_pidfd_send_signal, leader.get(), 0, nullptr, 0) != 0 && errno == ESRCH;
+  return gone && (kill(group, 0) == 0 || errno == EPERM);
 }
 
 }  // namespace
@@ -71,18 +80,20 @@ void Guardian::guard(int socket) const {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (nothing < 0 || dup2(nothing, stream) < 0) close(stream);
   }
-  std::set<pid_t> groups;
+  std::map<pid_t, detail::Descriptor> groups;  // and the process that leads each
   Notice notice{};
   ssize_t got = 0;
   while ((got = recv(socket, &notice, sizeof(notice), 0)) > 0 || (got < 0 && errno == EINTR)) {
     if (got < 0) continue;
     if (notice.is_there) {
-      groups.insert(notice.group);
+      groups[notice.group] = detail::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, notice.group, 0)));
     } else {
       groups.erase(notice.group);
     }
   }
-  for (const pid_t group : groups) kill(-group, SIGKILL);
+  for (const auto& [group, leader] : groups) {
+    if (!is_anothers(group, leader)) kill(-group, SIGKILL);
+  }
   remove(folder_);
   _exit(0);
 }

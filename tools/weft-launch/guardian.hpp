@@ -4,7 +4,8 @@
 //
 // It sees the death of weft-launch by the end of a socket that both hold, so any way to die is noticed, at
 // once. It is in a session of its own, so that signals for the job do not reach it. A process that a rank moved
-// into another process group is not found.
+// into another process group is not found. Where the number of a rank that ended is another process's by then, that
+// process is left alone.
 //
 //   Guardian guardian(folder);    // before the first rank, from the only thread; the folder is its own from now on
 //   guardian.watch(getpid());     // in the rank, between fork and exec, so that nothing is started before
