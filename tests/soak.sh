@@ -59,6 +59,21 @@
 #                                        never does, and a flipped bit is named
 #   tests/soak.sh options [COUNT [BIN]]      combinations of options (200 of each program), drawn at random (tests/options.py): each option has an
 #                                        effect that can be seen, or is refused
+#   tests/soak.sh spoiled [COUNT [BIN]]      jobs (100) of simulated hosts whose line loses, doubles, overtakes and changes packets (tests/spoiled.py): no
+#                                        sum is wrong; where changed bits reach weft, because checksums are made right again, nobody
+#                                        waits for ever; needs root
+#   tests/soak.sh clocks [COUNT [BIN]]       jobs (100) whose wall clock jumps back and forth by up to 10 years (tests/clocks.py): no deadline fires early
+#                                        or never, trainings save and start again, records can be read
+#   tests/soak.sh full_disks [COUNT [BIN]]   jobs (100) whose /dev/shm, /tmp, TMPDIR, HOME or output folder is full, read-only or missing
+#                                        (tests/full_disks.py): an error names the path and what to do; needs root
+#   tests/soak.sh process_ids [COUNT [BIN]]  jobs (100) of which a rank dies and another process gets its number at once (tests/process_ids.py): it is
+#                                        still found dead, and no stranger gets a signal; needs root; BIN is not in /tmp
+#   tests/soak.sh other_users [COUNT [BIN]]  jobs (100) beside another user, who sends signals and puts files where they look (tests/other_users.py):
+#                                        nothing of the job's changes; needs root; BIN is not in /tmp
+#   tests/soak.sh valgrind [COUNT [BIN]]     weft-plan and weft-report under valgrind, over their tests and cases (tests/valgrind.py), or COUNT of the cases
+#   tests/soak.sh torch_hosts [COUNT]        jobs (100) of torch.distributed over weft on two simulated hosts, with deaths, cuts and slow lines at any
+#                                        moment (tests/torch/hosts_trial.py); needs root, launchers/setup.sh torch and
+#                                        tests/torch/torch_test.sh build
 #   tests/soak.sh arm64                      the conformance tests, cross-compiled for 64-bit ARM, under qemu-user: ranks as threads, and 1, 2 and
 #                                        3 as processes; needs launchers/setup.sh arm64, builds build/arm64
 #   tests/soak.sh fuzz [SECONDS]             each parser of bytes that come from elsewhere under libFuzzer (600), with the address and
@@ -118,6 +133,10 @@ mixes() {
 
 torch_mixes() {
   SEED=$seed exec bash tests/torch/torch_test.sh mixes.py "${1:-1000}"
+}
+
+torch_hosts() {
+  SEED=$seed exec bash tests/torch/torch_test.sh hosts_trial.py "${1:-100}"
 }
 
 kills() {
@@ -380,7 +399,7 @@ case $trial in
     exec "$bare" 'YES=1 tests/container.sh' ;;
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
-  layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options) exec "tests/$trial.py" "${2:-}" "$bin" ;;
-  checkpoints|mixes|torch_mixes|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, arm64, fuzz, mutations" >&2; exit 42 ;;
+  layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
+  checkpoints|mixes|torch_mixes|torch_hosts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -1,12 +1,19 @@
-"""What the trials of whole jobs share (attack.py, deaths.py): processes of a job, found by a mark in their environment."""
+"""What the trials of whole jobs share (attack.py, deaths.py, and others): processes of a job, found by a mark in their environment; what was asked for, and a
+line for each job that did otherwise than it should.
+"""
 
+import collections
 import os
 import pathlib
+import random
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 OPEN_MPIS_OWN = {"mpirun", "orterun", "orted", "prted", "prterun", "cluster.sh", "mpirun.sh", "ssh", "ip", "unshare"}
+INSIDE = "WEFT_TRIAL_INSIDE"  # set for a trial that runs once more where it is alone
 
 
 def free_port():
@@ -59,3 +66,35 @@ def kill_all(mark):
             os.kill(process, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+def asked(kinds, count=100):
+    """[COUNT [BIN]] of the command line, with SEED and KINDS of the environment: (how many jobs, the programs' folder, what draws, the kinds)."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] else count
+    programs = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else "build/dev/bin").resolve()
+    return count, programs, random.Random(int(os.environ.get("SEED", "1"))), os.environ.get("KINDS", ",".join(kinds)).split(",")
+
+
+def again_inside(alone, count, programs):
+    """Runs this trial once more under the command `alone`, which has a /tmp of its own. The exit status."""
+    if programs.is_relative_to("/tmp"):
+        print(f"{sys.argv[0]}: BIN={programs} cannot be in /tmp, which is another one there", file=sys.stderr)
+        return 42
+    return subprocess.run([*alone, sys.executable, sys.argv[0], str(count), str(programs)], env=dict(os.environ, **{INSIDE: "1"}), check=False).returncode
+
+
+def run_all(count, draw, run, more=lambda: ""):
+    """draw(number) makes a trial with a `kind`; run(trial) says what went wrong, and what was said. `more` is what else the last line tells. The exit status."""
+    failed, tally = 0, collections.Counter()
+    for number in range(count):
+        trial = draw(number)
+        wrong, said = run(trial)
+        tally[trial.kind] += 1
+        if wrong:
+            failed += 1
+            print(f"FAILED: job {number}: {trial}: " + "; ".join(wrong))
+            lines = said.splitlines()
+            print("\n".join("    | " + line for line in lines[:20] + (["..."] if len(lines) > 40 else []) + lines[20:][-20:]), flush=True)
+    print(", ".join(f"{kind} {times}" for kind, times in sorted(tally.items())))
+    print(f"{count} jobs, {more()}{failed} did otherwise than they should")
+    return 1 if failed else 0
