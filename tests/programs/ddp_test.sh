@@ -54,5 +54,5 @@ refused 2 "no 1000 bytes of text in /dev/null" /dev/null
 refused 2 "no 1000 bytes of text in aaaa" "$(printf 'a%.0s' {1..5000})"
 refused 1 "no 1000 bytes of text in --checkpoint" --checkpoint
 refused 1 "no 1000 bytes of text in --help" --help
-refused 2 "checkpoint" "$work/text" --checkpoint "$work/few"
+refused 2 "cannot save into $work/few" "$work/text" --checkpoint "$work/few"
 echo "$lines lines; 1, 2 and 4 ranks have parameters $(head -n 1 "$work/parameters")"

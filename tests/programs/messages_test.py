@@ -85,7 +85,7 @@ def wrong_values(work):
         if command == ("weft-launch",):
             program += ["-n", "1"]
         for option in options_of(command):
-            for value in VALUES + [work / "rows", work / "open", "/dev/full", "/no/such/folder/file"]:
+            for value in VALUES + [work / "rows", work / "open", work / "open" / "beneath", "/dev/full"]:
                 run([*program, option, value, *LAST.get(command, [])], cwd=work)
         for words in (["--no-such-option"], ["--"], ["-"], ["--json"], ["--help=1"], ["--version=x"], ["-n", "\udcff"]):
             run([*program, *words], cwd=work)
