@@ -282,7 +282,7 @@ def main():
         else:
             print("left out, for there are no simulated hosts: " + ", ".join(on_hosts))
             on_hosts = []
-    failed, early, ended_by_library, tally, own = 0, 0, 0, collections.Counter(), collections.Counter()
+    failed, early, ended_by_library, tally, own = 0, 0, collections.Counter(), collections.Counter(), collections.Counter()
     try:
         durations = {launcher: durations_of(launcher, programs) for launcher in launchers}
         print("undisturbed: " + ", ".join(f"{name} {whole:.1f} s, connected after {to_connect:.2f} s" for name, (to_connect, whole) in durations.items()), flush=True)
@@ -291,7 +291,7 @@ def main():
             wrong, said, theirs = trial.run(programs)
             tally[(trial.launcher, trial.kind)] += 1
             early += trial.was_early
-            ended_by_library += "UCX ends this process by an assertion" in said
+            ended_by_library.update(set(re.findall(r"UCX ends this process by an assertion of its own in (\w+)", said)))
             own.update(theirs)
             if wrong:
                 failed += 1
@@ -304,7 +304,8 @@ def main():
     if own:
         print("Open MPI's own processes, ended by this trial: " + ", ".join(f"{name} {times}" for name, times in own.items()))
     if early:
-        print(f"{early} links were cut before all ranks were connected; UCX ended a process of {ended_by_library} jobs by an assertion, which weft announced")
+        announced = ", ".join(f"{times} in {call}" for call, times in ended_by_library.items()) or "none"
+        print(f"{early} links were cut before all ranks were connected; jobs of which UCX ended a process by an assertion, which weft announced: {announced}")
     print(f"{count} jobs, {failed} did otherwise than they should")
     return 1 if failed else 0
 

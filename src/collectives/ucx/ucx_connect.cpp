@@ -48,6 +48,7 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
 // ended is the lookout's to say, for a connection breaks without that, too. UCX rests once they have met, so a rank stays until
 // its own calls have gone out.
 void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
+  has_begun_ = true;
   for (int other = 0; other < rank(); ++other) call(other);
   Lookout lookout(rendezvous);
   Backoff backoff;

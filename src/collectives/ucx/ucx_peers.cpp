@@ -10,6 +10,8 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <list>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -88,9 +90,8 @@ UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
   } catch (const std::exception& error) {
     // Before the connections break, which the others would take for the end of this rank.
     if (const auto* const why = dynamic_cast<const Error*>(&error)) rendezvous.call_off(*why);
-    will_call("ucp_ep_close_nbx");
     give_up();
-    stop();
+    has_begun_ ? leave_to_the_end() : stop();
     abort_message_.reset();
     throw;
   }
@@ -260,6 +261,25 @@ UcxPeers::~UcxPeers() {
   const auto entered = enter();
   leave();
   stop();
+}
+
+// Where a connection is only half made, UCX 1.13 ends the process in ucp_worker_destroy() and ucp_ep_close_nbx(), by an assertion that no message of a
+// handshake waits there; what this rank has to say would be lost with it. The kernel closes the connections when the process ends.
+void UcxPeers::leave_to_the_end() noexcept {
+  struct Kept {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    std::vector<Peer> peers;  // to which UCX has pointers
+  };
+  try {
+    static std::mutex mutex;
+    static auto* const kept =
+        new std::list<Kept>;  // not destroyed: UCX's own threads may use them until the end
+    const std::lock_guard lock(mutex);
+    kept->push_back({context_, worker_, std::move(peers_)});
+  } catch (
+      ...) {  // NOLINT(bugprone-empty-catch): no memory for the list; the process keeps them all the same
+  }
 }
 
 void UcxPeers::stop() noexcept {

@@ -71,6 +71,7 @@ class UcxPeers final : public Peers {
   void acknowledge(int to, std::uint64_t tag);
   void start(const Environment& environment);
   void stop() noexcept;
+  void leave_to_the_end() noexcept;
   std::string introduction(const Environment& environment);
   // ucx_connect.cpp
   void reach(const std::vector<std::string>& introductions);
@@ -101,6 +102,7 @@ class UcxPeers final : public Peers {
   std::vector<Peer> peers_;
   std::vector<int> callers_;  // that are to be called back
   int losses_ = 0;
+  bool has_begun_ = false;                     // UCX has begun to connect
   std::optional<AbortMessage> abort_message_;  // while it connects
   const char* function_ = nullptr;             // and whom that message names
   std::vector<int> whom_;
