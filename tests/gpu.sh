@@ -40,7 +40,7 @@ pack() {
   find /usr/share/common-licenses -maxdepth 1 -type f -exec cp {} gpu-pack/text \;
   pack_programs > gpu-pack/build.log 2>&1 || { tail -n 5 gpu-pack/build.log; echo "gpu.sh: not all of it builds here: gpu-pack/build.log" >&2; exit 1; }
   git rev-parse HEAD > gpu-pack/commit
-  tar -cf - gpu-pack | xz -T0 > gpu-pack.tar.xz
+  tar -cf - gpu-pack | xz -T1 --lzma2=preset=4,dict=256MiB > gpu-pack.tar.xz  # the programs have the same libraries in them: a third
   echo "gpu.sh: packed $(du -sm gpu-pack | cut -f1) MB into gpu-pack/, $(du -sm gpu-pack.tar.xz | cut -f1) MB into gpu-pack.tar.xz; programs ask for $(newest_glibc) at most"
 }
 
