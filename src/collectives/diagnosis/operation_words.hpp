@@ -38,11 +38,16 @@ inline std::optional<Operation> operation_from(std::istringstream& in) {
 inline Error lost_error(std::string how) {
   return Error(ErrorKind::peer_lost, std::move(how), "its own message says why");
 }
+/// What helps where a rank has left before the others. The torch backend has other words for it.
+inline constexpr std::string_view uneven_batches_advice =
+    "where ranks have different numbers of batches, set ReducerOptions::uneven and call "
+    "GradientReducer::join()";
 /// The rank ended as it should, while others still wait for it, so it has said nothing.
 inline Error left_error(std::string how) {
-  return Error(ErrorKind::peer_lost, std::move(how),
-               "it has ended and said nothing; where ranks have different numbers of batches, set "
-               "ReducerOptions::uneven and call GradientReducer::join()");
+  return Error(ErrorKind::peer_lost, std::move(how), std::string(uneven_batches_advice));
+}
+inline Error left_error(int rank) {
+  return left_error(text("rank ", rank, " has left the communicator without an error"));
 }
 /// What a rank hears of another that has failed. A disagreement has two sides, and says so itself; with anything else, that rank began.
 inline Error failure_of(int rank, ErrorKind kind, std::string_view problem) {

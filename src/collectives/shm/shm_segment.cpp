@@ -11,6 +11,7 @@
 
 #include "collectives/diagnosis/operation_words.hpp"
 #include "core/memory/per_process.hpp"
+#include "core/streams/interruption.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -192,6 +193,7 @@ void ShmSegment::await_ranks(Deadline deadline) const {
                     "see whether that rank failed; WEFT_CONNECT_TIMEOUT sets how long to wait");
       }
       Backoff::sleep(at_most);
+      Interruption::look();
     };
     for (Backoff backoff; !came();) backoff.pause(look_and_sleep);
   }
@@ -203,7 +205,7 @@ std::optional<Error> ShmSegment::lost(int rank) const {
     case Presence::failed:
       return failure_of(name_of(rank), other.failure, other.reason);
     case Presence::left:
-      return left_error(text("rank ", name_of(rank), " has left the communicator"));
+      return left_error(name_of(rank));
     case Presence::expected:
     case Presence::here:
       break;
@@ -224,7 +226,7 @@ void ShmSegment::expect_present_or_through(std::uint64_t number, Ranks ranks) co
   for (int rank = ranks.first; rank < ranks.end; ++rank) {
     const Presence presence = block(rank).presence.load(std::memory_order_acquire);
     if (presence == Presence::here || presence == Presence::expected || is_through(rank, number)) continue;
-    throw lost(rank).value_or(left_error(text("rank ", name_of(rank), " has left")));
+    throw lost(rank).value_or(left_error(name_of(rank)));
   }
 }
 

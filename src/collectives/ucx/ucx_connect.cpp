@@ -90,6 +90,7 @@ void UcxPeers::call(int other) {
   if (!peer.lost.empty()) --losses_;
   peer.why = std::exchange(peer.lost, {});
   will_call("ucp_ep_create", other);
+  peer.has_failed = false;
   open_endpoint(peer);
   will_call("ucp_am_send_nbx", other);
   send_note(hello, other, std::make_shared<const std::string>());

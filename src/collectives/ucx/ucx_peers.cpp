@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/streams/interruption.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -53,7 +54,9 @@ void wait_for_a_link(Deadline deadline) {
       if ((one->ifa_flags & IFF_RUNNING) != 0) return;
       waits = true;
     }
-    if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!waits) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Interruption::look();
   }
 }
 
@@ -146,6 +149,7 @@ std::string UcxPeers::address() const {
 
 void UcxPeers::on_error(void* which, ucp_ep_h, ucs_status_t status) {
   Peer& peer = *static_cast<Peer*>(which);
+  peer.has_failed = true;
   if (!peer.lost.empty()) return;
   peer.lost = ucx().ucs_status_string(status);
   ++peer.all->losses_;
@@ -153,7 +157,7 @@ void UcxPeers::on_error(void* which, ucp_ep_h, ucs_status_t status) {
 
 void UcxPeers::progress() {
   constexpr int most = 64;  // who waits also has sums to do
-  for (int i = 0; i < most && ucx().ucp_worker_progress(worker_) != 0; ++i) {
+  for (int i = 0; i < most && !is_frozen_ && ucx().ucp_worker_progress(worker_) != 0; ++i) {
   }
 }
 
@@ -233,6 +237,7 @@ void UcxPeers::send_active(int to, unsigned id, std::unique_ptr<Sent> sent) {
 
 /// Sends what is still to be sent where the rank has ended well; elsewhere what the network takes within a moment.
 void UcxPeers::close_endpoints() noexcept {
+  if (is_frozen_) return;  // they end with the worker
   std::vector<ucs_status_ptr_t> closing;
   for (Peer& peer : peers_) {
     if (peer.endpoint == nullptr) continue;

@@ -41,6 +41,7 @@ class UcxPeers final : public Peers {
   void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
   void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
   void cancel(const MessageSlot& slot) override;
+  void settle(const MessageSlots& canceled) noexcept override;
   void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) override;
 
  private:
@@ -50,6 +51,7 @@ class UcxPeers final : public Peers {
     std::string address{};
     ucp_ep_h endpoint = nullptr;
     std::string lost{};
+    bool has_failed = false;  ///< its connection, by UCX's word: nothing comes from it any more
     bool has_called = false;
     int unsent = 0;  ///< notes and acknowledgements under way to it
     Deadline again =
@@ -87,6 +89,8 @@ class UcxPeers final : public Peers {
   void listen(unsigned id, ucp_am_recv_callback_t hear);
   void send_active(int to, unsigned id, std::unique_ptr<Sent> sent);
   void close_endpoints() noexcept;
+  /// The rank is lost to this one, which had an error.
+  void break_off(int rank_of_world, const char* why) noexcept;
   ucs_status_ptr_t begin_to_close(Peer& peer, bool by_force) noexcept;
   void finish_closing(const std::vector<ucs_status_ptr_t>& closing, Deadline deadline) noexcept;
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
@@ -106,6 +110,8 @@ class UcxPeers final : public Peers {
   std::optional<AbortMessage> abort_message_;  // while it connects
   const char* function_ = nullptr;             // and whom that message names
   std::vector<int> whom_;
+  bool is_frozen_ =
+      false;  ///< the worker makes no progress any more, or it would write to memory that is not weft's
 };
 
 }  // namespace weft::detail

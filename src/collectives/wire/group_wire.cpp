@@ -72,6 +72,7 @@ class GroupMessages final : public Messages {
     for (const MessageSlot& slot : slots_->slots()) {
       if (slot.steps > 0) group_->all->cancel(slot);
     }
+    group_->all->settle(*slots_);
   }
 
  private:
@@ -126,6 +127,7 @@ class GroupWire final : public Wire {
     for (const int member : members) ranks.push_back(group_->in_world(member));
     return of(group_->all, std::move(ranks), *rendezvous, Deadline::in(timeout_), timeout_);
   }
+  bool has_left(int rank) override { return group_->all->has_left(group_->in_world(rank)); }
   void give_up() noexcept override { group_->all->give_up(); }
 
   static std::shared_ptr<Wire> of(const std::shared_ptr<Peers>& all, std::vector<int> ranks,

@@ -39,6 +39,7 @@ struct MessageSlot {
   std::size_t bytes = 0;
   int peer = 0;           ///< of the world
   int steps = 0;          ///< that are still to come; none: not under way
+  bool is_read = false;   ///< its data, by the transport, which sends it
   bool is_part = false;   ///< its receiver acknowledges it,
   std::uint64_t tag = 0;  ///< by this tag
   Peers* transport = nullptr;
@@ -117,6 +118,10 @@ class Peers {
   virtual void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
   /// A message under way touches its data no longer, where the transport can still stop that.
   virtual void cancel(const MessageSlot& slot) = 0;
+  /// None of those that were canceled touches its data when this returns. It may wait for a moment, and break off what does not end.
+  virtual void settle(const MessageSlots& /*canceled*/) noexcept {}
+  /// Whether it has said goodbye.
+  bool has_left(int rank) const { return has_left_[static_cast<std::size_t>(rank)]; }
   /// Does not wait. A rank that is lost gets none.
   virtual void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) = 0;
   /// What has come for the group; ranks are of the world.

@@ -71,6 +71,8 @@ class Wire {
   virtual SideChannel& side_channel() = 0;
   /// Enters by itself. The ranks that are gone, and how, as far as the transport knows.
   virtual std::vector<std::pair<int, std::string>> losses() { return {}; }
+  /// Entered. Whether a rank that is gone has said goodbye before: it ended without an error.
+  virtual bool has_left(int /*rank*/) { return false; }
   /// Not entered, when a look has found nothing: lets a rank that shares this core run, where looks cost system calls anyway.
   virtual void give_way() {}
   /// Not entered: returns when something may have come, after `at_most` at the latest.

@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "collectives/diagnosis/operation_words.hpp"
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/kernels/reduce_kernel.hpp"
 #include "collectives/wire/wire_backend.hpp"
@@ -254,6 +255,7 @@ bool WireExchange::complete() const {
 void WireExchange::check(const Messages::Ended& ended, const Segment& segment) const {
   const Flow& flow = plan_.flows[segment.flow];
   if (!ended.lost.empty()) {
+    if (wire_.has_left(flow.peer)) throw left_error(name_of(flow.peer));
     throw Error(ErrorKind::peer_lost, text("rank ", name_of(flow.peer), " is gone: ", ended.lost),
                 "see why it ended: its own output says it first");
   }

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
 #include "collectives/bootstrap/gathering.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "collectives/ucx/ucx_library.hpp"
@@ -67,6 +72,74 @@ TEST(UcxWire, WhoHasCalledOffIsNotWaitedFor) {
                        });
   });
   EXPECT_LT(long_after.waited_seconds(), 20);
+}
+
+using Bytes = std::vector<std::byte>;
+
+void post_send(Wire& wire, Messages& messages, const Bytes& data, int count) {
+  const auto entered = wire.enter();
+  for (int i = 0; i < count; ++i) messages.send(static_cast<std::size_t>(i), data, 1 - wire.rank(), i, false);
+}
+
+// After an error the memory is its user's again. The other rank makes no progress meanwhile, as one that is stopped in the middle of a message: what UCX
+// still had of it would be written, or read, later.
+TEST(UcxWire, WhatIsAbandonedMayBeFreed) {
+  constexpr int sends = 64;  // of a MiB: more than the connection takes at once
+  const auto store = make_memory_store();
+  std::atomic<int> step = 0;
+  const auto until = [&](int which) {
+    while (step < which) std::this_thread::sleep_for(1ms);
+  };
+  on_threads(2, [&](int rank) {
+    const auto rendezvous = make_store_rendezvous(store, "ucx", rank, 2);
+    const auto wire = make_ucx_wire(rendezvous, Environment(Environment::Values{}), Deadline::in(60s), 30s);
+    const auto messages = wire->messages();
+    if (rank == 1) {  // sends the beginning of it, and the rest when the other has left its memory
+      const Bytes data(16 << 20, std::byte{1});
+      {
+        const auto entered = wire->enter();
+        messages->send(0, data, 0, 1000, false);
+      }
+      step = 1;
+      until(3);
+      for (int i = 0; i < 2000; ++i) {
+        const auto entered = wire->enter();
+        (void)messages->collect();
+      }
+      step = 4;
+      until(5);
+      wire->give_up();
+      messages->abandon(nullptr);
+      return;
+    }
+    until(1);
+    Bytes room(16 << 20);
+    const Bytes zeros(room.size());
+    const auto rooms = wire->messages();
+    {
+      const auto entered = wire->enter();
+      rooms->receive(0, room, 1, 1000, false);
+    }
+    for (const Deadline soon = Deadline::in(5s); room == zeros && !soon.passed();) {
+      const auto entered = wire->enter();
+      (void)rooms->collect();
+    }
+    EXPECT_NE(room.front(), std::byte{0}) << "the message did not begin";
+    EXPECT_EQ(room.back(), std::byte{0}) << "the message is there in full: nothing is tried";
+    std::optional<Bytes> sent(std::in_place, 1 << 20, std::byte{2});
+    post_send(*wire, *messages, *sent, sends);
+    wire->give_up();
+    messages->abandon(nullptr);
+    rooms->abandon(nullptr);
+    sent.reset();  // what UCX still read would be a report of the address sanitizer
+    room = zeros;
+    step = 3;
+    until(4);
+    for (int i = 0; i < 2000; ++i) (void)wire->side_channel().collect();
+    EXPECT_TRUE(room == zeros) << "written after it was given back";
+    EXPECT_FALSE(wire->losses().empty());
+    step = 5;
+  });
 }
 
 }  // namespace
