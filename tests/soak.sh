@@ -3,6 +3,9 @@
 #   tests/soak.sh mixes [COUNT [BIN]]    random mixes of collectives against the sequential reference (1000)
 #   tests/soak.sh torch_mixes [COUNT]    the same of torch.distributed's collectives and messages over weft (1000), in several groups and threads:
 #                                        bitwise the results of gloo; needs launchers/setup.sh torch and tests/torch/torch_test.sh build
+#   tests/soak.sh torch_drops [COUNT [asan]]   trials (1000) of torch.distributed's calls whose works are dropped, waited for too shortly, interrupted and
+#                                        garbage-collected at random, in groups that are aborted and destroyed (tests/torch/drops.py): nothing
+#                                        is freed under a transfer. asan: under the address sanitizer, which it builds
 #   tests/soak.sh kills [COUNT [BIN]]    kill -9 of one rank at random moments (200): every survivor names it, within 5 s under
 #                                        weft-launch and 0.8 s under mpirun, and nothing stays in /dev/shm
 #   tests/soak.sh faults [COUNT [BIN]]   a rank leaves out a gradient, brings one twice, has its parameters in another order or one of
@@ -137,6 +140,11 @@ torch_mixes() {
 
 torch_hosts() {
   SEED=$seed exec bash tests/torch/torch_test.sh hosts_trial.py "${1:-100}"
+}
+
+torch_drops() {
+  [ -z "${2:-}" ] || bash tests/torch/torch_test.sh "$2" build || exit
+  SEED=$seed exec bash tests/torch/torch_test.sh ${2:+"$2"} drops.py "${1:-1000}"
 }
 
 kills() {
@@ -400,6 +408,7 @@ case $trial in
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
+  torch_drops) torch_drops "${2:-}" "${3:-}" ;;
   checkpoints|mixes|torch_mixes|torch_hosts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -1,5 +1,6 @@
 """What goes wrong: a killed rank, timeouts, arguments that are refused. Users catch torch's own types of errors."""
 
+import itertools
 import os
 import signal
 import socket
@@ -135,7 +136,63 @@ def port_of(rank):
     return int(port)
 
 
+def one_leaves_before_the_others(rank, size, wire, keeps):
+    """The last rank leaves well; what the others get. DDP keeps its group for longer than the program."""
+    if wire:
+        os.environ["WEFT_HOST_ID"], os.environ["WEFT_TRANSPORT"] = f"node {rank}", wire
+    group = dist.new_group(list(range(size)))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4), process_group=group) if keeps else None
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor, group=group)
+    if rank == size - 1:
+        dist.destroy_process_group(group)
+        del group
+        dist.barrier()  # a process that has ended would be something else
+        return model is not None
+    outcome = caught(lambda: model(torch.ones(2, 4)).sum().backward() if keeps else dist.all_reduce(tensor, group=group))
+    dist.barrier()
+    return outcome
+
+
+def one_ends_with_an_exception(rank, size):
+    """A rank whose program fails destroys its group on the way out."""
+    group = dist.new_group(list(range(size)))
+    dist.all_reduce(torch.ones(4), group=group)
+    outcome = None
+    if rank == 1:
+        try:
+            try:
+                raise KeyError("no such batch")
+            finally:
+                dist.destroy_process_group(group)
+        except KeyError:
+            pass
+    else:
+        outcome = caught(lambda: dist.all_reduce(torch.ones(4), group=group))
+    dist.barrier()
+    return outcome
+
+
 class Failures(unittest.TestCase):
+    def test_a_rank_whose_exception_destroys_its_group_says_which(self):
+        for kind, line, _ in (outcome for outcome in run(one_ends_with_an_exception, 3) if outcome):
+            self.assertIs(kind, dist.DistBackendError, line)
+            self.assertIn("KeyError: 'no such batch'", line)
+            self.assertNotIn("without an error", line)
+
+    def test_a_rank_that_left_well_is_said_to_have_left(self):
+        for wire, keeps in itertools.product(("", "tcp", "ucx"), (False, True)):
+            if wire.upper() not in weft.torch.built_with():
+                continue
+            for size in (2, 3):
+                with self.subTest(wire=wire, keeps=keeps, size=size):
+                    outcomes = run(one_leaves_before_the_others, size, wire=wire, keeps=keeps)[:-1]
+                    for kind, line, _ in outcomes:
+                        self.assertTrue(issubclass(kind, RuntimeError), line)
+                        self.assertIn(f"rank {size - 1} has left the communicator without an error", line)
+                        self.assertNotIn("GradientReducer", line)
+                    self.assertTrue(any("join()" in line for _, line, _ in outcomes), outcomes)
+
     def test_a_group_waits_for_a_late_rank_over_any_store(self):
         for store in ("file", "tcp"):
             for late in range(3):

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds torch.distributed's backend against the torch of launchers/setup.sh torch, or runs a test of it.
-#   usage: torch_test.sh [emulated] build | TEST.py [ARGUMENT...]; 77 where that torch is not installed
+#   usage: torch_test.sh [emulated|asan] build | TEST.py [ARGUMENT...]; 77 where that torch is not installed
 #   emulated: another build, where CUDA is emulated, NCCL is a fake, and host tensors stand for a device's (tests/torch/emulated_lane.cpp)
+#   asan: another build, under the address sanitizer, for the host's tensors. It sees what weft reads and writes of memory that torch has freed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -22,6 +23,14 @@ if [ "${1:?build or a test}" = emulated ]; then
   targets+=(weft_fake_nccl)
   export LD_LIBRARY_PATH=$PWD/$build/lib WEFT_EMULATED_DEVICES=1 WEFT_NCCL_LIBRARY=$PWD/$build/lib/libweft_fake_nccl.so WEFT_SHARE_DEVICE=1
 fi
+if [ "$1" = asan ]; then
+  shift
+  build=${WEFT_TORCH_ASAN_BUILD:-build/torch-asan}
+  options=(-DWEFT_TESTS=OFF -DWEFT_CUDA=OFF -DWEFT_SANITIZE=address "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -g1 -DNDEBUG")
+  # Python is not linked to the sanitizer, nor to the library whose exceptions it follows: both come first. What torch keeps at its end is no leak of weft's.
+  preload="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so)"
+  export ASAN_OPTIONS="detect_leaks=0:abort_on_error=0:exitcode=99:${ASAN_OPTIONS:-}"
+fi
 if [ "$1" = build ]; then
   . launchers/toolchain.sh
   for option in MPI METRICS TOOLS BENCH SHARED DEBIAN; do options+=("-DWEFT_$option=OFF"); done
@@ -31,4 +40,4 @@ fi
 test=$1
 shift
 export PYTHONPATH="$PWD/$build/python:$PWD/tests/torch" OMP_NUM_THREADS=1 WEFT_PLAN="${WEFT_PLAN:-$PWD/build/dev/bin/weft-plan}"
-exec "$venv/bin/python" "tests/torch/$test" "$@"
+exec env ${preload:+"LD_PRELOAD=$preload"} "$venv/bin/python" "tests/torch/$test" "$@"

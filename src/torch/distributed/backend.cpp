@@ -5,6 +5,7 @@
 #include "torch/distributed/device/device_groups.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/progress.hpp"
+#include "torch/distributed/signals.hpp"
 #include "torch/distributed/store.hpp"
 
 namespace weft::distributed {
@@ -26,7 +27,7 @@ TorchBackend::TorchBackend(std::shared_ptr<Group> group, std::shared_ptr<TorchSt
 }
 
 TorchBackend::~TorchBackend() {
-  without_python([this] { shutdown(); });
+  without_python([this] { close({}); });
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> TorchBackend::getBackendOptions() {
@@ -49,12 +50,17 @@ void TorchBackend::abort() {
   for (const auto& group : on_devices_->all()) group->abort();
 }
 
-// As long as a rank may take to pick up what was sent to it; not as long as one waits for a rank that never comes.
 void TorchBackend::shutdown() {
+  const RunsSignalHandlers signals;
+  close(exception_in_flight());
+}
+
+// As long as a rank may take to pick up what was sent to it; not as long as one waits for a rank that never comes.
+void TorchBackend::close(const std::string& exception) {
   constexpr std::chrono::milliseconds last_messages = std::chrono::seconds(10);
   const auto at_most = std::min(last_messages, group_->timeout());
-  group_->close(at_most);
-  for (const auto& group : on_devices_->all()) group->close(at_most);
+  group_->close(at_most, exception);
+  for (const auto& group : on_devices_->all()) group->close(at_most, exception);
 }
 
 void TorchBackend::eagerConnectSingleDevice(at::Device device) {

@@ -109,6 +109,8 @@ class TorchBackend final : public c10d::Backend {
                         const c10d::AllgatherOptions& options);
   Result reduce_scatter_tensors(c10d::OpType type, const char* title, Tensors& out, Tensors& in,
                                 const c10d::ReduceScatterOptions& options);
+  /// @param exception that ends the program, as the other ranks are told; empty: none
+  void close(const std::string& exception);
   int checked_peer(const char* operation, std::int64_t peer) const;
   /// Ranks that have not come to the monitored barrier of these keys by the deadline: the first, or all.
   std::vector<int> find_missing(const std::string& keys, const Deadline& deadline, bool all);

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "collectives/diagnosis/operation_words.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::distributed {
@@ -11,6 +12,16 @@ template <class TorchError>
 std::exception_ptr made(const std::string& line) {
   return std::make_exception_ptr(
       TorchError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, line));
+}
+
+/// What helps in Python, in place of what does in C++.
+std::string with_options_of_python(std::string line) {
+  constexpr std::string_view join =
+      "where ranks have different numbers of batches, train within DistributedDataParallel's join(), or "
+      "torch.distributed.algorithms.Join";
+  const std::size_t at = line.find(detail::uneven_batches_advice);
+  if (at != std::string::npos) line.replace(at, detail::uneven_batches_advice.size(), join);
+  return line;
 }
 
 }  // namespace
@@ -23,7 +34,7 @@ std::exception_ptr as_torch_error(const std::exception_ptr& error, const std::st
   try {
     std::rethrow_exception(error);
   } catch (const Error& of_weft) {
-    std::string line = of_weft.what() + where;
+    std::string line = with_options_of_python(of_weft.what()) + where;
     if (of_weft.kind() == ErrorKind::timeout) line = "weft: Timed out waiting: " + line;
     if (of_weft.kind() == ErrorKind::usage) return made<c10::ValueError>(line);
     return backend_error(line);

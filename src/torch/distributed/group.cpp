@@ -3,9 +3,11 @@
 #include <sstream>
 #include <thread>
 
+#include "core/streams/interruption.hpp"
 #include "torch/distributed/device/device_work.hpp"
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/progress.hpp"
+#include "torch/distributed/signals.hpp"
 #include "weft/collectives/rendezvous.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/core/backoff.hpp"
@@ -22,6 +24,7 @@ GroupName GroupName::pair(int low, int high) const {
 std::shared_ptr<Group> Group::connect(const Membership& member, GroupName name,
                                       std::chrono::milliseconds timeout) {
   auto progress = Progress::of_process();
+  const RunsSignalHandlers signals;
   try {
     const World world = World::over(make_store_rendezvous(member.store, member.key, member.rank, member.size),
                                     {.connect_timeout = timeout, .timeout = timeout, .device = member.device},
@@ -38,12 +41,15 @@ std::shared_ptr<Group> Group::connect(const Membership& member, GroupName name,
 
 Group::Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,
              std::shared_ptr<Progress> progress, std::unique_ptr<Lane> lane)
-    : comm_(std::move(comm)),
+    : rank_(comm.rank()),
+      size_(comm.size()),
+      backend_(comm.backend()),
       name_(std::move(name)),
       timeout_(timeout),
       progress_(std::move(progress)),
       lane_(std::move(lane)),
-      stream_(lane_ ? lane_->stream() : Stream()) {}
+      stream_(lane_ ? lane_->stream() : Stream()),
+      comm_(std::move(comm)) {}
 
 std::exception_ptr Group::as_torch_error(const std::exception_ptr& error) const {
   std::ostringstream where;
@@ -73,7 +79,7 @@ void Group::start(const TorchWorkPtr& work) {
     is_queued = !queue_.empty();
     if (!is_queued) {
       try {
-        work->issue_next(comm_, stream_);
+        work->issue_next(*comm_, stream_);
       } catch (...) {
         if (!work->has_issued()) std::rethrow_exception(as_torch_error(std::current_exception()));
         work->refuse_next(
@@ -82,7 +88,8 @@ void Group::start(const TorchWorkPtr& work) {
     }
     under_way_.fetch_add(1);
     operations_.fetch_add(1);
-    if (is_queued || work->has_further_steps()) queue_.push_back(work);
+    is_queued = is_queued || work->has_further_steps();
+    if (is_queued) queue_.push_back(work);
   }
   if (work->poll()) return;
   if (work->call().is_async || is_queued) progress_->watch(work);
@@ -109,10 +116,10 @@ void Group::start_together(const std::vector<c10::intrusive_ptr<DeviceWork>>& wo
 
 void Group::hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) {
   lane_->after_current();
-  Messages messages(comm_, name_.is_pair);
+  Messages messages(*comm_, name_.is_pair);
   for (const auto& work : works) {
     if (work->is_ordered()) work->number(sequence_.fetch_add(1) + 1);
-    work->issue(comm_, *lane_, messages);
+    work->issue(*comm_, *lane_, messages);
   }
   const std::optional<weft::Work> sent = messages.start(stream_);
   for (const auto& work : works) work->run_end(*lane_);
@@ -122,15 +129,20 @@ void Group::hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) 
 }
 
 void Group::in_order(const std::function<void(Communicator&)>& call) {
-  for (Backoff backoff;; backoff.pause()) {
+  const auto rest = [](std::chrono::microseconds at_most) {
+    Backoff::sleep(at_most);
+    run_signal_handlers();
+  };
+  for (Backoff backoff;; backoff.pause(rest)) {
     TorchWorkPtr first;
     {
       const std::lock_guard lock(mutex_);
       expect_open();
       if (queue_.empty()) {
-        comm_.timeout(timeout_.load());
+        comm_->timeout(timeout_.load());
         try {
-          return call(comm_);
+          const RunsSignalHandlers signals;
+          return call(*comm_);
         } catch (...) {
           std::rethrow_exception(as_torch_error(std::current_exception()));
         }
@@ -144,7 +156,7 @@ void Group::in_order(const std::function<void(Communicator&)>& call) {
 void Group::go_on(TorchWork& work) {
   const std::lock_guard lock(mutex_);
   try {
-    work.issue_next(comm_, stream_);
+    work.issue_next(*comm_, stream_);
   } catch (...) {
     work.refuse_next(std::current_exception());
   }
@@ -164,7 +176,7 @@ void Group::issue_waiting() {
   while (!queue_.empty()) {
     TorchWork& next = *queue_.front();
     try {
-      next.issue_next(comm_, stream_);
+      next.issue_next(*comm_, stream_);
     } catch (...) {
       next.refuse_next(std::current_exception());
     }
@@ -195,18 +207,53 @@ void Group::abort() {
   progress_->look_again();
 }
 
-void Group::close(std::chrono::milliseconds at_most) {
+void Group::give_up(const Error& error) {
+  std::optional<Communicator> comm;
+  {
+    const std::lock_guard lock(leaving_);
+    comm = comm_;
+  }
+  if (comm) comm->give_up(error);
+}
+
+Buffer Group::allocate(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  expect_open();
+  return comm_->allocate(DataType::u8, bytes, Contents::any);
+}
+
+// Where a wait was interrupted, or the threads have ended with the program, nothing drives what is under way.
+void Group::close(std::chrono::milliseconds at_most, const std::string& exception) {
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
   }
+  const auto rest = [](std::chrono::microseconds longest) {
+    Backoff::sleep(longest);
+    detail::Interruption::look();
+  };
   const Deadline deadline = Deadline::in(at_most);
-  for (Backoff backoff; under_way_.load() > 0 && !deadline.passed(); backoff.pause()) progress_->look_again();
-  if (under_way_.load() == 0) return;
+  for (Backoff backoff; under_way_.load() > 0 && !deadline.passed() && !was_interrupted_;
+       backoff.pause(rest)) {
+    if (!progress_->look_again()) break;
+  }
+  if (under_way_.load() == 0) {
+    if (!exception.empty())
+      give_up(Error(ErrorKind::usage, "an exception of its program ended it: " + exception, "see its output",
+                    {rank(), {}, 0}));
+    return leave();
+  }
   give_up(Error(
       ErrorKind::peer_lost,
       text("group ", name_.name, " was destroyed while ", under_way_.load(), " operations were under way"),
       "wait for what is called before destroy_process_group()", {rank(), {}, 0}));
+}
+
+void Group::leave() {
+  std::optional<Communicator> last;  // ends after the locks
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard leaving(leaving_);
+  last.swap(comm_);
 }
 
 }  // namespace weft::distributed

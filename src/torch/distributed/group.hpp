@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(Communicator comm, GroupName name, std::chrono::milliseconds timeout,
         std::shared_ptr<Progress> progress, std::unique_ptr<Lane> lane);
 
-  int rank() const { return comm_.rank(); }
-  int size() const { return comm_.size(); }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
   std::chrono::milliseconds timeout() const { return timeout_.load(); }
   void timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   const GroupName& name() const { return name_; }
@@ -59,11 +60,12 @@ class Group : public std::enable_shared_from_this<Group> {
   std::int64_t rank_of_world(int rank) const {
     return name_.ranks.empty() ? rank : name_.ranks.at(static_cast<std::size_t>(rank));
   }
-  std::string backend() const { return comm_.backend(); }
+  /// What carries the data.
+  const std::string& backend() const { return backend_; }
   Progress& progress() const { return *progress_; }
   /// Memory that the ranks of this node reach without a copy. It holds what was there before, as torch's own does: FSDP2 asks for
   /// some in every step, which would otherwise be zeroed, and its pages be given back, each time.
-  Buffer allocate(std::int64_t bytes) { return comm_.allocate(DataType::u8, bytes, Contents::any); }
+  Buffer allocate(std::int64_t bytes);
 
   /// Issues its first step, or queues it. @throws as torch's errors what weft refuses in the call
   void start(const TorchWorkPtr& work);
@@ -83,11 +85,15 @@ class Group : public std::enable_shared_from_this<Group> {
 
   /// Ends all that is under way with an error, on the other ranks, too.
   void abort();
-  void give_up(const Error& error) { comm_.give_up(error); }
-  /// No calls any more. Waits for what is under way, for `at_most` at the longest, and then ends it.
-  void close(std::chrono::milliseconds at_most);
+  void give_up(const Error& error);
+  /// No calls any more. Waits for what is under way, for `at_most` at the longest, and then ends it. The other ranks hear that this one has left, though
+  /// torch may keep the group for longer, as DDP does.
+  /// @param exception that ends the program, as they are told; empty: none
+  void close(std::chrono::milliseconds at_most, const std::string& exception);
 
   // For works.
+  /// A signal handler of Python has ended a wait: the program will not wait for what is under way when it closes the group.
+  void was_interrupted() { was_interrupted_ = true; }
   void go_on(TorchWork& work);                 ///< issues its next step
   void leave_queue(TorchWork& work);           ///< it has failed
   void drive_first(const TorchWork& waiting);  ///< of the queue, which `waiting` stands in
@@ -98,9 +104,12 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   void issue_waiting();
+  void leave();
   void hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
 
-  Communicator comm_;
+  const int rank_;
+  const int size_;
+  const std::string backend_;
   const GroupName name_;
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::shared_ptr<Progress> progress_;
@@ -108,8 +117,11 @@ class Group : public std::enable_shared_from_this<Group> {
   const Stream stream_;
 
   mutable std::mutex mutex_;
-  std::deque<TorchWorkPtr> queue_;  ///< the first has further steps, the others are not issued
+  std::mutex leaving_;  ///< with that of calls, where it is taken, held for the changes of comm_
+  std::optional<Communicator> comm_;  ///< until the group is closed
+  std::deque<TorchWorkPtr> queue_;    ///< the first has further steps, the others are not issued
   std::atomic<bool> is_closed_ = false;
+  std::atomic<bool> was_interrupted_ = false;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> operations_{0};
   std::atomic<int> under_way_{0};

@@ -85,6 +85,7 @@ struct Progress::Shared {
   std::mutex mutex;
   std::condition_variable wake;
   std::vector<TorchWorkPtr> watched;
+  std::vector<TorchWorkPtr> abandoned;  ///< at the end of the program: peers may still reach what they use
   bool is_stopping = false;
   bool looks_again = false;
   std::thread thread;
@@ -222,7 +223,10 @@ void Progress::end_threads() {
 void Progress::watch(const TorchWorkPtr& work) {
   {
     const std::lock_guard lock(shared_->mutex);
-    if (shared_->is_stopping) return;
+    if (shared_->is_stopping) {
+      shared_->abandoned.push_back(work);
+      return;
+    }
     work->watched();
     shared_->watched.push_back(work);
     shared_->looks_again = true;
@@ -242,12 +246,14 @@ void Progress::forget(const TorchWork& work) {
   watched.erase(at);
 }
 
-void Progress::look_again() {
+bool Progress::look_again() {
   {
     const std::lock_guard lock(shared_->mutex);
+    if (shared_->is_stopping) return false;
     shared_->looks_again = true;
   }
   shared_->wake.notify_one();
+  return true;
 }
 
 void Progress::call_back(const TorchWorkPtr& work) {

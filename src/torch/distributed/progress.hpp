@@ -39,8 +39,8 @@ class Progress {
   void watch(const TorchWorkPtr& work);
   /// It is over, and no future waits for its result.
   void forget(const TorchWork& work);
-  /// A work is over, or has lost its waiter.
-  void look_again();
+  /// A work is over, or has lost its waiter. @returns false where the threads have ended
+  bool look_again();
   /// Lets the thread of callbacks resolve the future of a work that is over.
   void call_back(const TorchWorkPtr& work);
 

@@ -1,6 +1,9 @@
 #include "torch/distributed/store.hpp"
 
 #include <algorithm>
+#include <thread>
+
+#include "torch/distributed/signals.hpp"
 
 namespace weft::distributed {
 
@@ -13,17 +16,12 @@ bool TorchStore::has(const std::string& key) {
 }
 
 std::optional<std::string> TorchStore::get(const std::string& key, Deadline deadline) {
-  if (!has(key)) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left());
-    if (left.count() <= 0) return std::nullopt;
-    // torch takes none as for ever, and keeps the milliseconds in 32 bits.
-    constexpr std::chrono::milliseconds longest = std::chrono::hours(24);
-    try {
-      store_->wait({key}, std::min(left, longest));
-    } catch (const c10::Error&) {
-      // Each store has its own error for a time that is up. A connection that is lost is told by has().
-      if (!has(key)) return std::nullopt;
-    }
+  constexpr std::chrono::milliseconds longest_pause{20};
+  for (std::chrono::microseconds pause{100}; !has(key);
+       pause = std::min<std::chrono::microseconds>(2 * pause, longest_pause)) {
+    if (deadline.passed()) return std::nullopt;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, deadline.left()));
+    run_signal_handlers();
   }
   const std::vector<std::uint8_t> value = store_->get(key);
   return std::string(value.begin(), value.end());

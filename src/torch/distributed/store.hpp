@@ -2,7 +2,7 @@
 // torch's store as weft's: the ranks of a group meet where torch keeps the group's keys.
 //
 // The keys are those of the group alone, since torch puts its name before each. `check` and `set` go through
-// at once; `get` waits in torch's store, whose other users of the same connection wait meanwhile.
+// at once; `get` asks again and again, so that other users of the same connection, and signal handlers, have their turn.
 
 #include <memory>
 #include <string>

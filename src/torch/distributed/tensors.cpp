@@ -1,12 +1,12 @@
 #include "torch/distributed/tensors.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-
-#include <cstring>
 
 #include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/errors.hpp"
+#include "torch/distributed/tensor_memory.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::distributed {
@@ -99,6 +99,19 @@ ReduceOp logical(const char* operation, ReduceOp op) {
   refuse(operation, "the mean of truth values", "convert the tensor to a floating-point type");
 }
 
+/// Wrappers such as torch.func's have no memory, and a storage may have been resized to nothing.
+void expect_memory(const char* operation, const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const bool has_storage = tensor.unsafeGetTensorImpl()->has_storage();
+  const std::size_t there = has_storage && tensor.storage().data() != nullptr ? tensor.storage().nbytes() : 0;
+  std::int64_t last = tensor.storage_offset();
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+  const std::size_t needed = (static_cast<std::size_t>(last) + 1) * tensor.element_size();
+  if (there < needed)
+    refuse(operation, text("a tensor that needs ", needed, " bytes of a storage of ", there),
+           "give one with memory of its own");
+}
+
 }  // namespace
 
 Reduction reduction_of(const char* operation, const c10d::ReduceOp& op, at::ScalarType type) {
@@ -146,6 +159,22 @@ void expect_dense(const char* operation, const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided)
     refuse(operation, text("a tensor with the layout ", c10::str(tensor.layout())),
            "give a dense one: of sparse tensors there is all_reduce alone");
+  if (tensor.is_nested()) refuse(operation, "a nested tensor", "give the tensors that it is made of");
+  if (tensor.is_quantized())
+    refuse(operation, "a quantized tensor, whose scale would stay behind",
+           "give its int_repr(), or a dequantized one");
+  if (tensor._is_zerotensor()) refuse(operation, "a tensor of zeros that has no memory", "give its clone()");
+  expect_memory(operation, tensor);
+}
+
+void expect_writable(const char* operation, const at::Tensor& tensor) {
+  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
+  refuse(operation, "an output whose elements share memory, as those of an expanded tensor do",
+         "give its clone()");
+}
+
+void expect_writable(const char* operation, const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) expect_writable(operation, tensor);
 }
 
 void expect_alike(const char* operation, const std::vector<at::Tensor>& tensors) {
@@ -169,28 +198,10 @@ const at::Tensor& the_one(const char* operation, const std::vector<at::Tensor>& 
 }
 
 at::Tensor prepared(const at::Tensor& tensor, const Reduction& reduction) {
+  if (!reduction.factor.defined()) return plain(tensor);
   const at::NoGradGuard no_gradient;
-  const at::AutoDispatchBelowADInplaceOrView plain;
-  if (!reduction.factor.defined()) return tensor.contiguous();
-  return at::mul(tensor, reduction.factor).to(tensor.scalar_type()).contiguous();
-}
-
-at::Tensor scratch_like(const at::Tensor& tensor, std::int64_t count) {
-  return at::empty({count}, at::TensorOptions().dtype(tensor.scalar_type()).device(tensor.device()));
-}
-
-at::Tensor adjacent(const std::vector<at::Tensor>& tensors) {
-  std::int64_t count = 0;
-  for (const at::Tensor& tensor : tensors) {
-    const bool follows = tensor.is_contiguous() && tensor.storage().is_alias_of(tensors.front().storage()) &&
-                         tensor.storage_offset() == tensors.front().storage_offset() + count;
-    if (!follows) return {};
-    count += tensor.numel();
-  }
-  const at::Tensor& first = tensors.front();
-  const at::NoGradGuard no_gradient;
-  const at::AutoDispatchBelowADInplaceOrView plain;
-  return at::as_strided(first, {count}, {1}, first.storage_offset());
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return plain(at::mul(tensor, reduction.factor).to(tensor.scalar_type()));
 }
 
 bool are_even(const std::vector<at::Tensor>& tensors) {
@@ -198,19 +209,6 @@ bool are_even(const std::vector<at::Tensor>& tensors) {
     if (tensor.numel() != tensors.front().numel()) return false;
   }
   return true;
-}
-
-void copy_elements(const at::Tensor& to, const at::Tensor& from) {
-  if (to.is_contiguous() && from.is_contiguous() && to.scalar_type() == from.scalar_type()) {
-    if (to.nbytes() == 0 || to.const_data_ptr() == from.const_data_ptr()) return;
-    if (to.is_cpu() && from.is_cpu()) {
-      std::memmove(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
-      return;
-    }
-  }
-  const at::NoGradGuard no_gradient;
-  const at::AutoDispatchBelowADInplaceOrView plain;
-  to.copy_(from.reshape(to.sizes()));
 }
 
 }  // namespace weft::distributed

@@ -5,7 +5,9 @@
 #include "torch/distributed/errors.hpp"
 #include "torch/distributed/group.hpp"
 #include "torch/distributed/progress.hpp"
+#include "torch/distributed/signals.hpp"
 #include "weft/core/backoff.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft::distributed {
 namespace {
@@ -57,6 +59,33 @@ TorchWork::TorchWork(std::shared_ptr<Group> group, Call call)
       is_ordered_(!is_message(call_.type)),
       level_(callback_level()) {
   if (call_.timeout.count() < 0) call_.timeout = group_->timeout();
+}
+
+TorchWork::TorchWork(GoesOn, TorchWork& dropped)
+    : c10d::Work(dropped.rank_, dropped.call_.type),
+      group_(dropped.group_),
+      call_(std::move(dropped.call_)),
+      is_ordered_(dropped.is_ordered_),
+      level_(dropped.level_),
+      sequence_(dropped.sequence_),
+      source_(dropped.source_),
+      steps_(std::move(dropped.steps_)),
+      next_(dropped.next_),
+      works_(std::move(dropped.works_)),
+      streams_(std::move(dropped.streams_)),
+      refused_(std::move(dropped.refused_)),
+      end_(std::move(dropped.end_)),
+      kept_(std::move(dropped.kept_)),
+      is_issued_(true) {}
+
+// What stands in the queue, is watched or has a future is held by another, so all that is under way here was issued in full.
+TorchWork::~TorchWork() {
+  if (!is_issued() || is_over()) return;
+  try {
+    group_->progress().watch(c10::make_intrusive<TorchWork>(GoesOn{}, *this));
+  } catch (const std::exception& error) {
+    log::warn(text("rank ", group_->rank(), ": no thread goes on with what was dropped: ", error.what()));
+  }
 }
 
 void TorchWork::issue_next(Communicator& comm, const Stream& stream, Messages* messages) {
@@ -132,23 +161,46 @@ void TorchWork::end(std::exception_ptr error) {
 }
 
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
-  if (!poll()) {
-    waiters_.fetch_add(1);
-    const Deadline deadline = timeout == kNoTimeout ? Deadline::never() : Deadline::in(timeout);
-    const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
+  if (!poll()) drive(timeout == kNoTimeout ? Deadline::never() : Deadline::in(timeout));
+  wait_for_callbacks();
+  if (const std::exception_ptr error = exception()) std::rethrow_exception(error);
+  return true;
+}
+
+void TorchWork::drive(const Deadline& deadline) {
+  waiters_.fetch_add(1);
+  const auto rest = [this](std::chrono::microseconds at_most) {
+    this->rest(at_most);
+    run_signal_handlers();
+  };
+  try {
     for (Backoff backoff; !poll(); backoff.pause(rest)) {
       if (!deadline.passed()) continue;
-      waiters_.fetch_sub(1);
-      group_->progress().look_again();
       std::rethrow_exception(backend_error(text(
           "weft: Timed out waiting: rank ", group_->rank(), " waited ", deadline.waited_seconds(), " s for ",
           call_.title, ", which goes on; wait longer, or find the rank that has not called it")));
     }
-    waiters_.fetch_sub(1);
+  } catch (const c10::Error&) {
+    leave_to_progress();
+    throw;
+  } catch (...) {
+    group_->was_interrupted();
+    leave_to_progress();
+    throw;
   }
-  wait_for_callbacks();
-  if (const std::exception_ptr error = exception()) std::rethrow_exception(error);
-  return true;
+  waiters_.fetch_sub(1);
+}
+
+// The caller need not wait again, and what holds the work may live on, as a traceback does.
+void TorchWork::leave_to_progress() {
+  waiters_.fetch_sub(1);
+  bool is_watched = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_watched = is_watched_;
+  }
+  if (!is_watched) return group_->progress().watch(TorchWorkPtr::reclaim_copy(this));
+  group_->progress().look_again();
 }
 
 // A caller that has asked for the future may look at it after wait(). In a callback, a future whose result that very
@@ -165,7 +217,13 @@ void TorchWork::wait_for_callbacks() {
   if (forget) group_->progress().forget(*this);
   if (!future) return;
   group_->progress().look_again();
-  if (callback_level() <= level_) future->wait();
+  if (callback_level() > level_) return;
+  const auto rest = [](std::chrono::microseconds at_most) {
+    Backoff::sleep(at_most);
+    run_signal_handlers();
+  };
+  for (Backoff backoff; !future->completed(); backoff.pause(rest)) {
+  }
 }
 
 void TorchWork::rest(std::chrono::microseconds at_most) {

@@ -4,7 +4,9 @@
 // Most calls are one step. A further step is issued when the operations of the one before it are done, by
 // the thread that finds that out; until its last step is issued, a work holds up what was called after it in
 // its group (group.hpp), so that all ranks issue in one order. The operations are driven by the thread that
-// waits for the work, or by Progress where none does. The work keeps its tensors alive until it is over.
+// waits for the work, or by Progress where none does. The work keeps its tensors alive until it is over. A caller
+// may drop it before: then Progress gets another that goes on with all it has, so that the transfer ends in memory
+// that lives, and results reach the tensors that the caller still has. That costs a call that is waited for nothing.
 
 #include <atomic>
 #include <chrono>
@@ -72,10 +74,15 @@ struct Issue {
 };
 
 class TorchWork : public c10d::Work {
+  struct GoesOn {};
+
  public:
   using Step = std::function<void(const Issue&)>;
 
   TorchWork(std::shared_ptr<Group> group, Call call);
+  /// Has the operations of `dropped` that are under way, and all that they use.
+  TorchWork(GoesOn, TorchWork& dropped);
+  ~TorchWork() override;
   TorchWork(const TorchWork&) = delete;
   TorchWork& operator=(const TorchWork&) = delete;
 
@@ -136,6 +143,9 @@ class TorchWork : public c10d::Work {
 
  private:
   void end(std::exception_ptr error);
+  /// Until it is over. @throws at the deadline, and what a signal handler of Python raises
+  void drive(const Deadline& deadline);
+  void leave_to_progress();
   void wait_for_callbacks();
 
   const std::shared_ptr<Group> group_;

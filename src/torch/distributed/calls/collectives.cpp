@@ -2,12 +2,13 @@
 
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/device/lane.hpp"
+#include "torch/distributed/tensor_memory.hpp"
 #include "torch/distributed/tensors.hpp"
 
 namespace weft::distributed {
 namespace {
 
-/// Both ends of a reduction: what goes in and what comes out, in contiguous memory.
+/// Both ends of a reduction: what goes in and what comes out, in plain memory.
 struct Ends {
   at::Tensor in;
   at::Tensor out;
@@ -15,7 +16,7 @@ struct Ends {
 
 Ends ends_of(const at::Tensor& tensor, const Reduction& reduction) {
   Ends ends;
-  ends.out = tensor.contiguous();
+  ends.out = plain(tensor);
   ends.in = reduction.factor.defined() ? prepared(tensor, reduction) : ends.out;
   return ends;
 }
@@ -27,13 +28,15 @@ TorchBackend::Result TorchBackend::broadcast(Tensors& tensors, const c10d::Broad
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_dense(operation, tensor);
   const int root = checked_peer(operation, options.rootRank);
+  if (root != getRank()) expect_writable(operation, tensor);
   auto work = make(
       {c10d::OpType::BROADCAST, "weft:broadcast", tensors, {tensors}, options.timeout, is_async(options)});
-  const at::Tensor memory = tensor.contiguous();
+  const at::Tensor memory = plain(tensor);
   work->step([memory, root](const Issue& issue) {
     issue.add(issue.comm.broadcast(view_of(memory), root, issue.stream));
   });
-  if (!memory.is_same(tensor)) work->at_end([memory, tensor] { copy_elements(tensor, memory); });
+  if (!memory.is_same(tensor) && root != getRank())
+    work->at_end([memory, tensor] { copy_elements(tensor, memory); });
   return start(std::move(work));
 }
 
@@ -42,6 +45,7 @@ TorchBackend::Result TorchBackend::allreduce(Tensors& tensors, const c10d::Allre
   const at::Tensor& tensor = the_one(operation, tensors);
   if (tensor.layout() == at::kSparse) return allreduce_sparse(tensors, options);
   expect_dense(operation, tensor);
+  expect_writable(operation, tensor);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensor.scalar_type());
   auto work = make(
       {c10d::OpType::ALLREDUCE, "weft:all_reduce", tensors, {tensors}, options.timeout, is_async(options)});
@@ -56,8 +60,13 @@ TorchBackend::Result TorchBackend::allreduce(Tensors& tensors, const c10d::Allre
 TorchBackend::Result TorchBackend::allreduce_coalesced(Tensors& tensors,
                                                        const c10d::AllreduceCoalescedOptions& options) {
   constexpr auto operation = "all_reduce_coalesced";
-  if (tensors.empty()) return start(make({c10d::OpType::ALLREDUCE_COALESCED, "weft:all_reduce_coalesced"}));
+  if (tensors.empty()) {
+    auto none = make({c10d::OpType::ALLREDUCE_COALESCED, "weft:all_reduce_coalesced"});
+    none->step([](const Issue&) {});
+    return start(std::move(none));
+  }
   expect_alike(operation, tensors);
+  expect_writable(operation, tensors);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensors.front().scalar_type());
   auto work = make({c10d::OpType::ALLREDUCE_COALESCED,
                     "weft:all_reduce_coalesced",
@@ -65,8 +74,10 @@ TorchBackend::Result TorchBackend::allreduce_coalesced(Tensors& tensors,
                     {tensors},
                     options.timeout,
                     is_async(options)});
+  Tensors places = plain(tensors);
+  separate(places, {});
   std::vector<Ends> all;
-  for (const at::Tensor& tensor : tensors) all.push_back(ends_of(tensor, reduction));
+  for (const at::Tensor& place : places) all.push_back(ends_of(place, reduction));
   work->step([all, op = reduction.op](const Issue& issue) {
     for (const Ends& ends : all)
       issue.add(issue.comm.all_reduce(view_of(ends.in), view_of(ends.out), op, issue.stream));
@@ -82,6 +93,7 @@ TorchBackend::Result TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOp
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_dense(operation, tensor);
   const int root = checked_peer(operation, options.rootRank);
+  if (root == getRank()) expect_writable(operation, tensor);
   const Reduction reduction = reduction_of(operation, options.reduceOp, tensor.scalar_type());
   auto work =
       make({c10d::OpType::REDUCE, "weft:reduce", tensors, {tensors}, options.timeout, is_async(options)});

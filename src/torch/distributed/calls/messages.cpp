@@ -3,6 +3,7 @@
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/errors.hpp"
+#include "torch/distributed/tensor_memory.hpp"
 #include "torch/distributed/tensors.hpp"
 
 namespace weft::distributed {
@@ -45,13 +46,6 @@ void exchange(TorchWork& work, const Parts& messages, int rank) {
     }
     if (!is_alone) issue.add(group.start(issue.stream));
   });
-}
-
-/// Contiguous memory for each; what is not contiguous itself is copied there, and `copies_back` afterwards.
-std::vector<at::Tensor> contiguous(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> all;
-  for (const at::Tensor& tensor : tensors) all.push_back(tensor.contiguous());
-  return all;
 }
 
 void copy_back_at_end(TorchWork& work, const std::vector<at::Tensor>& tensors,
@@ -108,11 +102,13 @@ TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in
   auto work = make({c10d::OpType::GATHER, "weft:gather", in, out, options.timeout, is_async(options)});
   Parts messages;
   messages.out.resize(static_cast<std::size_t>(getSize()));
-  messages.out[static_cast<std::size_t>(root)] = source.contiguous();
+  messages.out[static_cast<std::size_t>(root)] = plain(source);
   if (root == getRank()) {
     expect_alike(operation, out.front());
     expect_alike(operation, {source, out.front().front()});
-    messages.in = contiguous(out.front());
+    expect_writable(operation, out.front());
+    messages.in = plain(out.front());
+    separate(messages.in, {});  // the source is copied at the call
     copy_back_at_end(*work, out.front(), messages.in);
   }
   exchange(*work, messages, getRank());
@@ -122,8 +118,12 @@ TorchBackend::Result TorchBackend::gather(std::vector<Tensors>& out, Tensors& in
 TorchBackend::Result TorchBackend::gather_into_tensor(at::Tensor& out, at::Tensor& in,
                                                       const c10d::GatherOptions& options) {
   std::vector<Tensors> outs;
-  if (options.rootRank == getRank()) outs.push_back(parts_of("output", out, {}, getSize()));
   Tensors ins{in};
+  if (options.rootRank != getRank()) return gather(outs, ins, options);
+  expect_dense("gather", out);
+  if (!out.is_contiguous())
+    refuse("gather", "an output of all parts that is not contiguous", "give a contiguous one");
+  outs.push_back(parts_of("output", out, {}, getSize()));
   return gather(outs, ins, options);
 }
 
@@ -132,6 +132,7 @@ TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& i
   constexpr auto operation = "scatter";
   const at::Tensor& place = the_one(operation, out);
   expect_dense(operation, place);
+  expect_writable(operation, place);
   const int root = checked_peer(operation, options.rootRank);
   if (root == getRank() && (in.size() != 1 || static_cast<int>(in.front().size()) != getSize()))
     refuse(operation,
@@ -143,14 +144,16 @@ TorchBackend::Result TorchBackend::scatter(Tensors& out, std::vector<Tensors>& i
   auto work =
       make({c10d::OpType::SCATTER, "weft:scatter", inputs, {out}, options.timeout, is_async(options)});
   Parts messages;
-  messages.in.resize(static_cast<std::size_t>(getSize()));
-  messages.in[static_cast<std::size_t>(root)] = place.contiguous();
-  copy_back_at_end(*work, {place}, {messages.in[static_cast<std::size_t>(root)]});
+  Tensors memory{plain(place)};
   if (root == getRank()) {
     expect_alike(operation, inputs);
     expect_alike(operation, {place, inputs.front()});
-    messages.out = contiguous(inputs);
+    messages.out = plain(inputs);
+    separate(memory, messages.out);
   }
+  messages.in.resize(static_cast<std::size_t>(getSize()));
+  messages.in[static_cast<std::size_t>(root)] = memory.front();
+  copy_back_at_end(*work, {place}, memory);
   exchange(*work, messages, getRank());
   return start(std::move(work));
 }
@@ -161,8 +164,9 @@ TorchBackend::Result TorchBackend::alltoall_base(at::Tensor& out, at::Tensor& in
                                                  const c10d::AllToAllOptions& options) {
   constexpr auto operation = "all_to_all_single";
   expect_alike(operation, {in, out});
-  const at::Tensor source = in.contiguous();
-  const at::Tensor place = out.contiguous();
+  expect_writable(operation, out);
+  const at::Tensor source = plain(in);
+  const at::Tensor place = separated(plain(out), source);
   auto work = make(
       {c10d::OpType::ALLTOALL_BASE, "weft:all_to_all", {in}, {{out}}, options.timeout, is_async(options)});
   exchange(*work,
@@ -180,10 +184,13 @@ TorchBackend::Result TorchBackend::alltoall(Tensors& out, Tensors& in, const c10
   expect_alike(operation, in);
   expect_alike(operation, out);
   expect_alike(operation, {in.front(), out.front()});
+  expect_writable(operation, out);
   auto work =
       make({c10d::OpType::ALLTOALL, "weft:all_to_all", in, {out}, options.timeout, is_async(options)});
-  const Tensors places = contiguous(out);
-  exchange(*work, {contiguous(in), places}, getRank());
+  const Tensors sources = plain(in);
+  Tensors places = plain(out);
+  separate(places, sources);
+  exchange(*work, {sources, places}, getRank());
   copy_back_at_end(*work, out, places);
   return start(std::move(work));
 }
@@ -198,7 +205,7 @@ TorchBackend::Result TorchBackend::send(Tensors& tensors, int peer, int tag) {
                     .inputs = tensors,
                     .outputs = {tensors},
                     .peer = peer});
-  const at::Tensor memory = tensor.contiguous();
+  const at::Tensor memory = plain(tensor);
   work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
     issue.send(view_of(memory), peer, label);
   });
@@ -209,13 +216,14 @@ TorchBackend::Result TorchBackend::recv(Tensors& tensors, int peer, int tag) {
   constexpr auto operation = "recv";
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_dense(operation, tensor);
+  expect_writable(operation, tensor);
   checked_peer(operation, peer);
   auto work = make({.type = c10d::OpType::RECV,
                     .title = "weft:recv",
                     .inputs = tensors,
                     .outputs = {tensors},
                     .peer = peer});
-  const at::Tensor memory = tensor.contiguous();
+  const at::Tensor memory = plain(tensor);
   work->came_from(peer);
   work->step([memory, peer, label = tag_of(operation, tag)](const Issue& issue) {
     issue.receive(view_of(memory), peer, label);
@@ -228,11 +236,12 @@ TorchBackend::Result TorchBackend::recvAnysource(Tensors& tensors, int tag) {
   constexpr auto operation = "recv";
   const at::Tensor& tensor = the_one(operation, tensors);
   expect_dense(operation, tensor);
+  expect_writable(operation, tensor);
   if (!device_of(tensor.device())->is_host())
     refuse(operation, text("a tensor on ", tensor.device().str(), " from any rank"),
            "name the rank that sends: NCCL receives from no other");
   auto work = make({c10d::OpType::RECVANYSOURCE, "weft:recvAnySource", tensors, {tensors}});
-  const at::Tensor memory = tensor.contiguous();
+  const at::Tensor memory = plain(tensor);
   work->step([memory, label = tag_of(operation, tag)](const Issue& issue) {
     issue.receive_any(view_of(memory), label);
   });

@@ -4,6 +4,7 @@
 
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/errors.hpp"
+#include "torch/distributed/signals.hpp"
 #include "torch/distributed/store.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/text.hpp"
@@ -17,6 +18,7 @@ bool comes(TorchStore& store, const std::string& key, const Deadline& deadline) 
   while (!store.has(key)) {
     if (deadline.passed()) return false;
     std::this_thread::sleep_for(pause);
+    run_signal_handlers();
     pause = std::min(2 * pause, std::chrono::microseconds(5000));
   }
   return true;

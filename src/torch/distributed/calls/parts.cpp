@@ -2,6 +2,7 @@
 
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/errors.hpp"
+#include "torch/distributed/tensor_memory.hpp"
 #include "torch/distributed/tensors.hpp"
 
 namespace weft::distributed {
@@ -49,9 +50,10 @@ void gather_into_list(TorchWork& work, const at::Tensor& in, const std::vector<a
     refuse("all_gather",
            text("the input has ", in.numel(), " elements, and output ", rank, " has ", out[own].numel()),
            "this rank's output has the size of its input");
-  const at::Tensor source = in.contiguous();
+  const at::Tensor source = plain(in);
   if (are_even(out)) {
-    const at::Tensor together = adjacent(out);
+    at::Tensor together = adjacent(out);
+    if (together.defined() && !separated(together, source, rank).is_same(together)) together.reset();
     const at::Tensor whole =
         together.defined() ? together : scratch_like(in, in.numel() * static_cast<std::int64_t>(out.size()));
     work.step([source, whole](const Issue& issue) { add_all_gather(issue, source, whole); });
@@ -62,8 +64,8 @@ void gather_into_list(TorchWork& work, const at::Tensor& in, const std::vector<a
     });
     return;
   }
-  std::vector<at::Tensor> places;
-  for (const at::Tensor& tensor : out) places.push_back(tensor.contiguous());
+  std::vector<at::Tensor> places = plain(out);
+  separate(places, {source});
   copy_elements(places[own], source);
   work.step([places](const Issue& issue) {
     for (std::size_t i = 0; i < places.size(); ++i)
@@ -87,6 +89,7 @@ TorchBackend::Result TorchBackend::allgather(std::vector<Tensors>& out, Tensors&
   if (out.size() != 1) refuse(operation, text(out.size(), " lists of outputs"), "give one");
   expect_one_each(operation, out.front(), getSize());
   expect_alike(operation, {source, out.front().front()});
+  expect_writable(operation, out.front());
   auto work = make({c10d::OpType::ALLGATHER, "weft:all_gather", in, out, options.timeout, is_async(options)});
   gather_into_list(*work, source, out.front(), getRank());
   return start(std::move(work));
@@ -108,12 +111,13 @@ TorchBackend::Result TorchBackend::allgather_coalesced(std::vector<Tensors>& out
       if (of_rank.size() != in.size())
         refuse(operation, text(of_rank.size(), " outputs for ", in.size(), " inputs"), "give one for each");
       expect_alike(operation, {in[i], of_rank[i]});
+      expect_writable(operation, of_rank[i]);
       if (of_rank[i].numel() != in[i].numel())
         refuse(operation,
                text("an output of ", of_rank[i].numel(), " elements for an input of ", in[i].numel()),
                "give tensors of one size");
     }
-    sources.push_back(in[i].contiguous());
+    sources.push_back(plain(in[i]));
     wholes.push_back(scratch_like(in[i], in[i].numel() * getSize()));
   }
   work->step([sources, wholes](const Issue& issue) {
@@ -151,9 +155,11 @@ TorchBackend::Result TorchBackend::gather_tensors(c10d::OpType type, const char*
   Tensors wholes;
   for (std::size_t i = 0; i < in.size(); ++i) {
     expect_parts(operation, out[i], in[i], getSize());
-    sources.push_back(in[i].contiguous());
-    wholes.push_back(out[i].contiguous());
+    expect_writable(operation, out[i]);
+    sources.push_back(plain(in[i]));
+    wholes.push_back(plain(out[i]));
   }
+  separate(wholes, sources, getRank());
   auto work = make({type, title, in, {out}, options.timeout, is_async(options)});
   work->step([sources, wholes](const Issue& issue) {
     for (std::size_t i = 0; i < sources.size(); ++i) add_all_gather(issue, sources[i], wholes[i]);
@@ -184,7 +190,8 @@ TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tens
                     {out},
                     options.timeout,
                     is_async(options)});
-  const at::Tensor place = part.contiguous();
+  expect_writable(operation, part);
+  at::Tensor place = plain(part);
   if (are_even(parts)) {
     at::Tensor whole = adjacent(parts);
     if (!whole.defined() || reduction.factor.defined()) {
@@ -193,12 +200,16 @@ TorchBackend::Result TorchBackend::reduce_scatter(Tensors& out, std::vector<Tens
         copy_elements(whole.narrow(0, static_cast<std::int64_t>(i) * part.numel(), part.numel()),
                       prepared(parts[i], reduction));
     }
+    place = separated(place, whole, getRank());
     work->step([whole, place, op = reduction.op](const Issue& issue) {
       add_reduce_scatter(issue, whole, place, op);
     });
   } else {
     Tensors sources;
     for (const at::Tensor& each : parts) sources.push_back(prepared(each, reduction));
+    Tensors places{place};
+    separate(places, sources);
+    place = places.front();
     work->step([sources, place, own, op = reduction.op](const Issue& issue) {
       for (std::size_t root = 0; root < sources.size(); ++root) {
         const View to = root == own ? view_of(place) : view_of(sources[root]);
@@ -236,10 +247,12 @@ TorchBackend::Result TorchBackend::reduce_scatter_tensors(c10d::OpType type, con
   for (std::size_t i = 0; i < in.size(); ++i) {
     expect_parts(operation, in[i], out[i], getSize());
     const Reduction reduction = reduction_of(operation, options.reduceOp, in[i].scalar_type());
+    expect_writable(operation, out[i]);
     sources.push_back(prepared(in[i], reduction));
-    places.push_back(out[i].contiguous());
+    places.push_back(plain(out[i]));
     ops.push_back(reduction.op);
   }
+  separate(places, sources, getRank());
   auto work = make({type, title, in, {out}, options.timeout, is_async(options)});
   work->step([sources, places, ops](const Issue& issue) {
     for (std::size_t i = 0; i < sources.size(); ++i) add_reduce_scatter(issue, sources[i], places[i], ops[i]);

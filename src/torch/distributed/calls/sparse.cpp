@@ -11,6 +11,7 @@
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/errors.hpp"
+#include "torch/distributed/tensor_memory.hpp"
 #include "torch/distributed/tensors.hpp"
 
 namespace weft::distributed {
@@ -77,7 +78,7 @@ TorchBackend::Result TorchBackend::allreduce_sparse(Tensors& tensors, const c10d
     sum->tensor = tensor;
     const at::Tensor coalesced = tensor.coalesce();
     sum->indices = coalesced.indices();
-    sum->values = coalesced.values().contiguous();
+    sum->values = plain(coalesced.values());
     sum->own_count = at::full({1}, sum->values.size(0), at::kLong);
     sum->counts = at::empty({getSize()}, at::kLong);
   }

@@ -8,6 +8,7 @@
 #include "core/base/round_up.hpp"
 #include "gradient/plan/plan_agreement.hpp"
 #include "gradient/plan/shape_text.hpp"
+#include "torch/distributed/tensor_memory.hpp"
 #include "torch/distributed/tensors.hpp"
 #include "weft/core/buffer.hpp"
 
@@ -98,7 +99,12 @@ void CompressedBucket::reduce(const at::Tensor& buffer, const Issue& issue) {
   const bool moves = buffer.const_data_ptr() != memory_.const_data_ptr();
   const at::Tensor inside = moves ? memory_.narrow(0, 0, buffer.numel()) : memory_;
   if (moves) wire_.run([buffer, inside] { copy_elements(inside, buffer); });
-  hook_->reduce(plan_->buckets().front(), view_of(memory_), issue.comm, wire_, wire_);
+  try {
+    hook_->reduce(plan_->buckets().front(), view_of(memory_), issue.comm, wire_, wire_);
+  } catch (...) {
+    issue.add(Work(wire_.record(), operation, ++number_));  // what is under way keeps the memory
+    throw;
+  }
   if (moves) wire_.run([buffer, inside] { copy_elements(buffer, inside); });
   issue.add(Work(wire_.record(), operation, ++number_));
 }
