@@ -34,8 +34,9 @@
 #                                        is that of a plain reading of its table, and nothing else is touched
 #   tests/soak.sh nccl_lines [COUNT [BIN]]   random and mutated lines (10000000) of NCCL's logs for weft-report nccl: nothing crashes, and findings
 #                                        show lines that are there; BIN: build/asan/bin
-#   tests/soak.sh layouts [COUNT [BIN]]      weft-bench's collectives, types and operations on 1 to 8 ranks in every layout of 1 to 4
-#                                        nodes (162): no element is wrong
+#   tests/soak.sh layouts [COUNT [BIN]]      random layouts (200) of 1 to 4 nodes with 1 to 3 ranks each, in any placement, over UCX, TCP and MPI:
+#                                        ddp, every stage of ZeRO, offload, 16-bit gradients and PowerSGD end with one set of bits; and
+#                                        weft-bench's collectives, types and operations (162 layouts): no element is wrong
 #   tests/soak.sh hosts                      the conformance tests on 1, 2 and 4 simulated hosts, 1 to 8 ranks: under weft-launch over
 #                                        UCX and TCP, and under mpirun, where they meet through PMIx and without MPI; needs root
 #   tests/soak.sh disagreements [COUNT [BIN]]    jobs (200) in which one rank disagrees with the others (tests/disagreements.py): all are

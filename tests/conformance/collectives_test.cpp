@@ -79,26 +79,6 @@ void expect(const View& view, const std::string& what, Value value) {
   expect<T>(view, what, value, [](const T& a, const T& b, std::int64_t) { return same_bits(a, b); });
 }
 
-/// Whose values are added up first: ranks that share a node, where several nodes have several ranks.
-/// @param in_blocks the operation needs nodes of one size whose ranks follow each other for that
-std::vector<std::vector<int>> groups_of(const Communicator& comm, bool in_blocks) {
-  const Topology& topology = comm.topology();
-  std::vector<std::vector<int>> nodes;
-  std::vector<int> all;
-  bool even = true;
-  for (int node = 0; node < topology.nodes(); ++node) {
-    nodes.push_back(topology.ranks_of(node));
-    even = even && nodes.back().size() == nodes.front().size() &&
-           nodes.back().front() == static_cast<int>(all.size()) &&
-           nodes.back().back() - nodes.back().front() + 1 == static_cast<int>(nodes.back().size());
-    all.insert(all.end(), nodes.back().begin(), nodes.back().end());
-  }
-  const bool alone = nodes.size() == all.size();  // then there is nothing to add up within nodes
-  if (topology.nodes() > 1 && !alone && (even || !in_blocks)) return nodes;
-  std::ranges::sort(all);
-  return {all};
-}
-
 /// A device's library sums in an order of its own and rounds on the way; and so may algorithms where ranks
 /// were told that any order will do.
 bool sums_in_rank_order(const Communicator& comm) {
@@ -108,13 +88,8 @@ bool sums_in_rank_order(const Communicator& comm) {
 
 /// `view` starts at element `offset` of the reduction. To the bit where the order of sums is known.
 template <class T>
-void expect_reduced(Communicator& comm, const View& view, ReduceOp op, std::int64_t offset = 0,
-                    bool in_blocks = false) {
-  auto nodes = groups_of(comm, in_blocks);
-  if (op == ReduceOp::avg && std::is_integral_v<T>) {  // a mean of integers is rounded once
-    nodes.assign(1, std::vector<int>(static_cast<std::size_t>(comm.size())));
-    std::iota(nodes[0].begin(), nodes[0].end(), 0);
-  }
+void expect_reduced(Communicator& comm, const View& view, ReduceOp op, std::int64_t offset = 0) {
+  const auto nodes = nodes_of(comm.topology());
   const auto exact = [&](std::int64_t i) { return reduced<T>(nodes, comm.size(), offset + i, op); };
   expect<T>(view, text("reduction ", op), exact, [&](const T& got, const T& right, std::int64_t i) {
     if (sums_in_rank_order(comm) || std::is_integral_v<T>) return same_bits(got, right);
@@ -221,7 +196,7 @@ TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
         const Buffers data(comm, memory, data_type_of<T>, n * comm.size(), n, offset);
         fill<T>(data.in, [&](std::int64_t i) { return ordinary<T>(comm.rank(), i); });
         comm.reduce_scatter(data.in, data.out, op, stream).wait();
-        expect_reduced<T>(comm, data.out, op, offset, true);
+        expect_reduced<T>(comm, data.out, op, offset);
       });
     }
   });

@@ -6,11 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 
 #include "conformance/values.hpp"
 #include "support/draw.hpp"
+#include "support/ranks_on_nodes.hpp"
 #include "weft/collectives/communicator.hpp"
 
 namespace weft::test {
@@ -25,6 +27,15 @@ std::uint64_t setting(const char* name, std::uint64_t fallback) {
 struct Circle {
   Communicator comm;
   std::vector<int> members;
+
+  /// Their nodes.
+  std::vector<std::vector<int>> nodes() const {
+    auto nodes = nodes_of(comm.topology());
+    for (std::vector<int>& node : nodes) {
+      for (int& rank : node) rank = members[static_cast<std::size_t>(rank)];
+    }
+    return nodes;
+  }
 };
 
 enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, barrier };
@@ -124,9 +135,9 @@ class Operation {
     switch (kind_) {
       case Kind::all_reduce:
       case Kind::reduce:
-        return reduced<T>(circle_.members, size(), salted(i), op_);
+        return reduced<T>(circle_.nodes(), size(), salted(i), op_);
       case Kind::reduce_scatter:
-        return reduced<T>(circle_.members, size(), salted(mine + i), op_);
+        return reduced<T>(circle_.nodes(), size(), salted(mine + i), op_);
       case Kind::all_gather:
         return sent(static_cast<int>(i / count_), i % count_);
       case Kind::broadcast:
@@ -199,6 +210,51 @@ TEST(Mixes, AgreeWithTheSequentialReference) {
     run_as_threads(ranks, [&](Communicator comm) { mix(comm, seed + i); }, {.shared_memory = shared_memory});
   }
 }
+
+#if WEFT_HAS_BOOST
+TEST(Mixes, AgreeWithTheSequentialReferenceInEveryLayoutOfNodes) {
+  const std::uint64_t seed = setting("WEFT_SEED", 1);
+  const std::uint64_t count = (setting("WEFT_MIXES", 100) + 3) / 4;
+  for (std::uint64_t i = 0; i < count && !HasFailure(); ++i) {
+    Draw draw(seed + i);
+    run_on_nodes(drawn_layout(draw), [&](Communicator comm) { mix(comm, seed + i); });
+  }
+}
+
+/// What all ranks hand to the network.
+std::uint64_t network_bytes(
+    const std::vector<std::string>& nodes,
+    const std::function<void(Communicator&, const View& all, const View& part)>& body) {
+  std::atomic<std::uint64_t> bytes = 0;
+  run_on_nodes(nodes, [&](Communicator comm) {
+    Buffer all = comm.allocate(DataType::f32, 1000 * comm.size());
+    Buffer part = comm.allocate(DataType::f32, 1000);
+    body(comm, all.view(), part.view());
+    bytes += comm.network_bytes();
+  });
+  return bytes;
+}
+
+// docs/algorithms.md: (M-1) S
+TEST(Mixes, TheNetworkCarriesEveryPartOnceForEachOtherNode) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    Draw draw(seed);
+    const std::vector<std::string> nodes = drawn_layout(draw);
+    const auto others = static_cast<std::uint64_t>(Topology(nodes).nodes() - 1);
+    const std::uint64_t right = others * nodes.size() * 1000 * sizeof(float);
+    EXPECT_EQ(network_bytes(nodes,
+                            [&](Communicator& comm, const View& all, const View& part) {
+                              comm.reduce_scatter(all, part, ReduceOp::sum, Stream()).wait();
+                            }),
+              right)
+        << "reduce_scatter, seed " << seed;
+    EXPECT_EQ(network_bytes(nodes, [&](Communicator& comm, const View& all,
+                                       const View& part) { comm.all_gather(part, all, Stream()).wait(); }),
+              right)
+        << "all_gather, seed " << seed;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace weft::test

@@ -9,6 +9,7 @@
 
 #include "support/under_tsan.hpp"
 #include "weft/collectives/reduce_op.hpp"
+#include "weft/collectives/topology.hpp"
 #include "weft/core/dtype.hpp"
 
 namespace weft::test {
@@ -62,6 +63,13 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
+/// The ranks of each node.
+inline std::vector<std::vector<int>> nodes_of(const Topology& topology) {
+  std::vector<std::vector<int>> nodes;
+  for (int node = 0; node < topology.nodes(); ++node) nodes.push_back(topology.ranks_of(node));
+  return nodes;
+}
+
 template <class A>
 A combined(A a, A b, ReduceOp op) {
   using Wide = std::conditional_t<std::is_integral_v<A>,
@@ -97,11 +105,15 @@ T reduced(const std::vector<int>& ranks, int averaged, std::int64_t i, ReduceOp 
   return static_cast<T>(result);
 }
 
-/// The same over several nodes: of each node first, and then of the nodes; a mean is divided at the end.
+/// The order of every sum: of each node first, and then of the nodes. A mean is divided at the end; one of integers is rounded once.
 template <class T>
 T reduced(const std::vector<std::vector<int>>& nodes, int averaged, std::int64_t i, ReduceOp op) {
   using A = Accumulate<T>;
-  if (nodes.size() == 1) return reduced<T>(nodes.front(), averaged, i, op);
+  if (nodes.size() == 1 || (op == ReduceOp::avg && std::is_integral_v<T>)) {
+    std::vector<int> all;
+    for (const std::vector<int>& node : nodes) all.insert(all.end(), node.begin(), node.end());
+    return reduced<T>(all, averaged, i, op);
+  }
   const ReduceOp within = op == ReduceOp::avg ? ReduceOp::sum : op;
   A result = static_cast<A>(reduced<T>(nodes.front(), averaged, i, within));
   for (std::size_t n = 1; n < nodes.size(); ++n)

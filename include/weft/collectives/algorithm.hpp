@@ -6,7 +6,7 @@
 // `weft-bench --tune` measures another. docs/algorithms.md describes every algorithm, and
 // `Communicator::explain` says which one an operation would take and why.
 //
-// Reductions keep the order of ranks unless `ReductionOrder::any` is asked for, which lets rings, halving,
+// Sums between nodes keep the order of nodes unless `ReductionOrder::any` is asked for, which lets rings, halving,
 // trees and MPI's own collectives sum. The last bits of a result then depend on size, algorithm and rank
 // count, and 16-bit types are rounded at every step. All ranks still hold the same bits where weft sums.
 // Means of integers and of 16-bit types always keep it.
@@ -35,27 +35,32 @@ enum class Collective : std::uint8_t {
   all_to_all,
   barrier,
   // Steps of operations over nodes, which users do not issue: the first `slices` ranks reduce a slice each
-  // into their own output, and every rank collects the slices.
+  // into their own output, and every rank collects the slices; or every rank reduces some ranks' parts, or
+  // has some and collects the others.
   reduce_slices,
-  gather_slices
+  gather_slices,
+  reduce_parts,
+  gather_parts
 };
 
-inline constexpr std::array<std::string_view, 9> collective_names{"all_reduce",
-                                                                  "reduce_scatter",
-                                                                  "all_gather",
-                                                                  "broadcast",
-                                                                  "reduce",
-                                                                  "all_to_all",
-                                                                  "barrier",
-                                                                  "sum within the node",
-                                                                  "gathering within a node"};
+inline constexpr std::array<std::string_view, 11> collective_names{"all_reduce",
+                                                                   "reduce_scatter",
+                                                                   "all_gather",
+                                                                   "broadcast",
+                                                                   "reduce",
+                                                                   "all_to_all",
+                                                                   "barrier",
+                                                                   "sum within the node",
+                                                                   "gathering within a node",
+                                                                   "sum of parts",
+                                                                   "gathering of parts"};
 constexpr std::string_view name(Collective kind) {
   return collective_names[static_cast<std::size_t>(kind)];
 }
 /// Those with a sum in them.
 constexpr bool reduces(Collective kind) {
   return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::reduce_scatter ||
-         kind == Collective::reduce_slices;
+         kind == Collective::reduce_slices || kind == Collective::reduce_parts;
 }
 
 /// Between nodes.

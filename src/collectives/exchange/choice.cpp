@@ -81,6 +81,7 @@ Choices Choices::agreed(const std::vector<std::string>& notes) {
 
 Algorithm choose(const Choices& choices, const Operation& operation, int ranks) {
   if (operation.kind == Collective::barrier) return Algorithm::dissemination;
+  if (operation.kind == Collective::reduce_parts) return Algorithm::pairwise;
   return find(choices, operation, ranks).row.algorithm;
 }
 

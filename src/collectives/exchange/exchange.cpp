@@ -39,8 +39,12 @@ class Planner {
       case Collective::barrier:
         barrier();
         break;
+      case Collective::reduce_parts:
+        reduce_parts();
+        break;
       case Collective::reduce_slices:
       case Collective::gather_slices:
+      case Collective::gather_parts:
         break;  // of nodes only
     }
     return std::move(plan_);
@@ -231,6 +235,29 @@ class Planner {
     for_owners_to_sum([&](int owner) {
       sum_towards(owner, in(op_.count * owner), owner == rank_ ? out(0) : nullptr, bytes(op_.count));
     });
+  }
+
+  /// The sums of other ranks' parts go to these; those of its own come from a rank of each node, and are summed in the order of nodes.
+  void reduce_parts() {
+    const NodeParts& parts = *op_.parts;
+    Reduction reduction{.result = out(0), .bytes = bytes(op_.count)};
+    take_whole(reduction, true);
+    const std::byte* own = nullptr;
+    std::int64_t place = 0;
+    for (const int owner : parts.of) {
+      const std::byte* const sum = in(op_.count * place++);
+      if (owner == rank_) {
+        own = sum;
+      } else {
+        send(owner, 0, sum, reduction.bytes);
+      }
+    }
+    for (const int from : parts.with) {
+      std::byte* const arrival = from == rank_ ? nullptr : scratch(reduction.bytes);
+      reduction.sources.push_back(from == rank_ ? own : arrival);
+      if (from != rank_) reduction.from.push_back(receive(from, 0, arrival, reduction.bytes));
+    }
+    plan_.reductions.push_back(std::move(reduction));
   }
 
   void all_gather() {

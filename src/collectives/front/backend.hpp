@@ -22,6 +22,14 @@
 
 namespace weft::detail {
 
+/// What one rank does with parts, which every rank of several nodes has one of: in a reduce_scatter it sums some over its node for their owners,
+/// in an all_gather it gets them from there for its node.
+struct NodeParts {
+  std::vector<int> of;       ///< whose parts, node by node; this rank's own among them
+  std::vector<int> with;     ///< by node, which rank has this one's part there; itself on its own
+  std::vector<int> holders;  ///< by rank, which place of this node has its part
+};
+
 /// What all ranks do together. `count` is the unit the operation works in: elements of one rank's part for
 /// reduce_scatter, all_gather and all_to_all, of the whole buffer otherwise.
 struct Operation {
@@ -34,6 +42,7 @@ struct Operation {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   int slices = 0;
+  const NodeParts* parts = nullptr;    ///< of reduce_parts and gather_parts; lives longer
   double divisor = 0;                  ///< of avg; 0: the number of ranks
   std::chrono::nanoseconds timeout{};  ///< of waiting for others, once it has begun; 0: the backend's own
 

@@ -153,6 +153,8 @@ class NcclCollective final : public NcclTask {
       case Collective::barrier:
       case Collective::reduce_slices:
       case Collective::gather_slices:
+      case Collective::reduce_parts:
+      case Collective::gather_parts:
         break;
     }
     return internal_error;

@@ -132,13 +132,21 @@ class NodesBackend final : public Backend {
 
 std::string NodesBackend::explain(const Operation& operation) const {
   if (!steps_.takes_steps(operation)) return text("every rank with every other: ", flat_->explain(operation));
-  const bool is_sliced =
-      operation.kind != Collective::reduce_scatter && operation.kind != Collective::barrier;
+  const bool scatters = operation.kind == Collective::reduce_scatter;
+  if (scatters || operation.kind == Collective::all_gather) {
+    Operation local = operation;
+    local.kind = scatters ? Collective::reduce_parts : Collective::gather_parts;
+    local.slices = topology_.size();
+    local.parts = &place_.parts;
+    return text("within each node: ", local_->explain(local), "; between ", place_.nodes, " nodes, ",
+                scatters ? "to" : "from",
+                " each part's owner: ", scatters && place_.even ? rail_->explain(operation) : "pairwise");
+  }
   Operation carried = operation;
-  if (is_sliced) carried.count = slice_of(operation.count, 0, place_.rails, operation.dtype).count;
-  const std::string between = operation.kind == Collective::all_gather ? "pairwise" : rail_->explain(carried);
+  if (operation.kind != Collective::barrier)
+    carried.count = slice_of(operation.count, 0, place_.rails, operation.dtype).count;
   return text("within each node: ", local_->explain(operation), "; between ", place_.nodes, " nodes on ",
-              place_.rails, place_.rails == 1 ? " rail: " : " rails: ", between);
+              place_.rails, place_.rails == 1 ? " rail: " : " rails: ", rail_->explain(carried));
 }
 
 }  // namespace

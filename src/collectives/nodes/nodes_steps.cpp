@@ -4,17 +4,21 @@
 #include <cstring>
 
 namespace weft::detail {
+namespace {
+
+/// With more parts a chunk of the staging space would hold less than a cache line of each.
+constexpr int most_staged_parts = 1024;
+
+}  // namespace
 
 bool NodesSteps::takes_steps(const Operation& operation) const {
   switch (operation.kind) {
     case Collective::all_reduce:
     case Collective::reduce:
+    case Collective::reduce_scatter:
       // The mean of integers is rounded once, so their sum must not be.
       return operation.op != ReduceOp::avg || is_floating(operation.dtype);
-    case Collective::reduce_scatter:
-      return place_.even && (operation.op != ReduceOp::avg || is_floating(operation.dtype));
     case Collective::all_gather:
-      return place_.even;
     case Collective::broadcast:
     case Collective::barrier:
       return true;
@@ -151,55 +155,66 @@ NodesSteps::Steps NodesSteps::reduce(const Operation& operation) {
 NodesSteps::Steps NodesSteps::reduce_scatter(const Operation& operation) {
   Steps steps;
   const std::int64_t count = operation.count;
-  const std::int64_t block = count * static_cast<std::int64_t>(place_.neighbours.size());
-  // By node: what this rail's rank there is to get, summed over this node.
-  const View sums = room(operation.dtype, count * place_.nodes);
-  for (int node = 0; node < place_.nodes; ++node) {
-    within(steps, {.kind = Collective::reduce_scatter,
-                   .in = operation.in.slice(block * node, block),
-                   .out = sums.slice(count * node, count),
-                   .count = count,
-                   .dtype = operation.dtype,
-                   .op = within_node(operation),
-                   .divisor = headroom(operation.dtype)});
+  const std::int64_t sums_count = count * static_cast<std::int64_t>(place_.parts.of.size());
+  ConstView in = operation.in;
+  const bool copies = topology_.size() > most_staged_parts && !local_->reaches(in);
+  const View whole = room(operation.dtype, sums_count + (copies ? in.count() : 0));
+  const View sums = whole.slice(0, sums_count);
+  if (copies) {
+    copy(steps, in, whole.slice(sums_count, in.count()));
+    in = whole.slice(sums_count, in.count());
   }
-  between(steps, {.kind = Collective::reduce_scatter,
-                  .in = sums,
-                  .out = operation.out,
-                  .count = count,
-                  .dtype = operation.dtype,
-                  .op = operation.op,
-                  .divisor = left_to_divide(operation.dtype)});
+  const Operation sum{.kind = Collective::reduce_parts,
+                      .in = in,
+                      .out = sums,
+                      .count = count,
+                      .dtype = operation.dtype,
+                      .op = within_node(operation),
+                      .slices = topology_.size(),
+                      .parts = &place_.parts,
+                      .divisor = headroom(operation.dtype)};
+  within(steps, sum);
+  Operation rest = sum;
+  rest.in = sums;
+  rest.out = operation.out;
+  rest.op = operation.op;
+  rest.divisor = left_to_divide(operation.dtype);
+  rest.number = operation.number;
+  rest.timeout = timeout_;
+  if (place_.even) {
+    rest.kind = Collective::reduce_scatter;
+    between(steps, rest);
+  } else {
+    steps.push_back([this, rest] { return flat_->start(rest, Stream()); });
+  }
   return steps;
 }
 
 NodesSteps::Steps NodesSteps::all_gather(const Operation& operation) {
   Steps steps;
-  const std::int64_t block = operation.count * static_cast<std::int64_t>(place_.neighbours.size());
+  const std::int64_t count = operation.count;
   const View data = reachable(operation.out);
-  const View own = data.slice(block * place_.node, block);
-  within(steps, {.kind = Collective::all_gather,
-                 .in = operation.in,
-                 .out = own,
-                 .count = operation.count,
-                 .dtype = operation.dtype});
-  const Slice mine = my_slice(own);
+  const View own = data.slice(count * rank_, count);
+  copy(steps, operation.in, own);
   std::vector<Transfer> transfers;
-  for (int step = 1; step < place_.nodes && mine.count > 0; ++step) {
-    const int node = (place_.node + step) % place_.nodes;
-    transfers.push_back({{},
-                         data.slice(block * node + mine.begin, mine.count),
-                         place_.rail[static_cast<std::size_t>(node)],
-                         false});
-    transfers.push_back(
-        {own.slice(mine.begin, mine.count), {}, place_.rail[static_cast<std::size_t>(node)], true});
+  for (int step = 1; step < place_.nodes && count > 0; ++step) {
+    const auto node = static_cast<std::size_t>((place_.node + step) % place_.nodes);
+    transfers.push_back({own, {}, place_.parts.with[node], true});
+  }
+  for (const int owner : place_.parts.of) {
+    if (owner != rank_ && count > 0)
+      transfers.push_back({{}, data.slice(count * owner, count), owner, false});
   }
   steps.push_back([this, transfers, timeout = timeout_] {
     return flat_->start(Transfers{transfers, timeout}, Stream());
   });
-  for (int node = 0; node < place_.nodes; ++node) {
-    if (node != place_.node) gather_slices(steps, data.slice(block * node, block));
-  }
+  within(steps, {.kind = Collective::gather_parts,
+                 .in = data,
+                 .out = data,
+                 .count = count,
+                 .dtype = operation.dtype,
+                 .slices = topology_.size(),
+                 .parts = &place_.parts});
   copy(steps, data, operation.out);
   return steps;
 }

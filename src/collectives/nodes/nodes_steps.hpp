@@ -3,8 +3,8 @@
 //
 // A rail is one rank of each node. Each rail carries its slice between the nodes, at the same time as the
 // others, so the network carries no more than if every node were one rank (docs/algorithms.md counts the
-// bytes). Sums are taken in rank order within a node and then in the order of nodes: every rank holds the
-// same bits, and 16-bit types are rounded once more a node.
+// bytes). Every sum is taken node by node, in rank order: every rank holds the
+// same bits in every operation, and 16-bit types are rounded once more a node.
 
 #include <functional>
 #include <memory>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "collectives/front/backend.hpp"
 #include "weft/collectives/topology.hpp"
 
 namespace weft::detail {
@@ -18,8 +19,12 @@ struct Rails {
   int local;                    ///< its place on its node, and the number of its rail
   std::vector<int> neighbours;  ///< the ranks of its node
   int rails = 1;
-  bool even = true;       ///< every node has the same number of ranks, and they follow each other
+  bool even = true;       ///< every node has the same number of ranks
   std::vector<int> rail;  ///< the ranks of its rail, by node
+  NodeParts parts;        ///< where nodes are even, those of its rail
+
+ private:
+  void deal_parts(const Topology& topology, int rank);
 };
 
 inline Rails::Rails(const Topology& topology, int rank)
@@ -28,15 +33,36 @@ inline Rails::Rails(const Topology& topology, int rank)
       local(topology.local_rank(rank)),
       neighbours(topology.ranks_of(node)),
       rails(static_cast<int>(neighbours.size())) {
-  int next = 0;
   for (int other = 0; other < nodes; ++other) {
     const auto& ranks = topology.ranks_of(other);
     rails = std::min(rails, static_cast<int>(ranks.size()));
     even = even && ranks.size() == neighbours.size();
-    for (const int one : ranks) even = even && one == next++;
   }
   for (int other = 0; other < nodes; ++other)
     rail.push_back(topology.ranks_of(other)[static_cast<std::size_t>(std::min(local, rails - 1))]);
+  deal_parts(topology, rank);
+}
+
+// A node deals the parts of all other ranks out to its own, one after the other, so that none has more than one part more than another.
+inline void Rails::deal_parts(const Topology& topology, int rank) {
+  parts.holders.resize(static_cast<std::size_t>(topology.size()));
+  int dealt = 0;
+  for (int other = 0; other < nodes; ++other) {
+    for (const int owner : topology.ranks_of(other)) {
+      int& holder = parts.holders[static_cast<std::size_t>(owner)];
+      holder = other == node ? topology.local_rank(owner) : dealt++ % static_cast<int>(neighbours.size());
+      if (holder == local) parts.of.push_back(owner);
+    }
+  }
+  for (int other = 0; other < nodes; ++other) {
+    const auto& theirs = topology.ranks_of(other);
+    int before = 0;  // parts that node deals out before this rank's
+    for (int owners = 0; owners < node; ++owners) {
+      if (owners != other) before += static_cast<int>(topology.ranks_of(owners).size());
+    }
+    const auto place = static_cast<std::size_t>(before + local) % theirs.size();
+    parts.with.push_back(other == node ? rank : theirs[place]);
+  }
 }
 
 }  // namespace weft::detail

@@ -16,7 +16,8 @@ constexpr std::size_t spread_bytes = 16 << 10;
 bool fits_in_the_slot(const Operation& operation, int size) {
   const bool sends_parts =
       operation.kind == Collective::reduce_scatter || operation.kind == Collective::all_to_all;
-  return static_cast<std::size_t>(operation.count * (sends_parts ? size : 1)) * size_of(operation.dtype) <=
+  const int parts = operation.parts != nullptr ? operation.slices : sends_parts ? size : 1;
+  return static_cast<std::size_t>(operation.count * parts) * size_of(operation.dtype) <=
          ShmSegment::small_bytes;
 }
 
@@ -29,7 +30,10 @@ std::string explain_shm(const Operation& operation, int size) {
 }
 
 ShmExchange::ShmExchange(ShmSegment& segment, const Operation& operation)
-    : segment_(segment), operation_(operation), way_(Way::direct) {
+    : segment_(segment),
+      operation_(operation),
+      part_(takes_part_of_every_input() ? segment.rank() : 0),
+      way_(Way::direct) {
   if (fits_in_the_slot(operation, segment.size())) way_ = Way::small;
 }
 
@@ -81,14 +85,14 @@ void ShmExchange::copy_in() {
     std::memcpy(staging + bytes(end), chunk + bytes(end), bytes(length_ - end));
     return;
   }
+  const std::span<const int> own = own_parts();
   for (std::int64_t part = 0; part < parts(); ++part) {
-    if (takes_part_of_every_input() && part == segment_.rank()) continue;
+    if (takes_part_of_every_input() && std::ranges::find(own, part) != own.end()) continue;
     std::memcpy(staging + bytes(part * length_), chunk + bytes(part * operation_.count), bytes(length_));
   }
 }
 
-const std::byte* ShmExchange::input(int rank) const {
-  const std::int64_t part = takes_part_of_every_input() ? segment_.rank() : 0;
+const std::byte* ShmExchange::input(int rank, std::int64_t part) const {
   switch (way_) {
     case Way::small:
       return segment_.small(rank, operation_.number, bytes(operation_.count * parts())) +
@@ -110,6 +114,10 @@ std::byte* ShmExchange::output(int rank) const {
 void ShmExchange::exchange() {
   if (operation_.kind == Collective::gather_slices) {
     pull_slices();
+  } else if (operation_.kind == Collective::gather_parts) {
+    pull_parts();
+  } else if (operation_.reduces() && takes_part_of_every_input()) {
+    reduce_my_parts();
   } else if (operation_.reduces()) {
     reduce_my_share();
   } else if (spreads_) {
@@ -123,7 +131,7 @@ void ShmExchange::reduce_my_share() {
   const int size = segment_.size();
   const int self = segment_.rank();
   const bool by_slices = operation_.kind == Collective::reduce_slices;
-  const bool alone = is_small() || by_slices || operation_.kind == Collective::reduce_scatter;
+  const bool alone = is_small() || by_slices;
   if (by_slices && self >= operation_.slices) return;
   if (is_small() && operation_.kind == Collective::reduce && self != operation_.root) return;
   const Slice mine = by_slices ? slice_of(length_, self, operation_.slices, operation_.dtype)
@@ -150,6 +158,18 @@ void ShmExchange::reduce_my_share() {
          operation_.divisor);
 }
 
+void ShmExchange::reduce_my_parts() {
+  Scratch& scratch = segment_.scratch();
+  std::byte* sum = own_output();
+  for (const int part : own_parts()) {
+    scratch.clear();
+    for (int other = 0; other < segment_.size(); ++other) scratch.sources.push_back(input(other, part));
+    reduce(scratch.sources, {std::span(&sum, 1)}, length_, operation_.dtype, operation_.op,
+           operation_.divisor);
+    sum += bytes(operation_.count);
+  }
+}
+
 void ShmExchange::spread_my_slice() {
   const Slice mine = slice_of(length_, segment_.rank(), segment_.size(), operation_.dtype);
   if (mine.count == 0) return;
@@ -166,7 +186,6 @@ void ShmExchange::spread_my_slice() {
 
 void ShmExchange::pull() {
   const bool from_all = operation_.kind != Collective::broadcast;
-  const bool streams = streams_home(operation_.out.size_bytes());
   for (int other = 0; other < segment_.size(); ++other) {
     if (!from_all && (other != operation_.root || segment_.rank() == operation_.root)) continue;
     const std::int64_t part = from_all ? other : 0;
@@ -174,12 +193,23 @@ void ShmExchange::pull() {
     const std::byte* source = input(other);
     // In place a rank may read its own part meanwhile, which others may find elsewhere: it is not written.
     const bool in_place = other == segment_.rank() && operation_.in.bytes() + bytes(begin_) == destination;
-    if (source == destination || in_place) continue;
-    if (streams) {
-      copy(source, {{}, {&destination, 1}}, bytes(length_));
-    } else {
-      std::memcpy(destination, source, bytes(length_));
-    }
+    if (source != destination && !in_place) pull_part(source, destination);
+  }
+}
+
+void ShmExchange::pull_part(const std::byte* source, std::byte* destination) const {
+  if (streams_home(operation_.out.size_bytes())) {
+    copy(source, {{}, {&destination, 1}}, bytes(length_));
+  } else {
+    std::memcpy(destination, source, bytes(length_));
+  }
+}
+
+void ShmExchange::pull_parts() {
+  for (int part = 0; part < operation_.slices; ++part) {
+    const int holder = operation_.parts->holders[static_cast<std::size_t>(part)];
+    if (holder != segment_.rank())
+      pull_part(input(holder, part), own_output() + bytes(part * operation_.count));
   }
 }
 

@@ -8,6 +8,8 @@
 // spreads in the same way, so that all cores copy. The others pull. Staged, when any rank's are not: the same
 // over staging space, chunk by chunk; what comes from another rank or goes to one is copied once on the way.
 
+#include <span>
+
 #include "collectives/shm/shm_layout.hpp"
 #include "collectives/shm/shm_segment.hpp"
 
@@ -39,7 +41,8 @@ class ShmExchange {
     return operation_.kind == Collective::all_reduce || operation_.kind == Collective::reduce;
   }
   bool takes_part_of_every_input() const {
-    return operation_.kind == Collective::reduce_scatter || operation_.kind == Collective::all_to_all;
+    return operation_.kind == Collective::reduce_scatter || operation_.kind == Collective::all_to_all ||
+           operation_.kind == Collective::reduce_parts;
   }
   bool writes(int rank) const { return operation_.kind == Collective::all_reduce || rank == operation_.root; }
   bool has_input(int rank) const {
@@ -48,19 +51,33 @@ class ShmExchange {
   std::size_t bytes(std::int64_t count) const {
     return static_cast<std::size_t>(count) * size_of(operation_.dtype);
   }
-  std::int64_t parts() const { return takes_part_of_every_input() ? segment_.size() : 1; }
-  /// The elements of `rank`'s input that this rank needs in this round.
-  const std::byte* input(int rank) const;
+  /// How many parts every input has.
+  std::int64_t parts() const {
+    if (operation_.parts != nullptr) return operation_.slices;
+    return takes_part_of_every_input() ? segment_.size() : 1;
+  }
+  /// Those that this rank takes.
+  std::span<const int> own_parts() const {
+    if (operation_.kind == Collective::reduce_parts) return operation_.parts->of;
+    return {&part_, 1};
+  }
+  /// The elements of a part of `rank`'s input that are worked on in this round.
+  const std::byte* input(int rank, std::int64_t part) const;
+  const std::byte* input(int rank) const { return input(rank, part_); }
   std::byte* output(int rank) const;
   std::byte* own_output() const { return operation_.out.bytes() + bytes(begin_); }
 
   void reduce_my_share();
+  void reduce_my_parts();
   void spread_my_slice();
   void pull();
+  void pull_part(const std::byte* source, std::byte* destination) const;
   void pull_slices();
+  void pull_parts();
 
   ShmSegment& segment_;
   Operation operation_;
+  int part_;  // of every input that this rank takes, if it is one
   Way way_;
   bool spreads_ = false;
   std::int64_t begin_ = 0;  // of the chunk at hand, in the operation's unit
