@@ -6,6 +6,8 @@
 #   tests/soak.sh torch_drops [COUNT [asan]]   trials (1000) of torch.distributed's calls whose works are dropped, waited for too shortly, interrupted and
 #                                        garbage-collected at random, in groups that are aborted and destroyed (tests/torch/drops.py): nothing
 #                                        is freed under a transfer. asan: under the address sanitizer, which it builds
+#   tests/soak.sh torch_restarts [COUNT [BIN]]   jobs of torchrun whose ranks fail one to three times (100), with one agent and with two, in turn
+#                                        of the torch backend and of BIN/launch_probe: each recovers with as many restarts
 #   tests/soak.sh kills [COUNT [BIN]]    kill -9 of one rank at random moments (200): every survivor names it, within 5 s under
 #                                        weft-launch and 0.8 s under mpirun, and nothing stays in /dev/shm
 #   tests/soak.sh faults [COUNT [BIN]]   a rank leaves out a gradient, brings one twice, has its parameters in another order or one of
@@ -146,6 +148,15 @@ torch_hosts() {
 torch_drops() {
   [ -z "${2:-}" ] || bash tests/torch/torch_test.sh "$2" build || exit
   SEED=$seed exec bash tests/torch/torch_test.sh ${2:+"$2"} drops.py "${1:-1000}"
+}
+
+torch_restarts() {
+  local count=${1:-100} failed=0 agents
+  for agents in 1 2; do
+    SEED=$((seed + agents)) bash tests/torch/torch_test.sh restarts.py --agents $agents $(((count + 3) / 4)) || failed=1
+    SEED=$((seed + agents)) bash tests/torch/torch_test.sh restarts.py --agents $agents --program "$bin/launch_probe" $(((count + 3) / 4)) || failed=1
+  done
+  return $failed
 }
 
 kills() {
@@ -410,6 +421,6 @@ case $trial in
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   torch_drops) torch_drops "${2:-}" "${3:-}" ;;
-  checkpoints|mixes|torch_mixes|torch_hosts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -7,15 +7,19 @@
 //   probe absent RANK         RANK sleeps and never gathers
 //   probe signal              every rank sleeps until SIGUSR1, prints it and ends
 //   probe deaf                every rank ignores SIGTERM and sleeps; rank 0 fails
+//   probe restarted RANK TIMES MOMENT HOW    all ranks sum, in two communicators; RANK ends in its torchrun agent's first TIMES attempts,
+//                             before they "meet" or between two "sum"s, by "kill", or "exit"
 
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "weft/collectives/communicator.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/core/error.hpp"
 
@@ -47,8 +51,38 @@ int gather(weft::World& world) {
   return 0;
 }
 
+void all_sum(weft::Communicator& comm) {
+  std::vector<float> ones(1000, 1.0F);
+  comm.all_reduce(weft::View(std::span(ones)), weft::ReduceOp::sum, weft::Stream()).wait();
+  if (ones != std::vector<float>(1000, static_cast<float>(comm.size())))
+    throw weft::Error(weft::ErrorKind::internal, "a wrong sum");
+}
+
+int restarted(const std::vector<std::string>& words) {
+  const auto variable = [](const char* name) { return std::string(std::getenv(name)); };
+  const auto may_end = [&](const std::string& moment) {
+    const int attempt = std::stoi(variable("TORCHELASTIC_RESTART_COUNT"));
+    if (words[3] != moment || variable("RANK") != words[1] || attempt >= std::stoi(words[2])) return;
+    if (words[4] == "kill") std::raise(SIGKILL);
+    _exit(3);
+  };
+  may_end("meet");
+  weft::Communicator first = weft::connect(weft::World::from_environment());
+  all_sum(first);
+  const bool through_agent = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";  // else its port is taken
+  weft::Communicator second =
+      through_agent ? weft::connect(weft::World::from_environment()) : first.split(0, first.rank()).value();
+  all_sum(second);
+  may_end("sum");
+  all_sum(first);
+  all_sum(second);
+  say(weft::text("rank ", first.rank(), " finished"));
+  return 0;
+}
+
 int play(const std::vector<std::string>& words) {
   const std::string mode = words.empty() ? "gather" : words[0];
+  if (mode == "restarted") return restarted(words);
   const int who = words.size() > 1 ? std::stoi(words[1]) : -1;
   // Before the World: a signal may come while the ranks still meet.
   sigset_t notice;

@@ -21,6 +21,8 @@ check "the job's token" 0 "rank 1 of 2 by torchrun" env WEFT_TOKEN=0123456789abc
 check "they start again" 0 "rank 1 of 2 by torchrun" "${run[@]}" --nproc-per-node 2 --max-restarts 1 \
   bash -c 'if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then "$0" exit 1 3; exit 3; fi; exec "$0"' "$bin/launch_probe"
 lines "they start again" 2 "^rank [01] of 2 by torchrun"
+"$(dirname "$torchrun")/python" "$(dirname "$0")/../torch/restarts.py" --program "$bin/launch_probe" table > "$work/out" 2> "$work/err" \
+  || fail "ranks fail three times in a row, with one agent and with two"
 
 # Two agents, as on two hosts.
 port=$(free_port)

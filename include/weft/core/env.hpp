@@ -66,7 +66,6 @@ inline constexpr Variable torch_local_size{"LOCAL_WORLD_SIZE", "", "Ranks on the
 inline constexpr Variable master_addr{"MASTER_ADDR", "", "Host of rank 0, where ranks meet without MPI.", "torchrun"};
 inline constexpr Variable master_port{"MASTER_PORT", "", "Port at MASTER_ADDR.", "torchrun"};
 inline constexpr Variable elastic_run{"TORCHELASTIC_RUN_ID", "", "Marks processes started by torchrun.", "torchrun"};
-inline constexpr Variable elastic_restart{"TORCHELASTIC_RESTART_COUNT", "0", "Which attempt this is; keeps the words of two attempts apart.", "torchrun"};
 inline constexpr Variable agent_store{"TORCHELASTIC_USE_AGENT_STORE", "", "True: torchrun's agent hosts a store at MASTER_ADDR and MASTER_PORT, whose words say where rank 0 listens.", "torchrun"};
 inline constexpr Variable ompi_rank{"OMPI_COMM_WORLD_RANK", "", "Rank.", "Open MPI"};
 inline constexpr Variable ompi_size{"OMPI_COMM_WORLD_SIZE", "", "Number of ranks.", "Open MPI"};

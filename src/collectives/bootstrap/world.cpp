@@ -97,12 +97,12 @@ std::shared_ptr<Store> meet_by_pmix(LaunchClaim& claim, Deadline deadline, const
                                     environment.value(env::interface));
 }
 
-/// The agent keeps its store while it starts ranks again: the key has the number of the start.
+/// The agent keeps its store while it starts ranks again, and agents may count restarts differently: the key is the same in every attempt, and
+/// rank 0 replaces what stands there.
 std::shared_ptr<Store> meet_by_torchrun(const std::pair<std::string, int>& place, int rank, Deadline deadline,
                                         const StoreOptions& options, const Environment& environment) {
   const auto agent = detail::call_torch_agent(place.first, place.second, rank, deadline);
-  const std::string key = text("weft/", environment.value(env::elastic_run), "/",
-                               environment.value(env::elastic_restart), "/", next_world());
+  const std::string key = text("weft/", environment.value(env::elastic_run), "/", next_world());
   return detail::open_store_through(*agent, key, rank, deadline, options, environment.value(env::interface));
 }
 #endif

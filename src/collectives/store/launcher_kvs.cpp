@@ -1,6 +1,7 @@
 #include "collectives/store/launcher_kvs.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "collectives/store/store_detail.hpp"
@@ -11,8 +12,10 @@
 namespace weft::detail {
 namespace {
 
-// Where rank 0 does not answer, its words may be those of a start before: they are read again after so long, at first.
+// Where rank 0 does not answer, its words may be those of an attempt before, on a machine that is gone: they are read again after so long, at first.
 constexpr std::chrono::nanoseconds first_call = std::chrono::seconds(2);
+// And where it is refused, or someone else answers, after so long.
+constexpr std::chrono::nanoseconds pause = std::chrono::milliseconds(50);
 
 std::shared_ptr<Store> listen_and_say_where(LauncherKvs& kvs, const std::string& key, Deadline deadline,
                                             StoreOptions options, const std::string& interfaces) {
@@ -44,6 +47,7 @@ Introduction introduction(const std::string& words, int rank) try {
               "give all ranks the same version of weft", {rank, {}, 0});
 }
 
+/// @param soon for one call at each of rank 0's addresses
 std::shared_ptr<Store> call(const Introduction& rank_0, int rank, Deadline soon, Deadline deadline,
                             StoreOptions options) {
   if (options.token.empty()) options.token = hex_digits(rank_0.secret);
@@ -52,24 +56,38 @@ std::shared_ptr<Store> call(const Introduction& rank_0, int rank, Deadline soon,
   return call_tcp_store(std::move(hosts), rank_0.endpoints.front().port(), rank, soon, deadline, options);
 }
 
+/// The launcher keeps its words while it starts ranks again: what does not lead to rank 0 of this attempt may be what an earlier one left, which
+/// rank 0 replaces when it comes.
+std::shared_ptr<Store> read_and_call(LauncherKvs& kvs, const std::string& key, int rank, Deadline deadline,
+                                     const StoreOptions& options) {
+  std::string before;
+  for (auto step = first_call;;) {
+    const auto words = kvs.get(key, deadline);
+    if (!words)
+      throw Error(
+          ErrorKind::timeout, text("rank 0 did not say where it listens within ", seconds_text(deadline)),
+          "see whether rank 0 started or failed; WEFT_CONNECT_TIMEOUT sets how long to wait", {rank, {}, 0});
+    step = *words == before ? step : first_call;
+    before = *words;
+    const Deadline soon = at_most(step, deadline);
+    try {
+      return call(introduction(*words, rank), rank, soon, deadline, options);
+    } catch (const Error& error) {
+      const bool may_be_stale = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::usage;
+      if (!may_be_stale || deadline.left() <= pause) throw;
+    }
+    if (soon.passed()) step *= 2;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, deadline.left()));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Store> open_store_through(LauncherKvs& kvs, const std::string& key, int rank,
                                           Deadline deadline, StoreOptions options,
                                           const std::string& interfaces) {
   if (rank == 0) return listen_and_say_where(kvs, key, deadline, std::move(options), interfaces);
-  for (auto step = first_call;; step *= 2) {
-    const auto words = kvs.get(key, deadline);
-    if (!words)
-      throw Error(
-          ErrorKind::timeout, text("rank 0 did not say where it listens within ", seconds_text(deadline)),
-          "see whether rank 0 started or failed; WEFT_CONNECT_TIMEOUT sets how long to wait", {rank, {}, 0});
-    try {
-      return call(introduction(*words, rank), rank, at_most(step, deadline), deadline, options);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::timeout || deadline.passed()) throw;
-    }
-  }
+  return read_and_call(kvs, key, rank, deadline, options);
 }
 
 }  // namespace weft::detail

@@ -40,7 +40,7 @@ std::unique_ptr<LauncherKvs> call_torch_agent(const std::string& host, int port,
 /// @param key one for each time that the job's ranks meet
 /// @param interfaces whose addresses rank 0 names (WEFT_INTERFACE); StoreOptions::bind: that address alone
 /// @param options a token there is not left with the launcher
-/// @throws Error (timeout) where rank 0 leaves no word or does not answer
+/// @throws Error (timeout) where rank 0 leaves no word or does not answer by the deadline, (usage) where something else answers
 std::shared_ptr<Store> open_store_through(LauncherKvs& kvs, const std::string& key, int rank,
                                           Deadline deadline, StoreOptions options,
                                           const std::string& interfaces);
@@ -51,7 +51,8 @@ struct ListeningStore {
   int port = 0;
 };
 ListeningStore listen_tcp_store(const std::string& host, Deadline deadline, const StoreOptions& options);
-/// Another rank's: calls rank 0 at each of its addresses in turn until `call`.
+/// Another rank's: calls rank 0 at each of its addresses once, for no longer than until `call`. @throws Error (timeout) where none answers,
+/// (usage) where something else does
 std::shared_ptr<Store> call_tcp_store(std::vector<std::string> hosts, int port, int rank, Deadline call,
                                       Deadline deadline, const StoreOptions& options);
 

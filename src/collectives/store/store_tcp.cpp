@@ -71,10 +71,13 @@ class Connection : public detail::TcpSocket {
   }
 };
 
+/// How often a rank calls rank 0 at each of its addresses.
+enum class Calls : std::uint8_t { until_deadline, once };
+
 class TcpStore final : public Store {
  public:
   /// @param hosts of rank 0, which are called in turn, until `call`; rank 0 itself listens where the first is; port 0: the kernel's choice
-  TcpStore(std::vector<std::string> hosts, int port, int rank, Deadline call, Deadline deadline,
+  TcpStore(std::vector<std::string> hosts, int port, int rank, Calls calls, Deadline call, Deadline deadline,
            const StoreOptions& options)
       : hosts_(std::move(hosts)),
         port_(port),
@@ -93,7 +96,7 @@ class TcpStore final : public Store {
           context());
     }
     if (rank == 0) serve(options);
-    if (idle_.empty()) idle_.push_back(connect(call));
+    if (idle_.empty()) idle_.push_back(connect(calls, call, deadline));
   }
 
   int port() const { return port_; }
@@ -169,8 +172,9 @@ class TcpStore final : public Store {
   }
 
   /// The host that answers first is the one that is called from then on.
-  std::unique_ptr<Connection> connect(Deadline deadline) {
-    std::string last = "no attempt was made";
+  /// @param whole the time that the error names
+  std::unique_ptr<Connection> connect(Calls calls, Deadline deadline, Deadline whole) {
+    error_code last = asio::error::timed_out;
     const auto step = std::max<std::chrono::nanoseconds>(attempt / hosts_.size(), shortest_attempt);
     do {
       for (const std::string& host : hosts_) {
@@ -186,16 +190,17 @@ class TcpStore final : public Store {
           return connection;
         }
         // Where there are several addresses, one may be a stranger's on this network.
-        if (hosts_.size() == 1 || failed == asio::error::no_permission) refuse_a_stranger(failed);
-        last = failed.message();
+        if (last != asio::error::no_permission) last = failed;
       }
+      if (hosts_.size() == 1 || last == asio::error::no_permission) refuse_a_stranger(last);
+      if (calls == Calls::once) break;
       std::this_thread::sleep_for(
           std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50), deadline.left()));
     } while (!deadline.passed());
     is_silent_ = true;
     throw Error(ErrorKind::timeout,
-                text("rank 0 did not answer at ", address_, " within ", detail::seconds_text(deadline), " (",
-                     last, ")"),
+                text("rank 0 did not answer at ", address_, " within ", detail::seconds_text(whole), " (",
+                     last.message(), ")"),
                 "see whether rank 0 started and its address and port are reachable from here", context());
   }
 
@@ -219,7 +224,8 @@ class TcpStore final : public Store {
     std::unique_lock lock(mutex_);
     if (idle_.empty() && listens_) {
       lock.unlock();
-      return connect(Deadline::in(time_to_answer()));
+      const Deadline deadline_of_answers = Deadline::in(time_to_answer());
+      return connect(Calls::until_deadline, deadline_of_answers, deadline_of_answers);
     }
     const auto mine = waiting_.insert(waiting_.end(), std::this_thread::get_id());
     const auto is_my_turn = [&] { return lost_ || (mine == waiting_.begin() && !idle_.empty()); };
@@ -287,19 +293,21 @@ std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int ran
     throw Error(ErrorKind::usage, text("ranks cannot meet at '", host, "' port ", port),
                 "give a host name or address and a port from 1 to 65535");
   }
-  return std::make_shared<TcpStore>(std::vector{host}, port, rank, deadline, deadline, options);
+  return std::make_shared<TcpStore>(std::vector{host}, port, rank, Calls::until_deadline, deadline, deadline,
+                                    options);
 }
 
 namespace detail {
 
 ListeningStore listen_tcp_store(const std::string& host, Deadline deadline, const StoreOptions& options) {
-  const auto store = std::make_shared<TcpStore>(std::vector{host}, 0, 0, deadline, deadline, options);
+  const auto store =
+      std::make_shared<TcpStore>(std::vector{host}, 0, 0, Calls::until_deadline, deadline, deadline, options);
   return {store, store->port()};
 }
 
 std::shared_ptr<Store> call_tcp_store(std::vector<std::string> hosts, int port, int rank, Deadline call,
                                       Deadline deadline, const StoreOptions& options) {
-  return std::make_shared<TcpStore>(std::move(hosts), port, rank, call, deadline, options);
+  return std::make_shared<TcpStore>(std::move(hosts), port, rank, Calls::once, call, deadline, options);
 }
 
 }  // namespace detail

@@ -47,7 +47,6 @@ std::span<const Variable* const> variables() {
                                   &master_addr,
                                   &master_port,
                                   &elastic_run,
-                                  &elastic_restart,
                                   &agent_store,
                                   &ompi_rank,
                                   &ompi_size,

@@ -13,7 +13,12 @@ namespace weft::distributed {
 c10::intrusive_ptr<TorchBackend> TorchBackend::connect(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                        int size, std::chrono::milliseconds timeout,
                                                        GroupName name) {
-  auto keys = std::make_shared<TorchStore>(store);
+  std::shared_ptr<TorchStore> keys;
+  try {
+    keys = std::make_shared<TorchStore>(store, rank, size, Deadline::in(timeout));
+  } catch (...) {
+    std::rethrow_exception(as_torch_error(std::current_exception(), " (of group " + name.name + ")"));
+  }
   auto group = Group::connect({keys, "weft", rank, size, Device::host()}, std::move(name), timeout);
   return c10::make_intrusive<TorchBackend>(std::move(group), std::move(keys));
 }

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include "collectives/diagnosis/operation_words.hpp"
+#include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::distributed {
@@ -14,13 +15,18 @@ std::exception_ptr made(const std::string& line) {
       TorchError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, line));
 }
 
-/// What helps in Python, in place of what does in C++.
+/// What helps in Python, in place of what does in C++ and of variables of the environment, which have no effect there.
 std::string with_options_of_python(std::string line) {
   constexpr std::string_view join =
       "where ranks have different numbers of batches, train within DistributedDataParallel's join(), or "
       "torch.distributed.algorithms.Join";
-  const std::size_t at = line.find(detail::uneven_batches_advice);
-  if (at != std::string::npos) line.replace(at, detail::uneven_batches_advice.size(), join);
+  constexpr std::string_view timeout = "the timeout= argument of init_process_group or new_group";
+  for (const auto& [there, here] :
+       {std::pair(detail::uneven_batches_advice, join), std::pair(env::connect_timeout.name, timeout),
+        std::pair(env::timeout.name, timeout)}) {
+    const std::size_t at = line.find(there);
+    if (at != std::string::npos) line.replace(at, there.size(), here);
+  }
   return line;
 }
 
@@ -35,7 +41,9 @@ std::exception_ptr as_torch_error(const std::exception_ptr& error, const std::st
     std::rethrow_exception(error);
   } catch (const Error& of_weft) {
     std::string line = with_options_of_python(of_weft.what()) + where;
-    if (of_weft.kind() == ErrorKind::timeout) line = "weft: Timed out waiting: " + line;
+    constexpr std::string_view library = "weft: ";
+    if (of_weft.kind() == ErrorKind::timeout)
+      line.insert(line.starts_with(library) ? library.size() : 0, "Timed out waiting: ");
     if (of_weft.kind() == ErrorKind::usage) return made<c10::ValueError>(line);
     return backend_error(line);
   } catch (...) {

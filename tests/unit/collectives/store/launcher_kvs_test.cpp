@@ -74,13 +74,43 @@ TEST_F(ThroughALauncher, ATokenOfTheJobIsNotLeftWithTheLauncher) {
   EXPECT_EQ(words_.get("weft.1", Deadline::in(1s))->find(options.token), std::string::npos);
   const auto rank_0 = open(0, options);
   expect_error(ErrorKind::usage, {"rank 0 at 127.0.0.1", "has another token than this process"},
-               [&] { open(1, StoreOptions{.token = "another token of sixteen bytes"}); });
+               [&] { open(1, {.token = "another token of sixteen bytes"}, Deadline::in(500ms)); });
 }
 
 TEST_F(ThroughALauncher, WordsOfAStartBeforeAreReadAgain) {
   words_.put("weft.1", text(digits, " ", test::free_port(), " 127.0.0.1"), Deadline::in(1s));
   std::thread rank_0([&] {
     std::this_thread::sleep_for(500ms);
+    const auto store = open(0);
+    EXPECT_EQ(store->get("key", Deadline::in(20s)), "value");
+  });
+  open(1)->set("key", "value");
+  rank_0.join();
+}
+
+// Where rank 0 of an attempt before was, its port is another job's today, or a program's that is no rank.
+TEST_F(ThroughALauncher, WordsThatLeadToAnotherAreReadAgain) {
+  const auto other =
+      detail::listen_tcp_store("127.0.0.1", Deadline::in(20s), {.token = std::string(64, 'b')});
+  const int strange_port = test::free_port();
+  const test::Parrot parrot(strange_port);
+  for (const int port : {other.port, strange_port}) {
+    words_.put("weft.1", text(digits, " ", port, " 127.0.0.1"), Deadline::in(1s));
+    std::thread rank_0([&] {
+      std::this_thread::sleep_for(300ms);
+      const auto store = open(0);
+      EXPECT_EQ(store->get("key", Deadline::in(20s)), "value");
+    });
+    open(1)->set("key", "value");
+    rank_0.join();
+  }
+}
+
+// A machine that is gone answers nothing, and rank 0 begins again on another one meanwhile.
+TEST_F(ThroughALauncher, WordsThatChangeWhileACallWaitsAreReadAgain) {
+  words_.put("weft.1", text(digits, " 4711 192.0.2.1"), Deadline::in(1s));
+  std::thread rank_0([&] {
+    std::this_thread::sleep_for(300ms);
     const auto store = open(0);
     EXPECT_EQ(store->get("key", Deadline::in(20s)), "value");
   });
