@@ -199,6 +199,8 @@ MeterExposer::MeterExposer(const Meter& meter, const std::string& bind, int port
   address_ = text("http://", with_port(bind, own), "/metrics");
 }
 
-MeterExposer::~MeterExposer() = default;
+MeterExposer::~MeterExposer() {
+  if (!origin_.is_here()) keep_for_ever(std::move(server_));
+}
 
 }  // namespace weft::detail

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "core/memory/per_process.hpp"
 #include "metrics/families.hpp"
 
 namespace weft::detail {
@@ -31,6 +32,7 @@ class MeterExposer {
  private:
   class Server;
 
+  const Origin origin_;
   std::string address_;
   std::unique_ptr<Server> server_;
 };
@@ -49,6 +51,7 @@ class Textfile {
   std::string write() const;
   void run();
 
+  const Origin origin_;
   Meter meter_;
   std::string path_;
   std::string draft_;

@@ -27,6 +27,10 @@ Textfile::Textfile(const Meter& meter, const std::string& folder, std::chrono::m
 }
 
 Textfile::~Textfile() {
+  if (!origin_.is_here()) {
+    keep_for_ever(std::move(thread_));
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;

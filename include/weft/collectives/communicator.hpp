@@ -27,6 +27,9 @@
 //   comm.all_reduce(gradient.view(), ReduceOp::avg, stream);
 //   stream.synchronize();
 //
+// In a child after fork() every operation is an Error (usage) that names the parent and its rank, and copies end without a word to the
+// peers; the child connects anew. A communicator of one rank is the child's, too.
+//
 // WRONG: if (comm.rank() == 0) comm.barrier(stream);
 //        // The others never come: an Error after the timeout.
 

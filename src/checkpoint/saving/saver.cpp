@@ -23,6 +23,7 @@
 #include "checkpoint/saving/rank_file.hpp"
 #include "checkpoint/saving/shared_pieces.hpp"
 #include "collectives/diagnosis/texts.hpp"
+#include "core/memory/per_process.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -179,6 +180,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
   bool is_saving() const { return running_ && !running_->is_over(); }
 
   std::string finish() {
+    expect_here();
     if (!running_) return {};
     if (!running_->wait(timeout()))
       throw Error(ErrorKind::timeout, late(), "look whether its disk answers", {comm_.rank(), "Saver", 0});
@@ -190,6 +192,8 @@ class Saver::State : public std::enable_shared_from_this<State> {
 
   void close() noexcept {
     if (!running_) return;
+    if (!origin_.is_here())
+      return weft::detail::keep_for_ever(std::move(running_));  // its thread is the parent's
     if (running_->wait(timeout())) {
       running_->thread.join();
       return;
@@ -203,6 +207,11 @@ class Saver::State : public std::enable_shared_from_this<State> {
   }
 
  private:
+  /// Rank 0 writes to the folder before it hears of others.
+  void expect_here() const {
+    if (origin_.is_here()) return;
+    throw origin_.misuse("the Saver", "save in the parent", {comm_.rank(), "Saver", 0});
+  }
   /// Runs `body` on rank 0. @returns its reason there, where it failed; elsewhere nothing
   template <class Body>
   std::string of_rank_0(Body&& body) {
@@ -298,6 +307,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
     }
   }
 
+  const weft::detail::Origin origin_;
   Communicator comm_;
   std::string folder_;
   SaverOptions options_;

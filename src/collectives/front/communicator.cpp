@@ -217,6 +217,7 @@ void Communicator::give_up(const Error& error) noexcept {
 }
 
 void detail::show(Communicator& comm, std::uint64_t number) {
+  comm.state_->expect_here();
   comm.state_->backend().show(number);
 }
 
@@ -233,10 +234,12 @@ std::shared_ptr<FlightRecorder> Communicator::flight_recorder() const {
 }
 
 Buffer Communicator::allocate(DataType dtype, std::int64_t count, Contents contents) {
+  state_->expect_here();
   return state_->backend().allocate(dtype, count, contents);
 }
 
 std::shared_ptr<const void> Communicator::register_memory(View memory) {
+  state_->expect_here();
   if (memory.device().is_host() || memory.device() != device()) {
     throw Error(ErrorKind::usage,
                 text("memory on ", memory.device(), " registered with a communicator of ", device()),

@@ -43,6 +43,11 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
 }
 
 CommunicatorState::~CommunicatorState() {
+  if (!origin_.is_here()) {  // the parent goes on with all that they reach
+    keep_for_ever(std::pair(std::move(backend_), std::move(rendezvous_)));
+    keep_for_ever(std::move(identity_));
+    return;
+  }
   counters()->end(*log_);
   // A rank alone holds up no other.
   if (std::uncaught_exceptions() == 0 || is_broken_ || size_ == 1) return;
@@ -254,6 +259,7 @@ bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_cloc
 }
 
 void CommunicatorState::fail(const Error& error) noexcept {
+  if (!is_here()) return;
   {
     const std::lock_guard lock(broken_mutex_);
     if (broken_) return;
@@ -268,6 +274,7 @@ void CommunicatorState::fail(const Error& error) noexcept {
 }
 
 void CommunicatorState::expect_intact() const {
+  expect_here();
   if (!is_broken_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(broken_mutex_);
   throw Error(*broken_);

@@ -11,6 +11,7 @@
 #include "collectives/diagnosis/watchdog.hpp"
 #include "collectives/front/message_chains.hpp"
 #include "collectives/front/operations_under_way.hpp"
+#include "core/memory/per_process.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/core/recycled.hpp"
 #include "weft/core/stream_trace.hpp"
@@ -72,8 +73,18 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   /// Called by an operation that failed: later ones fail with the same error, and peers hear of it.
   void fail(const Error& error) noexcept;
-  /// @throws the error that broke the communicator, if one has
+  /// @throws the error that broke the communicator, if one has; Error (usage) in a child that was forked since
   void expect_intact() const;
+  /// False in a child that was forked since. A rank alone shares nothing, and goes on there.
+  bool is_here() const { return size_ == 1 || origin_.is_here(); }
+  /// @throws Error (usage) where it is not, which names the process and the rank that are
+  void expect_here() const {
+    if (is_here()) return;
+    throw origin_.misuse(
+        "the communicator",
+        "communicate in the parent, or connect() anew in the child with a rendezvous of its own",
+        {rank_, {}, 0}, text(", rank ", rank_, " of ", size_));
+  }
   Error in_context(const Error& error, std::string_view operation, std::uint64_t number) const;
   const std::shared_ptr<FlightRecorder>& recorder() const { return identity_.recorder; }
   OperationLog& log() { return *log_; }
@@ -107,6 +118,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
                         const Issued& issued, const Stream& stream);
   Work work(Event event, const Issued& issued, std::shared_ptr<GroupProgress> group = nullptr);
 
+  const Origin origin_;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;

@@ -15,6 +15,9 @@ class IssuedTask final : public Task {
  public:
   IssuedTask(std::shared_ptr<CommunicatorState> state, std::unique_ptr<Task> task, const Issued& issued)
       : state_(std::move(state)), task_(std::move(task)), issued_(issued) {}
+  ~IssuedTask() override {
+    if (!state_->is_here()) keep_for_ever(std::move(task_));  // the parent's peers and libraries know of it
+  }
   /// It waits until the operation before it was handed over.
   void take_turn(DeviceOrder& order, const Stream& stream) {
     turn_ = make_recycled<DeviceOrder::Turn>(StreamAccess::state(stream)->weak_from_this(), issued_.label,

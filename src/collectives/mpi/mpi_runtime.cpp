@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/mpi/process_deadline.hpp"
+#include "core/memory/per_process.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -21,8 +22,9 @@ bool flag_of(int (*query)(int*)) {
   return flag != 0;
 }
 
-/// MPI belongs to the process, and so does this.
+/// MPI belongs to the process, and so does this. A child that is forked afterwards has none: MPI cannot begin twice.
 struct Process {
+  Origin origin;
   std::mutex mutex;
   std::weak_ptr<MpiRuntime> runtime;
   std::vector<std::shared_ptr<void>> kept;
@@ -31,6 +33,13 @@ struct Process {
 Process& process() {
   static auto* const never_destroyed = new Process;
   return *never_destroyed;
+}
+
+void expect_here() {
+  const Origin& origin = process().origin;
+  if (origin.is_here()) return;
+  throw origin.misuse(
+      "MPI", "communicate in the parent, or give the child a rendezvous without MPI (WEFT_RENDEZVOUS)");
 }
 
 /// Open MPI's TCP transport writes to its peers with writev (opal/mca/btl/tcp/btl_tcp_frag.c): once a peer has died that raises
@@ -48,6 +57,7 @@ bool MpiRuntime::initialised() {
 }
 
 std::shared_ptr<MpiRuntime> MpiRuntime::acquire(const Limits& limits) {
+  expect_here();
   const std::lock_guard lock(process().mutex);
   if (auto runtime = process().runtime.lock()) return runtime;
   const std::shared_ptr<MpiRuntime> runtime(new MpiRuntime(limits));
@@ -77,12 +87,15 @@ MpiRuntime::MpiRuntime(Limits limits) : limits_(std::move(limits)) {
 }
 
 MpiRuntime::~MpiRuntime() {
-  if (!ours_ || broken_ || std::uncaught_exceptions() > 0 || flag_of(MPI_Finalized)) return;
+  if (!process().origin.is_here() || !ours_ || broken_ || std::uncaught_exceptions() > 0 ||
+      flag_of(MPI_Finalized))
+    return;
   const ProcessDeadline deadline(limits_.who, "MPI_Finalize", limits_.ending, env::timeout);
   MPI_Finalize();
 }
 
 std::unique_lock<std::mutex> MpiRuntime::enter() {
+  expect_here();
   if (!any_thread_ && !flag_of(MPI_Is_thread_main)) {
     throw Error(ErrorKind::usage, "MPI was called from another thread than the main one",
                 "initialise MPI with MPI_THREAD_SERIALIZED or more");
@@ -91,7 +104,7 @@ std::unique_lock<std::mutex> MpiRuntime::enter() {
 }
 
 bool MpiRuntime::usable() const {
-  return !broken_ && !flag_of(MPI_Finalized);
+  return process().origin.is_here() && !broken_ && !flag_of(MPI_Finalized);
 }
 
 void MpiRuntime::check(int code, const char* call) {
@@ -103,6 +116,7 @@ void MpiRuntime::check(int code, const char* call) {
 }
 
 void MpiRuntime::keep_for_ever(std::shared_ptr<void> memory) {
+  if (!process().origin.is_here()) return detail::keep_for_ever(std::move(memory));
   const std::lock_guard lock(process().mutex);
   process().kept.push_back(std::move(memory));
 }

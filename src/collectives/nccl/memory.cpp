@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "collectives/nccl/issuer.hpp"
+#include "core/memory/per_process.hpp"
 #include "weft/core/log.hpp"
 #include "weft/core/stream.hpp"
 
@@ -29,6 +30,7 @@ class Registration {
   }
   // By the last user of the memory, whatever has become of the communicator by then; it is not collective.
   ~Registration() {
+    if (!origin_.is_here()) return;  // a child has neither NCCL nor the device
     try {
       const auto issuer = issuer_.lock();
       if (!issuer || issuer->broken() || !is_registered()) return;
@@ -55,6 +57,7 @@ class Registration {
     void* handle = nullptr;
   };
 
+  const Origin origin_;
   std::shared_ptr<const Api> api_;
   std::weak_ptr<Issuer> issuer_;
   How how_;
@@ -85,6 +88,7 @@ class Allocation {
   }
   // ncclMemFree unmaps it at once (2.28.9, alloc.h:243), also under a kernel.
   ~Allocation() {
+    if (!origin_.is_here()) return;
     try {
       const cuda::Current current(*runtime_, device_.index());
       registration_.reset();
@@ -100,6 +104,7 @@ class Allocation {
   void* memory() const { return memory_; }
 
  private:
+  const Origin origin_;
   std::shared_ptr<const Api> api_;
   std::shared_ptr<cuda::Runtime> runtime_;
   Device device_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "core/memory/per_process.hpp"
 #include "weft/core/deadline.hpp"
 #include "weft/core/error.hpp"
 
@@ -25,6 +26,13 @@ inline void check_entry(const std::string& key, std::size_t value_bytes) {
                 text("a key of ", key.size(), " bytes with a value of ", value_bytes, " bytes"),
                 text("keys have 1 to ", longest_key, " bytes, values at most ", longest_value));
   }
+}
+
+/// A store belongs to the process that opened it: a child that was forked since shares its connections and locks.
+inline void expect_here(const Origin& origin, int rank) {
+  if (origin.is_here()) return;
+  throw origin.misuse("the store", "use it in the parent, or open one in the child at a place of its own",
+                      {rank, {}, 0});
 }
 
 /// Of "tcp://HOST:PORT", where `scheme` is "tcp://": the host without the brackets of an IPv6 address, and the port.

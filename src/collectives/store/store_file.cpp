@@ -180,10 +180,11 @@ class FileStore final : public Store {
   }
 
   ~FileStore() override {
-    if (owner_) ::unlink(path_.c_str());  // those who have it open keep reading
+    if (owner_ && origin_.is_here()) ::unlink(path_.c_str());  // those who have it open keep reading
   }
 
   void set(const std::string& key, const std::string& value) override {
+    detail::expect_here(origin_, rank_);
     detail::check_entry(key, value.size());
     const std::lock_guard lock(mutex_);
     const WriteLock write_lock(*this);
@@ -203,6 +204,7 @@ class FileStore final : public Store {
   }
 
   std::optional<std::string> get(const std::string& key, Deadline deadline) override {
+    detail::expect_here(origin_, rank_);
     Backoff backoff;
     while (true) {
       const bool last = deadline.passed();
@@ -217,6 +219,7 @@ class FileStore final : public Store {
   }
 
   std::vector<int> gone() override {
+    detail::expect_here(origin_, rank_);
     const std::lock_guard lock(mutex_);
     catch_up();
     std::vector<int> ranks;
@@ -278,6 +281,7 @@ class FileStore final : public Store {
     }
   }
 
+  const detail::Origin origin_;
   const std::string path_;
   const int rank_;
   const bool owner_;

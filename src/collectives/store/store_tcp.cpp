@@ -99,6 +99,12 @@ class TcpStore final : public Store {
     if (idle_.empty()) idle_.push_back(connect(calls, call, deadline));
   }
 
+  ~TcpStore() override {
+    if (origin_.is_here()) return;
+    detail::keep_for_ever(std::move(server_));
+    detail::keep_for_ever(std::move(idle_));
+  }
+
   int port() const { return port_; }
 
   void set(const std::string& key, const std::string& value) override {
@@ -138,6 +144,7 @@ class TcpStore final : public Store {
   }
 
   void stop_listening() override {
+    detail::expect_here(origin_, rank_);
     if (server_ != nullptr) server_->stop_listening();
     const std::lock_guard lock(mutex_);
     listens_ = false;
@@ -248,6 +255,7 @@ class TcpStore final : public Store {
   }
 
   std::pair<Word, std::string> ask(const std::string& request, Deadline deadline) {
+    detail::expect_here(origin_, rank_);
     auto connection = take(deadline);
     Head head;
     std::string value;
@@ -269,6 +277,7 @@ class TcpStore final : public Store {
     return {head.word, std::move(value)};
   }
 
+  const detail::Origin origin_;
   std::vector<std::string> hosts_;  ///< one after the first connection
   int port_;
   const int rank_;

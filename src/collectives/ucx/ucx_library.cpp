@@ -4,6 +4,8 @@
 
 #include <type_traits>
 
+#include "core/memory/per_process.hpp"
+#include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -38,6 +40,13 @@ UcxLibrary load() {
 const UcxLibrary& ucx() {
   static const UcxLibrary library = load();
   return library;
+}
+
+void expect_own_ucx(int rank) {
+  static const Origin first;
+  if (!first.is_here())
+    throw first.misuse("UCX", text("set ", env::transport.name, "=tcp for what the child connects"),
+                       {rank, "connect", 0});
 }
 
 }  // namespace weft::detail

@@ -40,4 +40,8 @@ struct UcxLibrary {
 /// Loads it at the first call; any thread. @throws Error (system) where it is not on this machine
 const UcxLibrary& ucx();
 
+/// Before UCX connects. It keeps threads, which a child does not have that was forked since its parent connected: there it would wait for ever.
+/// @throws Error (usage) in such a child
+void expect_own_ucx(int rank);
+
 }  // namespace weft::detail

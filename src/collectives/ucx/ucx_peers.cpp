@@ -86,6 +86,7 @@ UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
   abort_message_.emplace();
   will_call("ucp_init");
   try {
+    expect_own_ucx(rendezvous.rank());
     wait_for_a_link(Deadline::in(std::min<std::chrono::nanoseconds>(a_moment, deadline.left() / 2)));
     reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
     meet(rendezvous, deadline);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/memory/per_process.hpp"
 #include "weft/core/deadline.hpp"
 
 namespace weft::detail {
@@ -46,7 +47,7 @@ class Uring::Ring {
 
   template <class Prepare>
   void submit(std::uint64_t tag, Prepare prepare) {
-    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    io_uring_sqe* entry = io_uring_get_sqe(get());
     if (entry == nullptr) throw Error(ErrorKind::internal, "more operations than the io_uring was made for");
     prepare(entry);
     io_uring_sqe_set_data64(entry, tag);
@@ -65,9 +66,14 @@ class Uring::Ring {
     return found;
   }
 
-  io_uring* get() { return &ring_; }
+  /// @throws Error (usage) in a child that was forked since: the outcomes are its parent's
+  io_uring* get() {
+    if (!origin_.is_here()) throw origin_.misuse("an io_uring", "read and write its files in the parent");
+    return &ring_;
+  }
 
  private:
+  const Origin origin_;
   io_uring ring_{};
 };
 

@@ -10,6 +10,7 @@ namespace weft::detail {
 namespace {
 
 constinit std::atomic<std::uint64_t> generation{0};
+constinit std::atomic<Kept*> last_kept{nullptr};
 
 bool count_forks() {
   const int failed =
@@ -25,6 +26,19 @@ std::uint64_t process_generation() {
   static const bool counts = count_forks();
   (void)counts;
   return generation.load(std::memory_order_relaxed);
+}
+
+Error Origin::misuse(std::string_view what, const std::string& advice, ErrorContext where,
+                     std::string_view owner) const {
+  return {ErrorKind::usage,
+          text("process ", getpid(), " uses ", what, " of process ", pid_, owner, ", which forked it"),
+          advice, std::move(where)};
+}
+
+void keep(Kept* one) noexcept {
+  one->before = last_kept.load(std::memory_order_relaxed);
+  while (!last_kept.compare_exchange_weak(one->before, one, std::memory_order_acq_rel)) {
+  }
 }
 
 }  // namespace weft::detail

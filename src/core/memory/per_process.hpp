@@ -8,15 +8,60 @@
 // Any thread uses it; one at a time has it. It is made at the first use and never destroyed, so that it may be used while static
 // objects are; what it refers to should therefore be held weakly.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "weft/core/error.hpp"
 
 namespace weft::detail {
 
 /// A number that a process shares with none that it has forked, or that forked it, through fork() of the C library. Costs a load.
 /// @throws Error (system) only at the first call
 std::uint64_t process_generation();
+
+/// The process that made an object. What reaches beyond its own memory, a peer's or a library's, is not for a child that is forked
+/// afterwards: the object says so when it is used there, and its end leaves alone what the parent still uses.
+class Origin {
+ public:
+  Origin() : generation_(process_generation()), pid_(getpid()) {}
+  /// False in a child. Costs a load.
+  bool is_here() const { return generation_ == process_generation(); }
+  int pid() const { return pid_; }
+  /// "process 99 uses the communicator of process 77, rank 1 of 4, which forked it", for Error (usage).
+  /// @param owner more of the parent, if anything
+  Error misuse(std::string_view what, const std::string& advice, ErrorContext where = {},
+               std::string_view owner = {}) const;
+
+ private:
+  std::uint64_t generation_;
+  int pid_;
+};
+
+struct Kept {
+  Kept() = default;
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  virtual ~Kept() = default;
+  Kept* before = nullptr;
+};
+void keep(Kept* one) noexcept;
+
+/// Never ends it, and is known to leak checkers: for what a child has from its parent, such as a thread that is not there.
+template <class T>
+void keep_for_ever(T&& value) {
+  struct Value final : Kept {
+    explicit Value(T&& given) : held(std::forward<T>(given)) {}
+    std::remove_cvref_t<T> held;
+  };
+  keep(new Value(std::forward<T>(value)));
+}
 
 template <class Table>
 class PerProcess {

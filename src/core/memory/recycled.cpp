@@ -7,6 +7,8 @@
 // 32. Moving blocks in batches costs one lock for 16 calls. Sizes above 1 KiB have only the central list.
 // Memory never goes back to the heap.
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -97,6 +99,8 @@ class CentralList {
     made_ += blocks;
   }
 
+  friend struct AroundForks;
+
   detail::SpinLock lock_;
   Block* free_ = nullptr;
   std::size_t free_blocks_ = 0;
@@ -158,6 +162,26 @@ struct CacheFlusher {
   }
 };
 thread_local CacheFlusher flusher;
+
+/// A child has the lists, and of the threads only the one that forked: no other may have been at the lists.
+struct AroundForks {
+  AroundForks() { pthread_atfork(take_locks, give_locks, begin_child); }
+  static void take_locks() {
+    caches_lock.lock();
+    for (CentralList& list : central) list.lock_.lock();
+  }
+  static void give_locks() {
+    for (CentralList& list : central) list.lock_.unlock();
+    caches_lock.unlock();
+  }
+  static void begin_child() {
+    const bool is_open = mine.state == ThreadCache::State::open;
+    mine.next = nullptr;
+    caches = is_open ? &mine : nullptr;
+    give_locks();
+  }
+};
+const AroundForks around_forks;
 
 bool has_local_list(std::size_t size) {
   if (mine.state == ThreadCache::State::unused) flusher.open();

@@ -8,6 +8,7 @@
 namespace weft::detail {
 
 bool InlineStream::finish() noexcept {
+  if (is_left_behind()) return true;
   if (runs_in_this_thread()) return false;
   const bool unwinding = std::uncaught_exceptions() > 0;
   const auto rest = [this](std::chrono::microseconds at_most) { this->rest(at_most); };
@@ -32,6 +33,7 @@ void InlineStream::drop_unless_running() noexcept {
 // One thread at a time runs the queue, without holding the lock while a task runs. Other threads return, as
 // does a task that submits to its own stream: the running thread finds what they appended.
 void InlineStream::progress() {
+  if (is_left_behind()) return;
   while (run_until_calls_are_due()) {
   }
 }
@@ -90,6 +92,7 @@ class QueuedStream final : public StreamState {
   }
 
   void close() noexcept override {
+    if (is_left_behind()) return keep_for_ever(std::move(worker_));  // the thread is not there
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;

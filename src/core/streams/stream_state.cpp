@@ -9,9 +9,22 @@
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
+namespace {
+
+Error left_behind(const char* what) {
+  return {ErrorKind::usage, text(what, " the process that forked this one"),
+          "make a new stream in the child, and wait for the parent's work in the parent"};
+}
+
+}  // namespace
 
 void Completion::drive() const {
   if (auto stream = driver_.lock()) stream->progress();
+}
+
+void Completion::expect_own_process() const {
+  const auto stream = driver_.lock();
+  if (stream && stream->is_left_behind()) throw left_behind("a child waits for work on a stream of");
 }
 
 void Completion::rest(std::chrono::microseconds at_most) const {
@@ -76,6 +89,9 @@ std::shared_ptr<StreamState> StreamState::handle(std::shared_ptr<StreamState> st
 }
 
 std::shared_ptr<Completion> StreamState::submit(std::unique_ptr<Task> task) {
+  if (is_left_behind())
+    throw left_behind("a child gives work to a stream with a thread, or with work under way, of");
+  generation_.store(process_generation(), std::memory_order_relaxed);
   admit();
   auto completion = make_recycled<Completion>(weak_from_this());
   {
@@ -192,6 +208,7 @@ std::exception_ptr Event::error() const {
 
 void Event::wait(Deadline deadline) const {
   const Event self(*this);  // a function of then() may end this event
+  if (completion_ && completion_->pending()) completion_->expect_own_process();
   if (!self.done() && self.completion_->awaited_by_its_own_stream()) {
     throw Error(ErrorKind::usage, "work on a stream waits for that very stream",
                 "wait in the thread that submits the work, or use another stream");

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "core/memory/per_process.hpp"
 #include "core/streams/due_calls.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/recycled.hpp"
@@ -59,6 +60,8 @@ class Completion {
   bool keep(std::function<void()>& function);
   /// Progresses the stream of this task in the calling thread, if streams of its kind work in such threads.
   void drive() const;
+  /// @throws Error (usage) in a child that was forked since, which cannot complete it
+  void expect_own_process() const;
   /// The stream of this task; null when it is gone.
   std::shared_ptr<StreamState> driver() const { return driver_.lock(); }
   /// The same of work that was handed to a device; null for work of the host.
@@ -120,6 +123,12 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual bool is_inline() const = 0;
   virtual bool runs_in_this_thread() = 0;
   bool idle();
+  /// In a child that was forked since: whether it has left the stream's work, or its thread, to its parent. An inline stream that was idle then
+  /// is the child's.
+  bool is_left_behind() const {
+    return generation_.load(std::memory_order_relaxed) != process_generation() &&
+           (!is_inline() || waiting_.load(std::memory_order_acquire) != 0);
+  }
   /// Whether a task may run inside submit(): the stream is inline, its queue is empty, and it has no error.
   bool takes_work_at_once() const {
     return waiting_.load(std::memory_order_acquire) == 0 && is_inline() &&
@@ -155,6 +164,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   std::shared_ptr<Completion> last_;
 
  private:
+  std::atomic<std::uint64_t> generation_{process_generation()};
   std::atomic<std::size_t> waiting_{0};  // queue_.size(), readable without the lock
   std::atomic<bool> failed_{false};
   std::exception_ptr sticky_;

@@ -13,6 +13,7 @@ namespace weft::distributed {
 c10::intrusive_ptr<TorchBackend> TorchBackend::connect(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                        int size, std::chrono::milliseconds timeout,
                                                        GroupName name) {
+  const RunsSignalHandlers signals;
   std::shared_ptr<TorchStore> keys;
   try {
     keys = std::make_shared<TorchStore>(store, rank, size, Deadline::in(timeout));

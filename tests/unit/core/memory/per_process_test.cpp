@@ -4,8 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "weft/core/error.hpp"
 
 namespace weft::detail {
 namespace {
@@ -70,6 +74,34 @@ TEST(PerProcess, GenerationsDifferBetweenAProcessAndWhatItForked) {
   mine = process_generation();
   EXPECT_EQ(in_a_child([] { return process_generation() == mine ? 1 : 0; }), 0);
   EXPECT_EQ(process_generation(), mine);
+}
+
+TEST(PerProcess, AnOriginIsHereInTheProcessThatMadeItAlone) {
+  static const Origin parents;
+  static int mine;
+  mine = getpid();
+  EXPECT_TRUE(parents.is_here());
+  EXPECT_EQ(
+      in_a_child([] {
+        if (parents.is_here() || !Origin().is_here()) return 1;
+        const std::string line = parents.misuse("the store", "advice", {1, {}, 0}, ", rank 1 of 4").what();
+        const std::string right = text("weft: rank 1: process ", getpid(), " uses the store of process ",
+                                       mine, ", rank 1 of 4, which forked it; advice");
+        return line == right ? 0 : 2;
+      }),
+      0);
+}
+
+TEST(PerProcess, WhatIsKeptForEverDoesNotEnd) {
+  static int ended;
+  struct Ends {
+    std::unique_ptr<int> is_there = std::make_unique<int>();
+    Ends() = default;
+    Ends(Ends&&) = default;
+    ~Ends() { ended += is_there ? 1 : 0; }
+  };
+  keep_for_ever(Ends());
+  EXPECT_EQ(ended, 0);
 }
 
 }  // namespace

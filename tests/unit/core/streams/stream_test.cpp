@@ -1,10 +1,15 @@
 #include "weft/core/stream.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -245,6 +250,49 @@ TEST(Stream, ManyThreadsMayPollOneInlineStream) {
 TEST(Event, ADefaultEventIsDone) {
   EXPECT_TRUE(Event().done());
   Event().wait();
+}
+
+// A child ends with its parent's streams, whose work and threads are not there.
+TEST_P(EveryStream, IsRefusedInAChildThatWasForkedWhileItHadWork) {
+  std::atomic<bool> open = false;
+  const Event event = stream_.submit(std::make_unique<Gated>(open));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    int refused = 0;
+    for (const auto& call :
+         {std::function<void()>([&] { event.wait(); }), std::function<void()>([&] { stream_.run([] {}); })}) {
+      try {
+        call();
+      } catch (const Error& error) {
+        refused += std::string(error.what()).find("the process that forked this one") != std::string::npos;
+      }
+    }
+    const bool is_done = event.done();
+    stream_ = Stream();  // ends without waiting
+    stream_.run([&refused] { ++refused; });
+    _exit(refused == 3 && !is_done ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  open = true;
+  stream_.synchronize();
+}
+
+TEST(StreamTest, AnIdleInlineStreamGoesOnInAChild) {
+  Stream stream;
+  stream.run([] {});
+  const pid_t child = fork();
+  if (child == 0) {
+    int sum = 0;
+    stream.run([&] { sum = 7; });
+    stream.synchronize();
+    _exit(sum == 7 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
