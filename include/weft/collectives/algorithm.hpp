@@ -34,8 +34,8 @@ enum class Collective : std::uint8_t {
   reduce,
   all_to_all,
   barrier,
-  // Steps of operations over nodes, which users do not issue: the first `slices` ranks reduce a slice each
-  // into their own output, and every rank collects the slices; or every rank reduces some ranks' parts, or
+  // Steps of operations over nodes, which users do not issue. The first `slices` ranks reduce a slice each
+  // into their own output, and every rank collects the slices. Or every rank reduces some ranks' parts, or
   // has some and collects the others.
   reduce_slices,
   gather_slices,
