@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -77,15 +78,20 @@ Checkpoint::Checkpoint(std::string path) {
   auto state = std::make_shared<State>();
   constexpr std::size_t most = std::size_t{4} << 30;
   const std::string index = path + '/' + index_name;
-  state->index = parse_index(read_input(index, index, most), index);
-  check_complete(state->index);
+  try {
+    state->index = parse_index(read_input(index, index, {.most = most}), index);
+    check_complete(state->index);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::system, text(index, ": no memory for what it says"),
+                "load it where more memory is left");
+  }
   state->path = std::move(path);
   state_ = std::move(state);
 }
 
 std::vector<std::string> Checkpoint::all(const std::string& folder) {
   std::vector<std::string> paths;
-  for (const std::int64_t step : complete_steps(folder)) paths.push_back(path_of(folder, step));
+  for (const Saved& one : all_saved(folder)) paths.push_back(path_of(folder, one.step));
   return paths;
 }
 

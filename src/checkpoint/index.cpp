@@ -23,6 +23,7 @@ constexpr std::string_view opening = R"({"checksum":")";
 constexpr std::string_view middle = R"(","index":)";
 constexpr std::string_view closing = "}\n";
 constexpr std::string_view double_name = "double";
+constexpr std::string_view save_name = "save";
 
 struct TypeWord {
   DataType dtype;
@@ -128,6 +129,18 @@ StoredTensor tensor_from(const JsonNode& node, const std::vector<StoredFile>& fi
               "use an older checkpoint, or a copy of this one");
 }
 
+std::string save_text(std::int64_t number) {
+  return text(number, ' ', digits(checksum(text(save_name, ' ', number))));
+}
+
+/// None for a text that save_text() does not give.
+std::optional<std::int64_t> save_from(std::string_view words) {
+  std::int64_t number = 0;
+  std::from_chars(words.data(), words.data() + words.size(), number);
+  if (number < 1 || number > most_saves || save_text(number) != words) return std::nullopt;
+  return number;
+}
+
 std::string elements(std::int64_t begin, std::int64_t end) {
   return text("elements [", begin, ", ", end, ')');
 }
@@ -169,12 +182,27 @@ std::string text_of(const Index& index) {
         json::object{{"name", file.name}, {"bytes", file.bytes}, {"header", digits(file.header)}});
   json::object tensors;
   for (const auto& [name, tensor] : index.tensors) tensors[name] = tensor_of(tensor);
-  const std::string inner = json::serialize(json::object{{"format", format},
-                                                         {"step", index.step},
-                                                         {"values", std::move(values)},
-                                                         {"files", std::move(files)},
-                                                         {"tensors", std::move(tensors)}});
+  json::object all{{"format", format}};
+  if (index.save > 0) all[save_name] = save_text(index.save);
+  all["step"] = index.step;
+  all["values"] = std::move(values);
+  all["files"] = std::move(files);
+  all["tensors"] = std::move(tensors);
+  const std::string inner = json::serialize(all);
   return text(opening, digits(checksum(inner)), middle, inner, closing);
+}
+
+std::optional<std::int64_t> save_number_in(std::string_view start) {
+  const std::string before = text(middle, R"({"format":")", format, "\",\"");
+  const std::size_t at = opening.size() + 16;
+  if (!start.starts_with(opening) || start.size() < at || !start.substr(at).starts_with(before))
+    return std::nullopt;
+  start.remove_prefix(at + before.size());
+  const std::string with_number = text(save_name, "\":\"");
+  if (start.starts_with("step\":")) return 0;
+  if (!start.starts_with(with_number)) return std::nullopt;
+  start.remove_prefix(with_number.size());
+  return save_from(start.substr(0, start.find('"')));
 }
 
 Index parse_index(std::string_view content, const std::string& called) {
@@ -190,12 +218,17 @@ Index parse_index(std::string_view content, const std::string& called) {
   const json::value value = json::parse(json::string_view(inner.data(), inner.size()), error);
   if (error) throw Error(ErrorKind::usage, text(called, ": it is no JSON: ", error.message()));
   const JsonNode root(called, value);
-  root.has({"format", "step", "values", "files", "tensors"});
+  root.has({"format", save_name, "step", "values", "files", "tensors"}, save_name);
   if (root["format"].string() != format)
     root["format"].refuse(text("is \"", root["format"].string(), "\""),
                           text("this weft reads \"", format, "\""));
   Index index;
   index.step = root["step"].integer(0);
+  if (root.contains(save_name)) {
+    const auto number = save_from(root[save_name].string());
+    if (!number) root[save_name].refuse("is no number of a save with its checksum");
+    index.save = *number;
+  }
   root["values"].each_member(
       [&](const std::string& name, const JsonNode& one) { index.values.emplace(name, value_from(one)); });
   root["files"].each([&](const JsonNode& one) { index.files.push_back(file_from(one)); });

@@ -1,15 +1,17 @@
 #pragma once
 // The index of a checkpoint, index.json: a plain value. It says where the elements of each tensor are, and the checksums of all bytes.
 //
-//   {"checksum":"0123456789abcdef","index":{"format":"weft checkpoint 1","step":40,"values":{...},
+//   {"checksum":"0123456789abcdef","index":{"format":"weft checkpoint 1","save":"7 0123456789abcdef","step":40,"values":{...},
 //    "files":[{"name":"rank-00000.safetensors","bytes":8192,"header":"..."}],
 //    "tensors":{"w":{"dtype":"F32","shape":[4,8],"pieces":[{"file":0,"first":0,"count":32,"at":128,"blocks":"..."}]}}}}
 //
-// Values are whole numbers, texts, and doubles as {"double":"0.1"}. The checksum is of the bytes of "index"'s value. `at` is the place in the file, in bytes; `blocks` are the checksums of the piece's MiBs.
+// "save" is the number of the save in its folder, from 1 on, with a checksum of its own: what comes after what is known without reading all.
+// Before there was one, checkpoints had none. Values are whole numbers, texts, and doubles as {"double":"0.1"}. The checksum is of the bytes of "index"'s value. `at` is the place in the file, in bytes; `blocks` are the checksums of the piece's MiBs.
 // The same text, for one file alone, is how a rank tells rank 0 what it wrote.
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +51,7 @@ struct StoredFile {
 
 struct Index {
   std::int64_t step = 0;
+  std::int64_t save = 0;  ///< its number in the order of saving; 0: none
   checkpoint::Values values;
   std::vector<StoredFile> files;
   std::map<std::string, StoredTensor> tensors;
@@ -59,6 +62,12 @@ std::string text_of(const Index& index);
 /// @param called what errors call it. @throws Error (usage) that names the place in it. What it returns is safe to read by: pieces lie in
 /// their files and in their tensors, and each has the checksums that its length asks for
 Index parse_index(std::string_view content, const std::string& called);
+
+/// The number of the save, from the first bytes of an index; 0 for one without a number. None where they are damaged, or no index
+constexpr std::size_t save_number_bytes = 160;
+std::optional<std::int64_t> save_number_in(std::string_view start);
+/// The largest; no folder sees as many saves.
+constexpr std::int64_t most_saves = std::int64_t{1} << 53;
 
 /// Adds what a rank wrote, a text of text_of(). @throws Error (usage) for a tensor of another shape or type than before, naming both ranks' files
 void add_part(Index& whole, const Index& part);

@@ -1,11 +1,6 @@
 #include "checkpoint/stored_bytes.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "checkpoint/checksums.hpp"
 #include "core/memory/copy_now.hpp"
@@ -28,13 +23,12 @@ void hand_over(const checkpoint::Wanted& wanted, std::int64_t at, ConstView from
 const std::size_t StoredBytes::block_bytes = checkpoint_block;
 
 StoredBytes::StoredBytes(const std::string& folder, const StoredFile& file)
-    : path_(folder + '/' + file.name), file_(file), descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (descriptor_.get() < 0) throw system_error(text("cannot read ", path_), other_copy);
-  struct stat there {};
-  if (fstat(descriptor_.get(), &there) != 0) throw system_error(text("cannot read ", path_), other_copy);
-  if (static_cast<std::uint64_t>(there.st_size) != file_.bytes)
+    : path_(folder + '/' + file.name), file_(file), input_(path_) {
+  if (!input_.is_open())
+    throw Error(ErrorKind::system, text("cannot read ", path_, ": ", input_.problem()), other_copy);
+  if (input_.bytes() != file_.bytes)
     throw Error(ErrorKind::system,
-                text(path_, " has ", there.st_size, " bytes; ", file_.bytes, " were written"), other_copy);
+                text(path_, " has ", input_.bytes(), " bytes; ", file_.bytes, " were written"), other_copy);
 }
 
 void StoredBytes::read(const StoredPiece& piece, const checkpoint::Wanted& wanted, std::int64_t first,
@@ -88,16 +82,12 @@ void StoredBytes::check_header(std::uint64_t elements) {
 }
 
 void StoredBytes::read_all(std::byte* to, std::size_t bytes, std::uint64_t at) const {
-  while (bytes > 0) {
-    const ssize_t got = pread(descriptor_.get(), to, bytes, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(text("cannot read ", path_), other_copy);
-    if (got == 0)
-      throw Error(ErrorKind::system, text(path_, " became shorter while it was read"), other_copy);
-    to += got;
-    at += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
+  try {
+    if (input_.read_at(at, reinterpret_cast<char*>(to), bytes) == bytes) return;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::system, text(path_, ": ", error.problem()), other_copy);
   }
+  throw Error(ErrorKind::system, text(path_, " became shorter while it was read"), other_copy);
 }
 
 }  // namespace weft::detail

@@ -6,14 +6,15 @@
 #include <string>
 
 #include "checkpoint/index.hpp"
-#include "core/base/descriptor.hpp"
+#include "core/base/input_file.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft::detail {
 
 class StoredBytes {
  public:
-  /// One file of the checkpoint in `folder`. @throws Error (system) where it is missing or of another length
+  /// One file of the checkpoint in `folder`. @throws Error (system) where it is missing, no regular file, or of another
+  /// length
   StoredBytes(const std::string& folder, const StoredFile& file);
 
   /// Elements [first, first + count) of a tensor, which lie in the stored piece and in the wanted one. @throws Error (system) for bytes that
@@ -39,7 +40,7 @@ class StoredBytes {
 
   std::string path_;
   StoredFile file_;
-  Descriptor descriptor_;
+  InputFile input_;
   Buffer memory_;
 };
 

@@ -41,7 +41,7 @@ namespace weft::checkpoint {
 struct CheckpointerOptions {
   std::string folder{};    ///< none: nothing is loaded or saved
   std::int64_t every = 0;  ///< steps; 0: at the end and when asked
-  int keep_last = 2;       ///< how many checkpoints stay; 0: all
+  int keep_last = 2;       ///< how many checkpoints stay, by the order of saving; 0: all
   /// What must be the same for a training to go on from a checkpoint, such as model, seed and length of the schedule.
   std::string run{};
 };

@@ -4,7 +4,9 @@
 // A checkpoint is a folder of its own, FOLDER/step-00000040. Each rank that has pieces writes one file in safetensors format;
 // rank 0 adds index.json, which says where each tensor's elements are, with a checksum for every MiB. All is written under
 // another name, flushed to the disk, and renamed at the end. So a folder named step-N is complete, whatever ends the job, and
-// what a killed job left is removed by the next one. All ranks must see FOLDER as the same one; across hosts it lies on a
+// what a killed job left is removed by the next one. Saves are numbered in their folder: the order of saving, and not of steps, says which is
+// the newest and which go. So a training that goes on from an older step keeps what it saves and loses what it left behind; a step that is
+// there already is replaced, when the new one is complete. What is removed is logged. All ranks must see FOLDER as the same one; across hosts it lies on a
 // shared filesystem.
 //
 // One thread uses a Saver, and every rank makes one: all calls but release() and is_saving() are collective. While it lives, no
@@ -43,7 +45,7 @@
 namespace weft::checkpoint {
 
 struct SaverOptions {
-  /// How many checkpoints stay: after a save the oldest beyond these are removed. 0 keeps all.
+  /// How many checkpoints stay: after a save those beyond the ones that were saved last are removed, whatever their steps. 0 keeps all.
   int keep_last = 0;
   /// Bytes that a save behind the training may copy; beyond them release() waits for the disk. The default copies all that is not written.
   std::size_t copy_at_most = std::numeric_limits<std::size_t>::max();
@@ -64,8 +66,8 @@ class Saver {
   /// All ranks' pieces together are each tensor's elements, each once. @param values those of rank 0 count
   /// @returns the path of the checkpoint, which is on the disk then.
   /// @throws Error on all ranks, naming the rank that failed; the folder then has what it had before. Usage: elements that are
-  /// missing or saved twice, a shape that does not match, a value that is not finite, a step that is there already. Mismatch:
-  /// ranks that save different steps. System: the disk is full or cannot be written, or ranks see different folders
+  /// missing or saved twice, a shape that does not match, a value that is not finite. Mismatch: ranks that save different
+  /// steps. System: the disk is full or cannot be written, or ranks see different folders
   std::string save(std::int64_t step, std::span<const Piece> pieces, const Values& values = {});
 
   /// Begins a save behind the training, and returns. Before that it waits for the one before. The first call makes a communicator of its own,

@@ -4,14 +4,20 @@
 //   FOLDER/.weft-saver             locked by the job that saves there; says who that is
 //   FOLDER/step-00000040           a complete checkpoint
 //   FOLDER/step-00000048.part      being written, or being removed; the next job to save here removes what a killed one left
+//   FOLDER/step-00000040.replaced  one of before, while another save of that step takes its name; the next job to save here puts it back
+//                                  where a killed one came no further
 //
 // A rename is what makes it complete, after everything in it is on the disk; and the first step of removing it, before anything in it goes.
+// Which one is older is a matter of the numbers that saves have in their indices: clocks jump, copies have times of their own, and a training
+// that goes on from an older step saves smaller steps later.
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "checkpoint/index.hpp"
 #include "core/base/descriptor.hpp"
 
 namespace weft::detail {
@@ -21,8 +27,15 @@ inline constexpr const char* index_name = "index.json";
 std::string checkpoint_name(std::int64_t step);
 /// nullopt for a name that checkpoint_name() does not give.
 std::optional<std::int64_t> step_of(const std::string& name);
-/// Steps of all complete checkpoints, ascending. None where there is no such folder. @throws Error (usage) where it cannot be read
-std::vector<std::int64_t> complete_steps(const std::string& folder);
+/// A complete checkpoint in a folder.
+struct Saved {
+  std::int64_t step = 0;
+  /// By which saves follow each other; those of one number, or without (0), by their steps. None where the index cannot be read
+  std::optional<std::int64_t> number{};
+};
+/// All, in the order of saving; those whose place is not known come last, so that who takes the last one meets the damage. None where there is
+/// no such folder. @throws Error (usage) where it cannot be read
+std::vector<Saved> all_saved(const std::string& folder);
 /// @throws Error (system) where the names in it cannot be made durable
 void flush_folder(const std::string& folder);
 
@@ -32,20 +45,24 @@ class SaveFolder {
   /// Makes it, locks it, and removes what killed jobs left. @throws Error (usage) where another job saves there, or it cannot be written
   explicit SaveFolder(std::string folder);
 
-  /// Makes the folder that ranks write into. @throws Error (usage) where that step is complete already, (system)
+  /// Makes the folder that ranks write into. @throws Error (system)
   void begin(std::int64_t step);
-  /// Adds the index to it and makes it complete. @throws Error (system)
-  void publish(std::int64_t step, const std::string& index);
+  /// Gives it the next number, adds its index and makes it complete. One that has the step already goes then. @throws Error (system)
+  void publish(Index index);
   /// Removes it.
   void discard(std::int64_t step) noexcept;
-  /// Removes the oldest complete ones beyond the newest `count`. @throws Error (system)
-  void keep_last(int count);
+  /// Removes the oldest complete ones beyond the `count` that were saved last, never `newest`, and says which. One whose place is not known
+  /// stays and does not count. @throws Error (system)
+  void keep_last(int count, std::int64_t newest);
 
  private:
   std::string path(std::int64_t step) const { return folder_ + '/' + checkpoint_name(step); }
+  void clean_up();
+  void replace(std::int64_t step);
 
   std::string folder_;
   Descriptor lock_;
+  std::set<std::int64_t> complained_{};  // steps of which it was said that their place is not known
 };
 
 /// Where the ranks write before it is complete.

@@ -144,7 +144,7 @@ Index write_rank_file(const std::string& path, std::int64_t step, PieceReader& f
     tensor.pieces.push_back({0, piece.first, piece.count(), at, writer.write(i)});
     at += bytes_of(piece);
   }
-  if (fsync(file.get()) != 0) throw system_error(text("cannot write ", path));
+  if (!is_flushed(file.get())) throw system_error(text("cannot write ", path));
   index.step = step;
   index.files = {{std::filesystem::path(path).filename().string(), at, checksum(header)}};
   return index;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
@@ -36,13 +37,15 @@ namespace {
 
 /// An Error as ranks tell it to each other; a text that begins with a digit.
 std::string told(const Error& error) {
-  return text(static_cast<int>(error.kind()), error.problem(), '\n', error.advice());
+  return text(static_cast<int>(error.kind()), error.problem().size(), ' ', error.problem(), error.advice());
 }
 
 Error heard(const std::string& words, const ErrorContext& context) {
-  const std::size_t line = words.find('\n');
-  return Error(static_cast<ErrorKind>(words.front() - '0'), words.substr(1, line - 1), words.substr(line + 1),
-               context);
+  std::size_t length = 0;
+  std::from_chars(words.data() + 1, words.data() + words.size(), length);
+  const std::size_t problem = words.find(' ') + 1;
+  return Error(static_cast<ErrorKind>(words.front() - '0'), words.substr(problem, length),
+               words.substr(problem + length), context);
 }
 
 /// Empty where `body` returned, else why not.
@@ -237,7 +240,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
     const std::string outcome = of_rank_0([&] { publish(step, said, values); });
     if (!outcome.empty() && files_) files_->discard(step);
     agree(comm, outcome);
-    if (files_ && options_.keep_last > 0) remove_older();
+    if (files_ && options_.keep_last > 0) remove_older(step);
   }
 
   void save_behind(Running& running, const Values& values) {
@@ -295,13 +298,13 @@ class Saver::State : public std::enable_shared_from_this<State> {
       add_part(whole, part);
     }
     check_complete(whole);
-    files_->publish(step, text_of(whole));
+    files_->publish(std::move(whole));
   }
 
   // The new one is safe by then: what cannot be removed costs space only, and the next save tries again.
-  void remove_older() {
+  void remove_older(std::int64_t newest) {
     try {
-      files_->keep_last(options_.keep_last);
+      files_->keep_last(options_.keep_last, newest);
     } catch (const std::exception& error) {
       log::warn(text("an old checkpoint stays: ", message_of(error)));
     }

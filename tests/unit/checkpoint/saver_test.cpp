@@ -125,7 +125,7 @@ TEST(Checkpoint, TheNewestStayAndTheOldestGo) {
     for (const std::int64_t step : {9, 10, 8, 100000000}) saver.save(step, pieces_of(all, comm.rank(), 2));
   });
   EXPECT_EQ(Checkpoint::all(folder.path() + "/new/folder"),
-            (std::vector<std::string>{folder.path() + "/new/folder/step-00000010",
+            (std::vector<std::string>{folder.path() + "/new/folder/step-00000008",
                                       folder.path() + "/new/folder/step-100000000"}));
   EXPECT_EQ(Checkpoint::newest(folder.path() + "/new/folder")->step(), 100000000);
   EXPECT_FALSE(Checkpoint::newest(folder.path() + "/none"));
@@ -195,15 +195,21 @@ TEST(Saver, RefusesWhatIsNotAWholeState) {
   });
 }
 
-TEST(Saver, RefusesAStepThatIsThere) {
+TEST(Saver, ReplacesAStepThatIsThereOnceTheNewOneIsComplete) {
   const TemporaryFolder folder;
-  const auto all = random_tensors(3, 1000);
-  save_on(2, folder.path(), 5, all);
+  const auto before = random_tensors(3, 1000);
+  const auto after = random_tensors(4, 1000);
+  save_on(2, folder.path(), 5, before);
   run_as_threads(2, [&](Communicator comm) {
     Saver saver(comm, folder.path());
-    test::expect_error(ErrorKind::usage, {"step-00000005 is there already"}, [&] { saver.save(5, {}); });
+    auto some = pieces_of(before, comm.rank(), 2);
+    some.resize(comm.rank() == 0 ? 3 : 2);
+    test::expect_error(ErrorKind::usage, {"no rank saves"}, [&] { saver.save(5, some); });
+    if (comm.rank() == 0) expect_loads(*Checkpoint::newest(folder.path()), before, 2);
   });
-  expect_loads(*Checkpoint::newest(folder.path()), all, 2);
+  save_on(2, folder.path(), 5, after);
+  expect_loads(*Checkpoint::newest(folder.path()), after, 2);
+  EXPECT_EQ(Checkpoint::all(folder.path()).size(), 1U);
 }
 
 TEST(Saver, RefusesAFolderThatAnotherJobSavesInto) {
