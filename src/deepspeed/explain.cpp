@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/strings.hpp"
 #include "deepspeed/resolving.hpp"
 #include "weft/core/error.hpp"
 
@@ -41,8 +42,9 @@ std::string explain(const Config& config) {
   }
   const auto row = [&](const std::string& key, const std::string& value, const std::string& source,
                        const std::string& in_weft) {
-    return text(padded(key, key_width), "  ", padded(value, value_width), "  ", padded(source, source_width),
-                "  ", in_weft, "\n");
+    return text(padded(detail::printable(key), key_width), "  ",
+                padded(detail::printable(value), value_width), "  ",
+                padded(detail::printable(source), source_width), "  ", in_weft, "\n");
   };
   std::string table = row("key", "value", "source", "in weft");
   for (const Setting& setting : config.settings)
@@ -50,7 +52,8 @@ std::string explain(const Config& config) {
   try {
     (void)options(config);
   } catch (const Error& error) {
-    table += text("weft refuses it: ", error.problem(), error.advice().empty() ? "" : "; ", error.advice(), "\n");
+    table += text("weft refuses it: ", detail::printable(error.problem()), error.advice().empty() ? "" : "; ",
+                  detail::printable(error.advice()), "\n");
   }
   return table;
 }

@@ -249,7 +249,7 @@ Config parse(std::string_view text, int ranks, const std::string& called) {
 }
 
 Config read(const std::string& path, int ranks) {
-  return parse(read_input(path, path, most_bytes), ranks, path);
+  return parse(read_input(path, path, {.most = most_bytes}), ranks, path);
 }
 
 const Setting* Config::find(std::string_view key) const {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/files/file_limit.hpp"
 #include "metrics/families.hpp"
 #include "metrics/outlets.hpp"
 #include "weft/core/error.hpp"
@@ -42,6 +43,7 @@ Textfile::~Textfile() {
 
 std::string Textfile::write() const {
   errno = 0;
+  const detail::FileLimitIsAnError limit;
   std::ofstream out(draft_, std::ios::binary | std::ios::trunc);
   out << text_of(meter_);
   out.close();

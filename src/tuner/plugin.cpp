@@ -52,8 +52,8 @@ void say(Logger log, int level, const std::string& path, int line, const std::st
 
 File read_file(const std::string& path) {
   File file{.path = path};
-  // Without waiting: the path may be a pipe.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  // Without waiting: the path may be a pipe, or a device.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat status {};
   if (descriptor < 0 || fstat(descriptor, &status) != 0) {
     file.problem = std::strerror(errno);
@@ -63,9 +63,14 @@ File read_file(const std::string& path) {
     file.problem = "it has more than 1 MiB";
   } else {
     file.content.resize(static_cast<std::size_t>(status.st_size));
-    const ssize_t got = read(descriptor, file.content.data(), file.content.size());
-    if (got < 0) file.problem = std::strerror(errno);
-    file.content.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    std::size_t have = 0;
+    ssize_t got = 1;
+    while (got != 0 && file.problem.empty()) {
+      got = read(descriptor, file.content.data() + have, file.content.size() - have);
+      if (got > 0) have += static_cast<std::size_t>(got);
+      if (got < 0 && errno != EINTR) file.problem = std::strerror(errno);
+    }
+    file.content.resize(file.problem.empty() ? have : 0);
   }
   if (descriptor >= 0) close(descriptor);
   return file;

@@ -1,8 +1,12 @@
 #include "common/command_line.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <sstream>
 #include <string_view>
 
@@ -58,6 +62,12 @@ int status_of(const char* name, const std::vector<std::string>& arguments,
     if (line.starts_with("weft: ")) line.remove_prefix(6);  // one name at the start of the line is enough
     std::cerr << text(name, ": ", line, "\n") << std::flush;
     return exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    std::cerr << text(name,
+                      ": there is no memory for what is asked for; see `ulimit -v`, the limit of the "
+                      "container, and how large its input is\n")
+              << std::flush;
+    return exit_code(ErrorKind::system);
   } catch (const std::exception& error) {
     std::cerr << text(name, ": ", message_of(error), "\n") << std::flush;
     return exit_code(error);
@@ -78,11 +88,35 @@ Error unknown_option(const po::unknown_option& error, const po::options_descript
                : text(help, " shows what there is")};
 }
 
+/// A file that grows beyond `ulimit -f` is an error (EFBIG) of who writes it, which names it. A handler, and not SIG_IGN: programs that this one
+/// starts have what they would have without it.
+void take_file_limit_as_error() {
+  struct sigaction action {};
+  if (sigaction(SIGXFSZ, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  (void)sigaction(SIGXFSZ, &action, nullptr);
+}
+
+/// A name of a file that is empty is no file: what made it, such as a variable that is not set, has gone wrong.
+void refuse_empty_names(const po::parsed_options& parsed, const po::options_description& description) {
+  constexpr std::array<std::string_view, 5> files{"FILE", "PATH", "FOLDER", "DIR", "OTHER"};
+  for (const auto& given : parsed.options) {
+    if (given.string_key.empty() || given.unregistered) continue;
+    const auto* const option = description.find_nothrow(given.string_key, false);
+    if (option == nullptr || std::ranges::find(files, option->format_parameter()) == files.end()) continue;
+    if (std::ranges::any_of(given.value, &std::string::empty))
+      throw Error(ErrorKind::usage, text("--", option->long_name(), " names no file: its value is empty"),
+                  "see whether a variable in the command is not set");
+  }
+}
+
 }  // namespace
 
 int run_program(const char* name, int argc, char** argv,
                 const std::function<int(const std::vector<std::string>&)>& body) {
   delay_warnings();
+  take_file_limit_as_error();
   const int status = status_of(name, {argv + 1, argv + argc}, body);
   print_warnings();
   return status;
@@ -97,8 +131,10 @@ po::variables_map parse(const std::vector<std::string>& arguments, const po::opt
   try {
     po::variables_map values;
     constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(arguments).options(description).positional({}).style(style).run(),
-              values);
+    const auto parsed =
+        po::command_line_parser(arguments).options(description).positional({}).style(style).run();
+    refuse_empty_names(parsed, description);
+    po::store(parsed, values);
     po::notify(values);
     if (values.count("version") != 0) throw VersionAsked();
     return values;
@@ -116,6 +152,8 @@ std::vector<std::string> take_files(std::vector<std::string>& arguments,
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     const bool is_option = word.starts_with('-') && word != "-";
+    if (word.empty())
+      throw Error(ErrorKind::usage, "a file's name is empty", "see whether a variable is not set");
     (is_option ? rest : files).push_back(word);
     if (is_option && takes_value(word) && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
   }

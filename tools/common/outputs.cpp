@@ -16,6 +16,7 @@
 #include "common/late_warnings.hpp"
 #include "common/progress.hpp"
 #include "core/base/output_file.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::tool {
@@ -81,7 +82,8 @@ std::string Outputs::State::write_partial(const Kept& kept) {
     const auto found = open.find(option);
     if (found == open.end()) continue;
     found->second.write(content);
-    written += text(written.empty() ? "; partial figures: " : ", ", option, ' ', found->second.path);
+    written += text(written.empty() ? "; partial figures: " : ", ", option, ' ',
+                    detail::printable(found->second.path));
   }
   return written;
 }

@@ -91,6 +91,15 @@ void check(const Options& options) {
   refuse_unless(sizes.last <= std::size_t{1} << 40, text("--maxbytes ", sizes.last, " is above 1024 G"));
   refuse_unless(sizes.step > 0 || (sizes.factor > 1 && sizes.factor <= 1e6),
                 text("--stepfactor ", sizes.factor, " is not a number above 1"));
+  constexpr double most_sizes = 1e6;
+  const double span = static_cast<double>(sizes.last) - static_cast<double>(sizes.first);
+  const double count =
+      1 + (sizes.step > 0 ? span / static_cast<double>(sizes.step)
+                          : std::log1p(span / static_cast<double>(sizes.first)) / std::log(sizes.factor));
+  refuse_unless(count <= most_sizes,
+                sizes.step > 0
+                    ? text("--stepbytes ", sizes.step, " makes ", count, " sizes, more than 1000000")
+                    : text("--stepfactor ", sizes.factor, " makes ", count, " sizes, more than 1000000"));
   refuse_unless(options.effort.iterations >= 1 && options.effort.iterations <= 1'000'000,
                 text("--iters ", options.effort.iterations, " is not a number from 1 to 1000000"));
   refuse_unless(options.effort.warmup >= 0 && options.effort.warmup <= 1'000'000,

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/version.hpp"
 
@@ -91,7 +92,7 @@ void Report::begin() {
               "validation: 1 graph: 0\n#\n# Using devices\n",
               sizes.first, sizes.last, (sizes.step > 0 ? text(sizes.step) : text(sizes.factor)).c_str(),
               sizes.step > 0 ? "bytes" : "factor", options_.effort.warmup, options_.effort.iterations);
-  for (const std::string& place : places_) out_ << place << '\n';
+  for (const std::string& place : places_) out_ << detail::printable(place) << '\n';
   out_ << "#\n";
 }
 

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "common/outputs.hpp"
+#include "core/base/strings.hpp"
 #include "weft/collectives/world.hpp"
 #include "weft/core/error.hpp"
 
@@ -29,7 +30,7 @@ void print_table(const std::vector<LaunchClaim>& claims, std::ostream& out) {
         claim.local_rank ? number(claim.local_rank) + "/" + number(claim.local_size) : "-";
     out << std::setw(22) << name(claim.launcher) << std::setw(8) << claim.rank << std::setw(8)
         << size_of_claim(claim) << std::setw(8) << local
-        << (claim.rendezvous.empty() ? "-" : claim.rendezvous) << '\n';
+        << (claim.rendezvous.empty() ? "-" : detail::printable(claim.rendezvous)) << '\n';
   }
 }
 
@@ -43,7 +44,7 @@ json::object as_json(const LaunchClaim& claim) {
           {"size", claim.size == -1 ? json::value(nullptr) : json::value(claim.size)},
           {"local_rank", optional(claim.local_rank)},
           {"local_size", optional(claim.local_size)},
-          {"rendezvous", claim.rendezvous}};
+          {"rendezvous", json::parse(detail::json_string(claim.rendezvous))}};
 }
 
 std::string to_json(const std::vector<LaunchClaim>& claims, const LaunchClaim& decision) {
@@ -65,7 +66,9 @@ void print_environment(const EnvOptions& options, const Environment& environment
   const bool table = options.json != "-";
   if (table) print_table(claims, std::cout);
   const LaunchClaim decision = decide(claims);
-  if (table) std::cout << "\nbelieved: " << name(decision.launcher) << ", " << describe(decision) << '\n';
+  if (table)
+    std::cout << "\nbelieved: " << name(decision.launcher) << ", " << detail::printable(describe(decision))
+              << '\n';
   outputs.write({{"--json", to_json(claims, decision)}});
 }
 

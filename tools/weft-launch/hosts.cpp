@@ -45,7 +45,8 @@ Host parse(const std::string& line, const std::string& where) {
 }  // namespace
 
 std::vector<Host> read_hosts(const std::string& path) {
-  std::istringstream lines(detail::read_input(path, "--hosts " + path));
+  std::istringstream lines(
+      detail::read_input(path, "--hosts " + path, {.source = detail::Source::file_or_pipe}));
   std::vector<Host> hosts;
   std::set<std::string> names;
   int number = 0;

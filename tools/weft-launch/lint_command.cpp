@@ -46,9 +46,8 @@ po::options_description lint_description() {
 LintOptions parse_lint(const std::vector<std::string>& arguments) {
   LintOptions options;
   std::vector<std::string> rest = arguments;
-  options.files = tool::take_files(rest, [](const std::string& option) {
-    return option == "--json" || option == "--sarif";
-  });
+  options.files = tool::take_files(
+      rest, [](const std::string& option) { return option == "--json" || option == "--sarif"; });
   const po::variables_map values = tool::parse(rest, lint_description(), "weft-launch lint --help");
   options.help = values.count("help") != 0;
   options.notices = values.count("notices") != 0;
@@ -79,7 +78,8 @@ std::vector<report::manifest::Input> read_all(const std::vector<std::string>& fi
   std::set<std::string> seen;
   for (const std::string& file : files) {
     if (!seen.insert(file).second) throw Error(ErrorKind::usage, text(file, ": is given twice"));
-    inputs.push_back({file, detail::read_input(file == "-" ? "/dev/stdin" : file, file)});
+    inputs.push_back({file, detail::read_input(file == "-" ? "/dev/stdin" : file, file,
+                                               {.source = detail::Source::file_or_pipe})});
   }
   return inputs;
 }

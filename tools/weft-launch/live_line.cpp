@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/progress.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::launch {
@@ -20,14 +21,6 @@ constexpr const char* erase = "\r\033[K";
 std::size_t terminal_width() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-/// Without what a terminal would act on.
-std::string printable(std::string_view line) {
-  std::string plain;
-  std::ranges::copy_if(line, std::back_inserter(plain),
-                       [](char byte) { return static_cast<unsigned char>(byte) >= ' ' && byte != 0x7f; });
-  return plain;
 }
 
 }  // namespace
@@ -53,12 +46,12 @@ void LiveLine::hear(std::string_view lines) {
   while (lines.ends_with('\n')) lines.remove_suffix(1);
   const std::size_t before = lines.rfind('\n');
   if (before != std::string_view::npos) lines.remove_prefix(before + 1);
-  if (!lines.empty()) heard_ = printable(lines);
+  if (!lines.empty()) heard_ = detail::printable(lines);
 }
 
 std::string LiveLine::words(std::size_t width) const {
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began_;
-  std::string line = text("weft-launch: ", job_, "; ", tool::time_left(spent.count()));
+  std::string line = text("weft-launch: ", detail::printable(job_), "; ", tool::time_left(spent.count()));
   if (!heard_.empty()) line += "; " + heard_;
   if (line.size() < width) return line;
   line.resize(width - 1);
@@ -86,7 +79,7 @@ void make_room() {
 
 void say(const std::string& line) {
   make_room();
-  std::cerr << "weft-launch: " << line << '\n' << std::flush;
+  std::cerr << "weft-launch: " << detail::printable(line) << '\n' << std::flush;
 }
 
 }  // namespace weft::launch

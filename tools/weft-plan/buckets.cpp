@@ -11,8 +11,9 @@
 #include <sstream>
 
 #include "bucket_profile.hpp"
+#include "common/command_line.hpp"
 #include "common/outputs.hpp"
-#include "core/base/input_file.hpp"
+#include "input.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {
@@ -61,7 +62,8 @@ Options parse(const std::vector<std::string>& arguments) {
   if (command != "buckets") {
     throw Error(ErrorKind::usage,
                 command.empty() ? "nothing to plan is named" : text("'", command, "' is nothing to plan"),
-                "allowed are buckets, checkpoint, memory and schedule: weft-plan buckets TRACE, weft-plan checkpoint PATH, "
+                "allowed are buckets, checkpoint, memory and schedule: weft-plan buckets TRACE, weft-plan "
+                "checkpoint PATH, "
                 "weft-plan memory, weft-plan schedule");
   }
   if (options.file.empty()) {
@@ -177,8 +179,7 @@ int run_buckets(const std::vector<std::string>& arguments) {
   }
   tool::Outputs outputs("weft-plan");
   outputs.open("--json", options.json);
-  const BucketProfile profile =
-      parse_bucket_profile(detail::read_input(options.file, text("'", options.file, "'")), options.file);
+  const BucketProfile profile = parse_bucket_profile(read_text(options.file), options.file);
   explain_buckets(options, profile, outputs.people());
   outputs.write({{"--json", buckets_json(options, profile)}});
   return 0;

@@ -13,6 +13,7 @@
 
 #include "common/command_line.hpp"
 #include "common/outputs.hpp"
+#include "core/base/strings.hpp"
 #include "input.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"
@@ -23,6 +24,7 @@ namespace {
 namespace po = boost::program_options;
 namespace json = boost::json;
 using checkpoint::Checkpoint;
+using detail::printable;
 
 struct CheckpointCommand {
   std::string path;
@@ -113,12 +115,12 @@ std::string mebibytes(std::uint64_t bytes) {
 }
 
 void print_damaged(const Row& row, std::ostream& out) {
-  for (const std::string& line : row.damaged) out << "DAMAGED " << line << '\n';
+  for (const std::string& line : row.damaged) out << "DAMAGED " << printable(line) << '\n';
 }
 
 void print_folder(const std::vector<Row>& rows, std::ostream& out) {
   for (const Row& row : rows) {
-    out << row.checkpoint.path() << "  " << row.checkpoint.tensors().size() << " tensors, "
+    out << printable(row.checkpoint.path()) << "  " << row.checkpoint.tensors().size() << " tensors, "
         << mebibytes(row.checkpoint.bytes()) << '\n';
     print_damaged(row, out);
   }
@@ -126,13 +128,19 @@ void print_folder(const std::vector<Row>& rows, std::ostream& out) {
 
 void print_one(const Row& row, std::ostream& out) {
   const Checkpoint& one = row.checkpoint;
-  out << one.path() << ": step " << one.step() << ", " << mebibytes(one.bytes()) << '\n';
+  out << printable(one.path()) << ": step " << one.step() << ", " << mebibytes(one.bytes()) << '\n';
   for (const auto& [name, value] : one.values())
-    out << "  " << name << " = " << std::visit([](const auto& held) { return text(held); }, value) << '\n';
+    out << "  " << printable(name) << " = "
+        << printable(std::visit([](const auto& held) { return text(held); }, value)) << '\n';
   for (const auto& [name, tensor] : one.tensors())
-    out << "  " << name << "  " << tensor.dtype << "  " << shape_of(tensor) << "  in " << tensor.pieces
-        << (tensor.pieces == 1 ? " piece\n" : " pieces\n");
+    out << "  " << printable(name) << "  " << tensor.dtype << "  " << shape_of(tensor) << "  in "
+        << tensor.pieces << (tensor.pieces == 1 ? " piece\n" : " pieces\n");
   print_damaged(row, out);
+}
+
+/// Paths need not be UTF-8, and JSON is.
+json::value json_text(const std::string& raw) {
+  return json::parse(detail::json_string(raw));
 }
 
 json::object json_of(const Row& row, bool verified) {
@@ -146,12 +154,15 @@ json::object json_of(const Row& row, bool verified) {
                                    {"dtype", weft::name(tensor.dtype)},
                                    {"shape", json::value_from(tensor.shape)},
                                    {"pieces", tensor.pieces}});
-  json::object all{{"path", one.path()},
+  json::object all{{"path", json_text(one.path())},
                    {"step", one.step()},
                    {"bytes", one.bytes()},
                    {"values", std::move(values)},
                    {"tensors", std::move(tensors)}};
-  if (verified) all["damaged"] = json::value_from(row.damaged);
+  if (verified) {
+    json::array& damaged = all["damaged"].emplace_array();
+    for (const std::string& line : row.damaged) damaged.push_back(json_text(line));
+  }
   return all;
 }
 
@@ -192,10 +203,11 @@ int run_checkpoint(const std::vector<std::string>& arguments) {
     const Checkpoint first = one_at(command.path);
     const Checkpoint second = one_at(*command.other);
     const auto differences = first.differences(second);
-    out << first.path() << " and " << second.path() << (differences.empty() ? " are alike\n" : " differ:\n");
+    out << printable(first.path()) << " and " << printable(second.path())
+        << (differences.empty() ? " are alike\n" : " differ:\n");
     json::array apart;
     for (const checkpoint::Difference& one : differences) {
-      out << "  " << one.name << "  " << one.what << '\n';
+      out << "  " << printable(one.name) << "  " << printable(one.what) << '\n';
       apart.push_back(json::object{{"name", one.name}, {"what", one.what}, {"elements", one.elements}});
     }
     all["differences"] = std::move(apart);
@@ -203,7 +215,8 @@ int run_checkpoint(const std::vector<std::string>& arguments) {
   }
   if (command.target) {
     one_at(command.path).export_whole(*command.target);
-    out << *command.target << " has all tensors of " << one_at(command.path).path() << '\n';
+    out << printable(*command.target) << " has all tensors of " << printable(one_at(command.path).path())
+        << '\n';
   }
   outputs.write({{"--json", json::serialize(all) + "\n"}});
   return good ? 0 : 1;

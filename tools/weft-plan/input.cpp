@@ -38,9 +38,13 @@ double share(const char* option, const std::string& word) {
   return real(option, word, 0, 1, "a share from 0 to 1");
 }
 
+std::string read_text(const std::string& path) {
+  return detail::read_input(path, text("'", path, "'"), {.source = detail::Source::file_or_pipe});
+}
+
 boost::json::value read_json(const std::string& path) {
   boost::system::error_code error;
-  boost::json::value value = boost::json::parse(detail::read_input(path, text("'", path, "'")), error);
+  boost::json::value value = boost::json::parse(read_text(path), error);
   if (error) throw Error(ErrorKind::usage, text("'", path, "' is no JSON: ", error.message()));
   return value;
 }

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "common/outputs.hpp"
+#include "core/base/strings.hpp"
 #include "gpt/trainer/reference.hpp"
 #include "memory_options.hpp"
 #include "weft/core/error.hpp"
@@ -215,8 +216,8 @@ std::vector<MemoryCase> memory_cases(const MemoryCommand& command, const SizedMo
 void explain_memory(const MemoryCommand& command, const SizedModel& model,
                     const std::vector<MemoryCase>& cases, std::ostream& out) {
   const zero::ModelSize& size = model.size;
-  out << model.name << ": " << rounded(size.parameters) << " parameters of " << size.dtype << " in "
-      << size.units << " units, the largest of " << rounded(size.largest_unit)
+  out << detail::printable(model.name) << ": " << rounded(size.parameters) << " parameters of " << size.dtype
+      << " in " << size.units << " units, the largest of " << rounded(size.largest_unit)
       << (model.layout ? "\n" : "; the closed form alone\n");
   const std::size_t stages = command.stages.size();
   for (std::size_t at = 0; at < cases.size(); at += stages) {

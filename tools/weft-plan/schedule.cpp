@@ -8,7 +8,7 @@
 
 #include "common/outputs.hpp"
 #include "common/progress.hpp"
-#include "core/base/input_file.hpp"
+#include "core/base/strings.hpp"
 #include "input.hpp"
 #include "schedule_options.hpp"
 #include "schedule_page.hpp"
@@ -41,7 +41,7 @@ void expect_whole(const Schedule& schedule, const std::string& path) {
 }
 
 Schedule read_schedule(const std::string& path) {
-  const std::string content = detail::read_input(path, text("'", path, "'"));
+  const std::string content = read_text(path);
   if (content.starts_with("schedule")) {
     Schedule schedule = parse_schedule(content);
     expect_whole(schedule, path);
@@ -103,8 +103,8 @@ void explain(const ScheduleCommand& command, const ScheduleResult& result, std::
                  .unit = command.unit.nanoseconds,
                  .unit_name = command.unit.time.c_str()})
         << '\n';
-  out << result.schedule.name << ": " << result.schedule.devices() << " devices, " << result.schedule.stages()
-      << " stages, " << result.schedule.microbatches << " microbatches\n"
+  out << detail::printable(result.schedule.name) << ": " << result.schedule.devices() << " devices, "
+      << result.schedule.stages() << " stages, " << result.schedule.microbatches << " microbatches\n"
       << "makespan " << time(predicted.makespan) << ", bubble "
       << decimal(predicted.bubble_makespan(), "%.4f") << "; span " << time(predicted.span) << ", bubble "
       << decimal(predicted.bubble_span(), "%.4f") << '\n'

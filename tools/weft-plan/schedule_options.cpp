@@ -7,6 +7,7 @@
 
 #include "common/command_line.hpp"
 #include "common/schedule_chunks.hpp"
+#include "core/memory/host_memory.hpp"
 #include "input.hpp"
 #include "pipeline_profile.hpp"
 #include "weft/core/error.hpp"
@@ -105,6 +106,20 @@ pipeline::Objective objective_named(const std::string& word) {
   refuse("objective", word, "makespan or span");
 }
 
+/// For a schedule that is made; one that is read from a file is as long as the file.
+void expect_memory(int devices, int chunks, int microbatches) {
+  constexpr std::size_t least_of_each =
+      64;  // bytes for what one device does with a microbatch: its actions and their times
+  const std::size_t needed = static_cast<std::size_t>(devices) * static_cast<std::size_t>(chunks) *
+                             static_cast<std::size_t>(microbatches) * least_of_each;
+  const auto left = detail::memory_left();
+  if (left && needed > *left)
+    throw Error(ErrorKind::usage,
+                text("a schedule of --devices ", devices, ", --chunks ", chunks, " and --microbatches ",
+                     microbatches, " takes ", needed, " bytes of memory or more, and ", *left, " are left"),
+                "plan fewer microbatches: the bubble's share is that of a step's begin and end");
+}
+
 void expect_alone(const Given& given, const char* alone, std::initializer_list<const char*> others) {
   if (!given(alone)) return;
   for (const char* other : others) {
@@ -147,6 +162,7 @@ ScheduleCommand parse_schedule_command(const std::vector<std::string>& arguments
     if (!command.file) tool::expect_chunks(command.name, chunks);
     const int devices = whole(given, given("stages") ? "stages" : "devices", 8, 8192);
     if (devices == 1 && !command.file) tool::refuse_ignored(values, {"comm"}, "one device sends nothing");
+    expect_memory(devices, chunks, microbatches);
     command.problem = uniform(command, devices, chunks, microbatches);
   }
   command.quiet = given("quiet");

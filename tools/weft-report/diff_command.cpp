@@ -1,7 +1,6 @@
 #include "diff_command.hpp"
 
 #include <array>
-#include <fstream>
 #include <iostream>
 
 #include "core/base/input_file.hpp"
@@ -18,7 +17,9 @@ namespace {
 /// A file of weft-report nccl --json, or logs.
 RunFacts run_at(const std::string& path) {
   std::array<char, 32> start{};
-  if (path != "-") std::ifstream(path).read(start.data(), start.size() - 1);
+  // What comes through a pipe comes once: it is taken for logs.
+  detail::InputFile file(path);
+  if (file.is_open()) (void)file.read(start.data(), start.size() - 1);
   if (opens_run(start.data())) return read_run(detail::read_input(path, path), path);
   const nccl::JobLog log = read_logs({path}).log;
   return run_of(log.job(), nccl::examine(log.job()), {});
@@ -43,7 +44,7 @@ int diff_command(const std::vector<std::string>& arguments) {
                       .tables = {findings_table("Gone", diff.gone), findings_table("The same", diff.same),
                                  facts_table(diff), speeds_table(diff)}};
   std::ostream& out = outputs.people();
-  out << verdict(diff) << "\n\n";
+  out << one_line(verdict(diff)) << "\n\n";
   print(diff.fresh, out);
   for (const TextTable& table : report.tables) print(table, out);
   write(outputs, report, [&] { return to_json(diff); });

@@ -65,7 +65,8 @@ std::vector<Settings> read_all(const std::vector<std::string>& files) {
     if (!seen.insert(file).second)
       throw Error(ErrorKind::usage, text(file, ": is given twice"), "give one file for each rank or host");
     const std::string path = file == "-" ? "/dev/stdin" : file;
-    ranks.push_back(read_settings(detail::read_input(path, file), file, lines_of(file)));
+    ranks.push_back(read_settings(detail::read_input(path, file, {.source = detail::Source::file_or_pipe}),
+                                  file, lines_of(file)));
   }
   return ranks;
 }
@@ -87,7 +88,7 @@ void print_verdict(const std::vector<Finding>& findings, const std::string& look
               ? std::string("nothing wrong")
               : text(of(Severity::critical), " critical, ", counted(of(Severity::warning), "warning"), ", ",
                      counted(of(Severity::notice), "notice")))
-      << ": " << looked_at << "\n\n";
+      << ": " << one_line(looked_at) << "\n\n";
 }
 
 bool is_listed(const Setting& setting) {

@@ -40,7 +40,7 @@ int nccl_command(const std::vector<std::string>& arguments) {
         job.documents.taken == 0 ? "" : text(", and ", job.documents.taken, " files that were read whole"),
         "\n\n");
   } else {
-    out << text(tally(run.findings), " in ", looked_at(run), "\n\n");
+    out << text(tally(run.findings), " in ", one_line(looked_at(run)), "\n\n");
   }
   print(run.findings, out);
   for (const TextTable& table : report.tables) print(table, out);

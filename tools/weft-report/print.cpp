@@ -90,14 +90,16 @@ void print(const std::vector<Finding>& findings, std::ostream& out) {
 
 void print_table(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
   std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
+  std::vector<std::vector<std::string>> safe = rows;
+  for (auto& row : safe) {
+    std::ranges::transform(row, row.begin(), [](const std::string& cell) { return clean(cell); });
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
   }
-  for (const auto& row : rows) {
+  for (const auto& cells : safe) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(i + 1 < row.size() ? widths[i] - width_of(row[i]) + 2 : 0, ' ');
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      line += cells[i] + std::string(i + 1 < cells.size() ? widths[i] - width_of(cells[i]) + 2 : 0, ' ');
     out << line << '\n';
   }
 }
@@ -111,11 +113,11 @@ void print(const TextTable& table, std::ostream& out) {
   for (std::size_t column = 0; column < table.heading.size(); ++column) {
     if (!is_known(column)) continue;
     rows.front().push_back(table.heading[column]);
-    for (std::size_t i = 0; i < table.rows.size(); ++i) rows[i + 1].push_back(clean(table.rows[i][column]));
+    for (std::size_t i = 0; i < table.rows.size(); ++i) rows[i + 1].push_back(table.rows[i][column]);
   }
-  out << table.caption << '\n';
+  out << clean(table.caption) << '\n';
   print_table(rows, out);
-  if (!table.note.empty()) out << '\n' << wrapped(table.note, screen_of(out), 0);
+  if (!table.note.empty()) out << '\n' << wrapped(clean(table.note), screen_of(out), 0);
   out << '\n';
 }
 

@@ -12,6 +12,7 @@
 #include "common/outputs.hpp"
 #include "common/progress.hpp"
 #include "common/temporary_folder.hpp"
+#include "print.hpp"
 #include "report/nccl/nccl.hpp"
 #include "trial_run.hpp"
 #include "tune_options.hpp"
@@ -259,7 +260,7 @@ int tune_command(const std::vector<std::string>& arguments) {
   watch(search(state->space, effort, options.seed, measure, watch));
   progress.end();
   print_tuning(*state, out);
-  if (options.output) out << "written to " << *options.output << '\n';
+  if (options.output) out << "written to " << one_line(*options.output) << '\n';
   outputs.write(contents_of(*state, tool::Partial::no));
   return 0;
 }

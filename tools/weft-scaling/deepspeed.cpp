@@ -1,5 +1,6 @@
 #include "deepspeed.hpp"
 
+#include "common/usage_once.hpp"
 #include "core/base/input_file.hpp"
 #include "weft/core/error.hpp"
 
@@ -50,8 +51,12 @@ void check_trainer(const deepspeed::Config& config, const deepspeed::Options& re
 }  // namespace
 
 void read_deepspeed(Options& options) {
+  // A pipe has its bytes for one reader.
+  const auto source =
+      tool::launched_ranks().value_or(1) == 1 ? detail::Source::file_or_pipe : detail::Source::file;
   if (options.deepspeed)
-    options.deepspeed_text = detail::read_input(*options.deepspeed, "--deepspeed " + *options.deepspeed);
+    options.deepspeed_text =
+        detail::read_input(*options.deepspeed, "--deepspeed " + *options.deepspeed, {.source = source});
 }
 
 std::string explain_deepspeed(const Options& options, std::optional<int> launched) {

@@ -24,7 +24,8 @@ void same(const std::string& file, const char* what, const auto& before, const a
 }  // namespace
 
 report::EarlierRun read_earlier(const std::string& file) {
-  return report::parse_earlier_run(detail::read_input(file, text("--compare ", file)), file);
+  return report::parse_earlier_run(
+      detail::read_input(file, text("--compare ", file), {.source = detail::Source::file_or_pipe}), file);
 }
 
 void check_comparable(const report::EarlierRun& earlier, const Options& options, const Communicator& comm) {

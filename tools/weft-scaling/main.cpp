@@ -7,6 +7,7 @@
 #include "common/progress.hpp"
 #include "common/rank_outputs.hpp"
 #include "common/usage_once.hpp"
+#include "core/base/strings.hpp"
 #include "deepspeed.hpp"
 #include "earlier.hpp"
 #include "gpt/math/blas_advice.hpp"
@@ -177,10 +178,12 @@ int run(const std::vector<std::string>& arguments) {
 
   const std::string advice = comm.device().is_host() ? examples::blas_advice() : "";
   if (session.speaks() && !advice.empty())
-    progress.aside([&] { std::cerr << text("weft-scaling: ", advice, "\n") << std::flush; });
+    progress.aside(
+        [&] { std::cerr << text("weft-scaling: ", weft::detail::printable(advice), "\n") << std::flush; });
   for (const std::string& notice : options.deepspeed_notices) {
     if (session.speaks())
-      progress.aside([&] { std::cerr << text("weft-scaling: ", notice, "\n") << std::flush; });
+      progress.aside(
+          [&] { std::cerr << text("weft-scaling: ", weft::detail::printable(notice), "\n") << std::flush; });
   }
   session.remark(text("weft-scaling: ", options.model, " on ", comm.size(), " rank(s), ", comm.backend(),
                       ", text ", options.text, "\n"));
@@ -209,7 +212,8 @@ int run(const std::vector<std::string>& arguments) {
   if (!session.speaks()) return status;
   if (!results.connections.empty()) session.say("\ntransport\n" + scaling::to_text(results.connections));
   outputs.write(contents);
-  if (status != 0) std::cerr << "weft-scaling: not what --require asks for: " << lacks << '\n';
+  if (status != 0)
+    std::cerr << "weft-scaling: not what --require asks for: " << weft::detail::printable(lacks) << '\n';
   return status;
 }
 

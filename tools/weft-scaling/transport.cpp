@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "common/temporary_folder.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
@@ -219,7 +220,8 @@ std::string to_text(const std::vector<Connection>& connections) {
     pairs += text(pairs.empty() ? "" : ", ", one.from, " -> ", one.to);
   }
   std::string result;
-  for (const auto& [kind, pairs] : by_kind) result += text("  ", pairs, ": ", kind, "\n");
+  for (const auto& [kind, pairs] : by_kind)
+    result += text("  ", pairs, ": ", weft::detail::printable(kind), "\n");
   return result;
 }
 

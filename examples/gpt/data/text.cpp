@@ -1,11 +1,11 @@
 #include "gpt/data/text.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "core/base/input_file.hpp"
+#include "core/memory/host_memory.hpp"
 #include "gpt/data/random.hpp"
 #include "weft/core/error.hpp"
 
@@ -18,9 +18,17 @@ namespace {
 constexpr const char* advice = "give a regular file or a folder of regular files";
 
 void append(std::vector<std::uint8_t>& bytes, const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw system_error(weft::text("cannot read the text ", file.string()));
-  bytes.insert(bytes.end(), std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  const auto refused = [&](const std::string& why) {
+    return Error(ErrorKind::system, weft::text("cannot read the text ", file.string(), ": ", why));
+  };
+  detail::InputFile in(file.string());
+  if (!in.is_open()) throw refused(in.problem());
+  const auto left = detail::memory_left();
+  if (left && in.bytes() > *left)
+    throw refused(weft::text("it has ", in.bytes(), " bytes, and ", *left, " of memory are left"));
+  const std::size_t before = bytes.size();
+  bytes.resize(before + in.bytes());
+  bytes.resize(before + in.read(reinterpret_cast<char*>(bytes.data() + before), in.bytes()));
 }
 
 std::vector<fs::path> regular_files(const fs::path& folder) {

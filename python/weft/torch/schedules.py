@@ -14,6 +14,7 @@ import csv
 import io
 import os
 import re
+import stat
 import tempfile
 
 from torch._dynamo import OptimizedModule as _CompiledModule
@@ -198,6 +199,16 @@ def _expect_no_deadlock(plan):
         raise ValueError("devices wait for each other for ever: " + "; ".join(f"device {device} is at {' and '.join(map(_words, cell))}" for device, cell in stuck[:8]))
 
 
+def _read_file(path):
+    """The text of a regular file. Every rank reads it, so a pipe will not do, and opening one would wait for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"weft: {path!r} is no regular file")
+    with open(descriptor, encoding="utf-8", errors="replace") as file:  # what is no text is no action, either
+        return file.read()
+
+
 def read_schedule(schedule):
     """Reads and checks a schedule: a path, or the text itself (weft's form or PyTorch's compute-only CSV). Returns a Plan. @see load_schedule"""
     text = os.fspath(schedule)
@@ -206,9 +217,8 @@ def read_schedule(schedule):
         raise TypeError(f"a schedule is a path or a text, not {type(schedule).__name__}")
     is_text = isinstance(schedule, str) and ("\n" in text or text.startswith("schedule ") or _ACTION.fullmatch(text.split(",")[0].strip()))
     if not is_text:
-        where = f"'{text}'"
-        with open(text, encoding="utf-8", errors="replace") as file:  # what is no text is no action, either
-            text = file.read()
+        where = repr(text)
+        text = _read_file(text)
     try:
         plan = _read_text(text) if text.startswith("schedule") else _read_csv(text)
         _expect_whole(plan)

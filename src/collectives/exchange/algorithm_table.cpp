@@ -123,7 +123,8 @@ AlgorithmTable AlgorithmTable::parse(std::string_view content, const std::string
 
 AlgorithmTable AlgorithmTable::read(const std::string& path) {
   constexpr std::size_t most = std::size_t{1} << 20;  // bytes; a table has some kilobytes
-  const std::string content = detail::read_input(path, weft::text("table of algorithms '", path, "'"), most);
+  const std::string content =
+      detail::read_input(path, weft::text("table of algorithms '", path, "'"), {.most = most});
   if (content.empty())
     throw Error(ErrorKind::usage, weft::text("table of algorithms '", path, "': it is empty"),
                 "weft-bench --tune=FILE writes one");

@@ -67,7 +67,11 @@ PeerProcess::PeerProcess(int pid, const std::string& name)
         const Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (connection.get() < 0)
           throw system_error(text("cannot open a socket to process ", pid), more_files);
-        if (connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
+        int status = 0;
+        do {
+          status = connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), bytes);
+        } while (status != 0 && errno == EINTR);
+        if (status != 0) {
           const Error cause = system_error(text("no process listens where process ", pid, " said it does"));
           throw Error(ErrorKind::peer_lost, cause.problem(), one_node);
         }

@@ -1,16 +1,15 @@
 #include "collectives/store/job_token.hpp"
 
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
@@ -21,23 +20,21 @@ constexpr std::size_t shortest = 16;  // bytes: too many to try, even of hexadec
 constexpr std::size_t longest = 4096;
 
 std::string file_content(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto refused = [&](const std::string& why) {
-    const int reason = errno;
-    if (file >= 0) close(file);
-    return Error(ErrorKind::usage,
-                 text(env::token_file.name, "=", path, ": ", why.empty() ? std::strerror(reason) : why),
+    return Error(ErrorKind::usage, text(env::token_file.name, "=", path, ": ", why),
                  "give a file that only its user can read (chmod 600; a mounted secret: defaultMode 0400)");
   };
+  InputFile file(path);
+  if (!file.is_open()) throw refused(file.problem());
   struct stat status {};
-  if (file < 0 || fstat(file, &status) != 0) throw refused("");
-  if (!S_ISREG(status.st_mode)) throw refused("it is no file");
+  if (fstat(file.descriptor(), &status) != 0) throw refused(std::strerror(errno));
   if ((status.st_mode & (S_IRWXO | S_IWGRP)) != 0) throw refused("others may read or write it");
   std::string content(longest + 1, '\0');
-  const ssize_t got = read(file, content.data(), content.size());
-  if (got < 0) throw refused("");
-  close(file);
-  content.resize(static_cast<std::size_t>(got));
+  try {
+    content.resize(file.read(content.data(), content.size()));
+  } catch (const Error& error) {
+    throw refused(error.problem());
+  }
   content.erase(content.find_last_not_of(" \t\r\n") + 1);
   return content;
 }

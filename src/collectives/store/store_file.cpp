@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "collectives/store/store_detail.hpp"
+#include "core/files/file_limit.hpp"
 #include "weft/collectives/store.hpp"
 #include "weft/core/backoff.hpp"
 
@@ -79,6 +80,7 @@ bool is_held(const File& file, int rank, const std::string& path) {
 }
 
 void write_all(const File& file, std::string_view bytes, std::uint64_t offset, const std::string& path) {
+  const detail::FileLimitIsAnError limit;
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
@@ -115,6 +117,7 @@ std::optional<File> create(const std::string& path) {
   }
   struct flock lock = byte_of(0);
   int failed = 0;
+  const detail::FileLimitIsAnError limit;
   if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) failed = errno;
   if (failed == 0 && ::pwrite(file.get(), heading.data(), heading.size(), 0) < 0) failed = errno;
   if (failed == 0 && ::link(draft.c_str(), path.c_str()) != 0) failed = errno;
@@ -124,10 +127,23 @@ std::optional<File> create(const std::string& path) {
   return file;
 }
 
+/// One that another rank may have made. Without waiting: what the user named may be a pipe or a device.
+File open_there(const std::string& path) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  } while (descriptor < 0 && errno == EINTR);
+  File file(descriptor);
+  struct stat there {};
+  if (descriptor >= 0 && (::fstat(descriptor, &there) != 0 || !S_ISREG(there.st_mode)))
+    throw Error(ErrorKind::usage, text(path, " is no regular file"), "give a path that does not exist");
+  return file;
+}
+
 File join(const std::string& path, int rank, Deadline deadline) {
   Backoff backoff;
   while (true) {
-    File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    File file = open_there(path);
     if (file.get() >= 0) {
       if (read_some(file, 0, heading.size(), path) != heading) {
         throw Error(ErrorKind::usage, text(path, " is not a file that ranks meet in"),
@@ -153,7 +169,7 @@ File join(const std::string& path, int rank, Deadline deadline) {
 /// Where a process has rank 0 there already, the rendezvous tells all ranks that there are two.
 std::pair<File, bool> create_or_join(const std::string& path) {
   if (auto created = create(path)) return {std::move(*created), true};
-  File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  File file = open_there(path);
   if (file.get() < 0 || read_some(file, 0, heading.size(), path) != heading || !is_held(file, 0, path)) {
     throw Error(ErrorKind::usage, text(path, " exists: another run uses it or used it"),
                 "give every run a path of its own, or remove the file");

@@ -60,7 +60,7 @@ std::string line_of(ErrorKind kind, const std::string& problem, const std::strin
   if (!advice.empty()) line += "; " + advice;
   // A reader who misused the library needs the advice; a reader who found a defect needs the place.
   if (kind == ErrorKind::internal) line += text(" [", where.file_name(), ":", where.line(), "]");
-  return line;
+  return detail::printable(line);
 }
 
 /// The newest errors of this thread, the last one first. What unwinds is alive, and what was caught is not any longer.
@@ -156,7 +156,7 @@ std::string message_of(const std::exception& error) {
     if (begin > 0 && line[begin - 1] == ' ') --begin;
     line.erase(begin, end == std::string::npos ? end : end + 1 - begin);
   }
-  return line;
+  return detail::printable(std::move(line));
 }
 
 int exit_code(const std::exception& error) noexcept {

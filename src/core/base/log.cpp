@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/strings.hpp"
+#include "core/files/file_limit.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 
@@ -23,6 +25,7 @@ std::atomic<int> current_level{unset};
 }  // namespace
 
 void print(Level level, std::string_view line) {
+  const detail::FileLimitIsAnError limit;  // a log file that is full ends no training
   std::fprintf(stderr, "weft %s: %.*s\n", words[static_cast<std::size_t>(level)],
                static_cast<int>(line.size()), line.data());
 }
@@ -54,11 +57,12 @@ Level level() {
 
 void write(Level line_level, std::string_view line) {
   if (line_level == Level::off || line_level > level()) return;
+  const std::string safe = detail::printable(line);
   const std::lock_guard lock(mutex);
   if (current_sink) {
-    current_sink(line_level, line);
+    current_sink(line_level, safe);
   } else {
-    print(line_level, line);
+    print(line_level, safe);
   }
 }
 

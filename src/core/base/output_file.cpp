@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "core/base/strings.hpp"
 #include "core/files/file_limit.hpp"
+#include "weft/core/deadline.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -23,6 +26,18 @@ std::string behind_links(const std::string& path) {
   return unknown ? path : target.string();
 }
 
+/// What is no regular file. A pipe that no process opens to read within 2 s is an error (ENXIO), not a wait without end.
+int open_as_it_is(const std::string& path) {
+  const Deadline deadline = Deadline::in(std::chrono::seconds(2));
+  int file = -1;
+  while ((file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0) {
+    if (errno != EINTR && (errno != ENXIO || deadline.passed())) return -1;
+    if (errno == ENXIO) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  (void)fcntl(file, F_SETFL, O_WRONLY);  // the writes wait for the reader
+  return file;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::string path, std::string called)
@@ -32,11 +47,16 @@ OutputFile::OutputFile(std::string path, std::string called)
   const bool exists = stat(path_.c_str(), &there) == 0;
   if (exists && S_ISDIR(there.st_mode)) fail(EISDIR);
   if (exists && !S_ISREG(there.st_mode)) {
-    file_.reset(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    file_.reset(open_as_it_is(path_));
   } else {
     if (exists && access(path_.c_str(), W_OK) != 0) fail(errno);
     draft_ = text(path_, ".part-", getpid());
-    file_.reset(open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, anyone));
+    int draft = -1;
+    do {
+      draft =
+          open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, anyone);
+    } while (draft < 0 && errno == EINTR);
+    file_.reset(draft);
   }
   if (file_.get() < 0) {
     draft_.clear();
@@ -45,8 +65,18 @@ OutputFile::OutputFile(std::string path, std::string called)
   if (exists && !draft_.empty()) (void)fchmod(file_.get(), there.st_mode & 07777U);
 }
 
+bool is_flushed(int file) {
+  int status = 0;
+  do {
+    status = fsync(file);
+  } while (status != 0 && errno == EINTR);
+  return status == 0;
+}
+
 void OutputFile::fail(int error) const {
-  throw Error(ErrorKind::usage, text(called_, ": cannot write it: ", std::strerror(error)),
+  throw Error(ErrorKind::usage,
+              text(called_,
+                   ": cannot write it: ", error == ENXIO ? "no process reads from it" : std::strerror(error)),
               usual_advice(error));
 }
 
@@ -62,7 +92,7 @@ void OutputFile::add(std::string_view content) {
 
 void OutputFile::finish() {
   // The name changes when the content is on the disk, or a crash could leave the name without it.
-  if (!draft_.empty() && (fsync(file_.get()) != 0 || std::rename(draft_.c_str(), path_.c_str()) != 0)) {
+  if (!draft_.empty() && (!is_flushed(file_.get()) || std::rename(draft_.c_str(), path_.c_str()) != 0)) {
     const Error failed = system_error(text("cannot write ", called_));
     discard();
     throw failed;

@@ -47,6 +47,9 @@ class OutputFile {
   Descriptor file_;
 };
 
+/// All of a file or folder is on the disk. False with errno set
+bool is_flushed(int file);
+
 /// All of it, though it take several calls. @param called what errors call it
 /// @throws Error (system) "cannot write NAME: No space left on device", beyond `ulimit -f` too
 void write_all(int file, std::string_view content, const std::string& called);

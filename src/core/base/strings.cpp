@@ -1,4 +1,4 @@
-// Text of values (weft/core/text.hpp), JSON strings, edit distances and advice (core/base/strings.hpp).
+// Text of values (weft/core/text.hpp); JSON strings, strings for a terminal, edit distances and advice (core/base/strings.hpp).
 
 #include "core/base/strings.hpp"
 
@@ -25,21 +25,50 @@ void append_chars(std::string& line, Arguments... arguments) {
   line.append(chars.data(), end);
 }
 
-/// Bytes of the UTF-8 sequence that `rest` begins with; 0 where it begins with none (RFC 3629, section 4, but
-/// for surrogates and overlong forms of three and four bytes, which readers mend).
-std::size_t utf8_length(std::string_view rest) {
-  const auto lead = static_cast<unsigned char>(rest.front());
-  const std::size_t length = lead < 0x80   ? 1
-                             : lead < 0xc2 ? 0
-                             : lead < 0xe0 ? 2
-                             : lead < 0xf0 ? 3
-                             : lead < 0xf5 ? 4
-                                           : 0;
-  if (length > rest.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(rest[i]) & 0xc0U) != 0x80) return 0;
+/// A character of UTF-8 (RFC 3629); one byte, and not valid, where there is none.
+struct CodePoint {
+  char32_t code = 0;
+  std::size_t bytes = 1;
+  bool valid = false;
+};
+
+CodePoint first_of(std::string_view raw) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(raw[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return {lead, 1, true};
+  const std::size_t count = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  constexpr std::array<char32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
+  if (lead < 0xc2 || lead > 0xf4 || raw.size() < count) return {lead};
+  char32_t code = lead & (0xffU >> (count + 1));
+  for (std::size_t i = 1; i < count; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return {lead};
+    code = code << 6U | (byte(i) & 0x3fU);
   }
-  return length;
+  const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < least[count] || code > 0x10ffff || is_surrogate) return {lead};
+  return {code, count, true};
+}
+
+bool is_control(char32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+/// Marks that have no width and turn the direction of text, line ends that only Unicode knows, and tags.
+bool is_hidden(char32_t code) {
+  return (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || code == 0x61c || code == 0xad ||
+         code == 0x180e || (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+std::string padded_hex(char32_t code, std::size_t digits) {
+  const std::string hexadecimal = hex(code);
+  return std::string(digits - std::min(digits, hexadecimal.size()), '0') + hexadecimal;
+}
+
+std::string escape_of(const CodePoint& one) {
+  if (one.code == '\n') return "\\n";
+  if (one.code == '\r') return "\\r";
+  if (!one.valid || one.code < 0x80) return "\\x" + padded_hex(one.code, 2);
+  return one.code > 0xffff ? "\\U" + padded_hex(one.code, 8) : "\\u" + padded_hex(one.code, 4);
 }
 
 }  // namespace
@@ -105,9 +134,9 @@ std::string hex_digits(std::span<const unsigned char> bytes) {
 std::string json_string(std::string_view raw) {
   std::string json = "\"";
   while (!raw.empty()) {
-    const std::size_t length = utf8_length(raw);
+    const CodePoint one = first_of(raw);
     const char c = raw.front();
-    if (length == 0) {
+    if (!one.valid) {
       json += "\\ufffd";
     } else if (c == '"' || c == '\\') {
       json += {'\\', c};
@@ -115,15 +144,30 @@ std::string json_string(std::string_view raw) {
       json += c < 0x10 ? "\\u000" : "\\u00";
       json += hex(static_cast<unsigned char>(c));
     } else {
-      json += raw.substr(0, length);
+      json += raw.substr(0, one.bytes);
     }
-    raw.remove_prefix(std::max<std::size_t>(length, 1));
+    raw.remove_prefix(one.bytes);
   }
   return json += '"';
 }
 
-// Wagner and Fischer's table, of which three rows are kept: row[j] is the distance of the prefix of `a` that was read to the first j
-// characters of `b`. Two neighbours that changed places look two rows back.
+std::string printable(std::string_view raw) {
+  std::string safe;
+  safe.reserve(raw.size());
+  while (!raw.empty()) {
+    const CodePoint one = first_of(raw);
+    if (one.code == '\t') {
+      safe += ' ';
+    } else if (!one.valid || is_control(one.code) || is_hidden(one.code)) {
+      safe += escape_of(one);
+    } else {
+      safe += raw.substr(0, one.bytes);
+    }
+    raw.remove_prefix(one.bytes);
+  }
+  return safe;
+}
+
 std::string usual_advice(int error) {
   switch (error) {
     case ENOSPC:
@@ -141,6 +185,8 @@ std::string usual_advice(int error) {
   }
 }
 
+// Wagner and Fischer's table, of which three rows are kept: row[j] is the distance of the prefix of `a` that was read to the first j
+// characters of `b`. Two neighbours that changed places look two rows back.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);

@@ -1,5 +1,6 @@
 #pragma once
-// Strings as JSON writes them, bytes as digits, and for advice in error messages the nearest of several names, and what helps against errno.
+// Strings as JSON writes them and as a terminal may show them, bytes as digits, and for advice in error messages the nearest of several names,
+// and what helps against errno.
 
 #include <algorithm>
 #include <optional>
@@ -11,6 +12,12 @@ namespace weft::detail {
 
 /// `raw` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view raw);
+
+/// `raw` as a terminal may show it, in one line: what comes from a file, another process or the environment may hold anything. Control
+/// characters, bytes that are not UTF-8, and characters that have no width or turn the direction of text become escapes that show them:
+/// \n, \x1b, \xff, \u202e. A tab becomes a space. What is escaped stays the same when it is escaped again. Messages pass through it in
+/// Error::what() and log::write(); who prints names that are not his own calls it.
+std::string printable(std::string_view raw);
 
 /// Two hexadecimal digits a byte.
 std::string hex_digits(std::span<const unsigned char> bytes);

@@ -28,11 +28,7 @@ class JsonNode {
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& advice = {}) const {
     const std::string place = path();
-    std::string line = text(place, place.empty() ? "" : " ", problem);
-    // Text from the file must not break the line.
-    std::ranges::replace_if(
-        line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-    throw Error(ErrorKind::usage, text(*file_, ": ", line), advice);
+    throw Error(ErrorKind::usage, text(*file_, ": ", place, place.empty() ? "" : " ", problem), advice);
   }
 
   /// Checks that it is an object with these members and no others; `optional` may be missing.

@@ -52,6 +52,14 @@ std::size_t left_in(const std::string& mount, std::string group, bool is_v2) {
   }
 }
 
+/// What `ulimit -v` leaves.
+std::size_t address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
+  const std::size_t used = number_in("/proc/self/statm").value_or(0) * page_bytes();
+  return limit.rlim_cur - std::min<std::size_t>(limit.rlim_cur, used);
+}
+
 constexpr const char* keep_less =
     "keep less on the host: a smaller share of offloaded state, fewer ranks on a node, or a larger limit of "
     "the container's memory";
@@ -92,6 +100,7 @@ std::optional<std::size_t> memory_left(const std::string& root) {
     if (names.empty()) left = std::min(left, left_in(root + "/sys/fs/cgroup", group, true));
     if (names == "memory") left = std::min(left, left_in(root + "/sys/fs/cgroup/memory", group, false));
   }
+  if (root.empty()) left = std::min(left, address_space_left());
   return left == unlimited ? std::nullopt : std::optional(left);
 }
 

@@ -20,7 +20,7 @@ std::size_t page_bytes();
 
 /// Bytes that this process may still use before the system kills a process for lack of memory: the minimum of
 /// what the machine has available and what the limits of this process's control groups (v1 and v2, a
-/// container's among them) leave. File caches that the kernel would give up count as left. Null when the
+/// container's among them) leave, and what `ulimit -v` leaves of the address space. File caches that the kernel would give up count as left. Null when the
 /// system does not say.
 /// @param root prefix of /proc and /sys, for tests
 std::optional<std::size_t> memory_left(const std::string& root = "");

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/base/strings.hpp"
+#include "core/files/file_limit.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -92,6 +93,7 @@ std::string Trace::json() const {
 }
 
 void Trace::write(const std::string& path) const {
+  const detail::FileLimitIsAnError limit;
   std::ofstream file(path);
   file << json();
   file.close();

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/strings.hpp"
 #include "pipeline/simulate/side_streams.hpp"
 
 namespace weft::pipeline::detail {
@@ -77,15 +78,13 @@ std::string pixels(double value) {
 
 std::string escaped(std::string_view raw) {
   std::string result;
-  for (const char c : raw) {
+  for (const char c : weft::detail::printable(raw)) {
     if (c == '&') {
       result += "&amp;";
     } else if (c == '<') {
       result += "&lt;";
     } else if (c == '>') {
       result += "&gt;";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      result += ' ';  // XML has no other control characters than white space
     } else {
       result += c;
     }

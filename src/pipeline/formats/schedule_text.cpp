@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/strings.hpp"
 #include "pipeline/formats/action_text.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedule.hpp"
@@ -87,16 +88,10 @@ std::vector<Action> row_of(Lines& lines) {
   return row;
 }
 
-std::string on_one_line(std::string name) {
-  std::ranges::replace_if(
-      name, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return name;
-}
-
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Schedule& schedule) {
-  out << "schedule " << on_one_line(schedule.name) << "\nmicrobatches " << schedule.microbatches
+  out << "schedule " << weft::detail::printable(schedule.name) << "\nmicrobatches " << schedule.microbatches
       << "\nplacement";
   for (const int device : schedule.device_of) out << ' ' << device;
   out << '\n';

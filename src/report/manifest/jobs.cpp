@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace weft::report::manifest {
 namespace {
@@ -102,7 +103,8 @@ Container container_of(const Value& value) {
 
 Role role_of(std::string name, const Value& owner, long pods) {
   const Value& pod_template = owner["template"];
-  Role role{std::move(name), &owner, &pod_template["metadata"], &pod_template["spec"], std::max(pods, 1L)};
+  Role role{std::move(name), &owner, &pod_template["metadata"], &pod_template["spec"],
+            std::clamp(pods, 1L, 2147483647L)};
   for (const Value& container : pod_template["spec"]["containers"].items)
     role.containers.push_back(container_of(container));
   return role;
@@ -255,7 +257,7 @@ std::optional<double> quantity(const Value& value) {
   const char* const end = value.text.data() + value.text.size();
   double number = 0;
   const auto [at, code] = std::from_chars(value.text.data(), end, number);
-  if (value.kind != Value::Kind::scalar || code != std::errc{}) return std::nullopt;
+  if (value.kind != Value::Kind::scalar || code != std::errc{} || !std::isfinite(number)) return std::nullopt;
   const std::string_view unit(at, static_cast<std::size_t>(end - at));
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
   return found == units.end() ? std::nullopt : std::optional(number * found->second);

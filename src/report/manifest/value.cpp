@@ -45,7 +45,9 @@ std::optional<long> Value::number() const {
   long parsed = 0;
   const char* const end = text.data() + text.size();
   const auto [at, code] = std::from_chars(text.data(), end, parsed);
-  return kind == Kind::scalar && code == std::errc{} && at == end ? std::optional(parsed) : std::nullopt;
+  constexpr long most = 2147483647;  // so that products of two do not overflow
+  if (kind != Kind::scalar || code != std::errc{} || at != end) return std::nullopt;
+  return std::clamp(parsed, -most, most);
 }
 
 bool Value::is_no_text() const {

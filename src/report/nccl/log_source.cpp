@@ -1,13 +1,9 @@
 #include "report/nccl/log_source.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
+#include "core/base/input_file.hpp"
 #include "report/documents/start.hpp"
 #include "weft/core/error.hpp"
 
@@ -54,39 +50,12 @@ class LineCutter {
   int number_ = 0;
 };
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path)
-      : number_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ > STDIN_FILENO) close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
-/// Fills the space, with less only at the end of the file. @throws Error (system)
-std::size_t read_full(int descriptor, char* space, std::size_t size) {
-  std::size_t have = 0;
-  while (have < size) {
-    const ssize_t count = read(descriptor, space + have, size - have);
-    if (count == 0) break;
-    if (count > 0) have += static_cast<std::size_t>(count);
-    if (count < 0 && errno != EINTR) throw system_error("cannot read it");
-  }
-  return have;
-}
-
 /// What follows the first block, up to `most` bytes in all.
-std::string read_rest(int descriptor, std::string content, std::size_t most) {
+std::string read_rest(detail::InputFile& file, std::string content, std::size_t most) {
   while (content.size() < most) {
     const std::size_t had = content.size();
     content.resize(std::min(most, std::max(2 * had, block_bytes)));
-    const std::size_t count = read_full(descriptor, content.data() + had, content.size() - had);
+    const std::size_t count = file.read(content.data() + had, content.size() - had);
     const bool ended = had + count < content.size();
     content.resize(had + count);
     if (ended) break;
@@ -101,29 +70,27 @@ bool is_binary(std::string_view start) {
 }
 
 /// @return whether it was one, and was handed on
-bool read_document(int descriptor, std::string_view start, const std::string& called,
+bool read_document(detail::InputFile& file, std::string_view start, const std::string& called,
                    const TakeDocument& take) {
   const documents::Kind* kind = documents::kind_of(start);
   if (kind == nullptr) return false;
-  const std::string whole = start.size() < block_bytes
-                                ? std::string(start)
-                                : read_rest(descriptor, std::string(start), kind->most + 1);
+  const std::string whole =
+      start.size() < block_bytes ? std::string(start) : read_rest(file, std::string(start), kind->most + 1);
   take(called, *kind, whole);
   return true;
 }
 
-void read_file(const std::string& path, const InputTakers& take) {
+void read_file(const std::string& path, detail::Source source, const InputTakers& take) {
   const std::string called = path == "-" ? "standard input" : path;
-  const Descriptor descriptor(path);
-  if (descriptor.number() < 0) return take.skipped(called, text("cannot be read: ", std::strerror(errno)));
+  detail::InputFile file(path == "-" ? "/dev/stdin" : path, source);
+  if (!file.is_open()) return take.skipped(called, text("cannot be read: ", file.problem()));
   LineCutter cutter(called, take.line);
   std::string block(block_bytes, '\0');
   bool first = true;
   try {
-    for (std::size_t count = 0; (count = read_full(descriptor.number(), block.data(), block.size())) > 0;
-         first = false) {
+    for (std::size_t count = 0; (count = file.read(block.data(), block.size())) > 0; first = false) {
       const std::string_view bytes = std::string_view(block).substr(0, count);
-      if (first && read_document(descriptor.number(), bytes, called, take.document)) return;
+      if (first && read_document(file, bytes, called, take.document)) return;
       if (first && is_binary(bytes))
         return take.skipped(called, "is not text; decompress it, or leave it out");
       cutter.add(bytes);
@@ -160,10 +127,11 @@ void read_inputs(const std::vector<std::string>& paths, const InputTakers& take)
       throw Error(ErrorKind::usage, text("there is no '", path, "'"),
                   "name files, folders, or - for standard input");
     if (path == "-" || !fs::is_directory(path, ignored)) {
-      read_file(path, take);
+      read_file(path, detail::Source::file_or_pipe, take);
       continue;
     }
-    for (const std::string& file : files_below(path, take.skipped)) read_file(file, take);
+    for (const std::string& file : files_below(path, take.skipped))
+      read_file(file, detail::Source::file, take);
   }
 }
 

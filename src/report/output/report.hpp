@@ -47,8 +47,8 @@ std::string tally(const std::vector<Finding>& findings);
 /// "1 host", "2 hosts", "48,211 lines"
 std::string counted(std::size_t count, std::string_view what);
 
-/// One line of valid UTF-8 without control characters and without marks that turn the direction of text, which would let a log forge what a
-/// reader sees. What is not UTF-8 becomes U+FFFD; line ends and tabs become spaces.
+/// One line of what a log says, without the carriage return at its end, as core's printable() makes it safe: a log could forge what a reader
+/// sees.
 std::string clean(std::string_view raw);
 
 }  // namespace weft::report

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
@@ -42,32 +43,33 @@ const char* word(Anchor anchor) {
 
 std::string escaped(std::string_view raw) {
   std::string result;
-  for (const char c : raw) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') {
-          result += "\ufffd";
-        } else {
+  while (true) {
+    const std::size_t end = raw.find_first_of("\n\t");
+    for (const char c : detail::printable(raw.substr(0, end))) {
+      switch (c) {
+        case '&':
+          result += "&amp;";
+          break;
+        case '<':
+          result += "&lt;";
+          break;
+        case '>':
+          result += "&gt;";
+          break;
+        case '"':
+          result += "&quot;";
+          break;
+        case '\'':
+          result += "&#39;";
+          break;
+        default:
           result += c;
-        }
+      }
     }
+    if (end == std::string_view::npos) return result;
+    result += raw[end];
+    raw.remove_prefix(end + 1);
   }
-  return result;
 }
 
 std::string fixed(double value, int decimals) {

@@ -19,7 +19,7 @@
 
 namespace weft::report {
 
-/// Text that is safe between tags and in quoted attributes. Control characters become U+FFFD.
+/// Text that is safe between tags and in quoted attributes. Lines and tabs stay; else as core's printable().
 std::string escaped(std::string_view raw);
 
 /// The same in every locale. Infinities and NaN become "-".

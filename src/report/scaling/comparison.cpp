@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include "core/base/strings.hpp"
 #include "report/page/markup.hpp"
 #include "weft/core/error.hpp"
 
@@ -127,7 +128,7 @@ bool computing_changed(const Comparison& comparison) {
 std::string to_text(const Comparison& comparison) {
   std::string lines;
   for (const auto& row : comparison.rows) {
-    lines += text(row.strategy, ": ", fixed(row.ratio, 3), " (", fixed(row.low, 3), " to ",
+    lines += text(detail::printable(row.strategy), ": ", fixed(row.ratio, 3), " (", fixed(row.low, 3), " to ",
                   fixed(row.high, 3), ") of the earlier step: ", name(row.verdict), "\n");
   }
   for (const std::string& strategy : comparison.only_before)

@@ -15,13 +15,6 @@ namespace json = boost::json;
 constexpr std::array<std::string_view, 7> kinds{"None",     "a boolean", "a whole number", "a number",
                                                 "a string", "a list",    "a dictionary"};
 
-/// One line, whatever the input says.
-std::string in_one_line(std::string words) {
-  std::ranges::replace_if(
-      words, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  return words;
-}
-
 Value of_kind(Value::Kind kind) {
   return {.kind = kind};
 }
@@ -102,7 +95,7 @@ bool Walk::boolean(const Value& value, std::string_view called) const {
 
 void Walk::refuse(std::string_view called, std::string_view problem, std::string_view advice) const {
   const std::string entry = entry_ < 0 ? std::string() : text("entries[", entry_, "].");
-  throw Error(ErrorKind::usage, in_one_line(text(entry, called, ' ', problem)), std::string(advice));
+  throw Error(ErrorKind::usage, text(entry, called, ' ', problem), std::string(advice));
 }
 
 void Walk::expect(const Value& value, Value::Kind kind, std::string_view called) const {

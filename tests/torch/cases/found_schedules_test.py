@@ -101,6 +101,15 @@ class Forms(unittest.TestCase):
             with self.assertRaises(TypeError):
                 read_schedule(wrong)
 
+    def test_what_is_no_regular_file_is_refused_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = pathlib.Path(folder) / "plan\x1b[2J.txt"
+            os.mkfifo(pipe)
+            for path in (pipe, pathlib.Path(folder), pathlib.Path("/dev/zero")):
+                with self.assertRaisesRegex(ValueError, "is no regular file") as refused:
+                    read_schedule(path)
+                self.assertNotIn("\x1b", str(refused.exception))
+
 
 TWO = "schedule x\nmicrobatches 2\nplacement 0 1\ndevice 0: 0F0 0F1 0B0 0B1\ndevice 1: 1F0 1B0 1F1 1B1\n"
 # A text, and words of its error: the action and the device above all.

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 
 #include "report/manifest/rules/rules.hpp"
 #include "weft/core/text.hpp"
@@ -66,6 +70,69 @@ void texts_within(const Value& value, Remarks& remarks) {
   for (const Value& item : value.items) texts_within(item, remarks);
 }
 
+/// Fields of jobs and their pods that are whole numbers, 0 or more, and how large.
+struct CountField {
+  std::string_view key;
+  double most = 2147483647;
+};
+constexpr double most_seconds = 9007199254740992;
+constexpr std::array count_fields{CountField{"completions"},
+                                  CountField{"parallelism"},
+                                  CountField{"backoffLimit"},
+                                  CountField{"backoffLimitPerIndex"},
+                                  CountField{"maxFailedIndexes"},
+                                  CountField{"ttlSecondsAfterFinished"},
+                                  CountField{"replicas"},
+                                  CountField{"slotsPerWorker"},
+                                  CountField{"numNodes"},
+                                  CountField{"maxRestarts"},
+                                  CountField{"containerPort"},
+                                  CountField{"initialDelaySeconds"},
+                                  CountField{"periodSeconds"},
+                                  CountField{"timeoutSeconds"},
+                                  CountField{"failureThreshold"},
+                                  CountField{"successThreshold"},
+                                  CountField{"activeDeadlineSeconds", most_seconds},
+                                  CountField{"terminationGracePeriodSeconds", most_seconds}};
+
+/// What YAML reads of it where that is a whole number of 0 or more: 8, +8, 010, 0x8, 8e0.
+std::optional<double> count_of(const Value& value) {
+  if (value.kind != Value::Kind::scalar || value.quoted) return std::nullopt;
+  std::string_view digits = value.text;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  const bool is_hexadecimal = digits.starts_with("0x");
+  if (is_hexadecimal) digits.remove_prefix(2);
+  double number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [at, code] = std::from_chars(
+      digits.data(), end, number, is_hexadecimal ? std::chars_format::hex : std::chars_format::general);
+  if (code != std::errc{} || at != end || !std::isfinite(number) || number < 0 ||
+      number != std::floor(number))
+    return std::nullopt;
+  return number;
+}
+
+void counts_within(const Value& value, Remarks& remarks) {
+  for (const Member& member : value.members) {
+    const auto field = std::ranges::find(count_fields, member.key, &CountField::key);
+    if (field != count_fields.end() && member.value) {
+      const auto count = count_of(member.value);
+      const bool is_scalar = member.value.kind == Value::Kind::scalar;
+      if (!count || *count > field->most)
+        remarks.critical("no-count", member.line,
+                         text(member.key, " is ", is_scalar ? member.value.text : "no word",
+                              member.value.quoted ? " in quotes" : "",
+                              count ? ", more than there may be" : "", ": the API server refuses it"),
+                         text("write a whole number from 0 to ", static_cast<std::int64_t>(field->most)));
+    }
+    // Texts of the user's own may have any key.
+    if (member.key != "metadata" && member.key != "env" && member.key != "nodeSelector" &&
+        member.key != "matchLabels")
+      counts_within(member.value, remarks);
+  }
+  for (const Value& item : value.items) counts_within(item, remarks);
+}
+
 struct OldVersion {
   std::string_view kind;
   std::string_view group;
@@ -95,6 +162,9 @@ void form_rules(const Value& document, Remarks& remarks) {
   keys_twice(document, remarks);
   texts_within(document, remarks);
   old_version(document, remarks);
+  static constexpr std::array<std::string_view, 6> jobs{
+      "Job", "JobSet", "MPIJob", "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"};
+  if (std::ranges::find(jobs, document["kind"].text) != jobs.end()) counts_within(document, remarks);
 }
 
 }  // namespace weft::report::manifest

@@ -52,7 +52,7 @@ inline int line_of(std::initializer_list<const Value*> values) {
   return 0;
 }
 
-/// Keys that stand twice; numbers where Kubernetes wants text.
+/// Keys that stand twice; numbers where Kubernetes wants text, and what is no number where it wants one.
 void form_rules(const Value& document, Remarks& remarks);
 /// Memory, devices and processors of a pod.
 void resource_rules(const Job& job, const Role& role, Remarks& remarks);

@@ -224,7 +224,7 @@ TEST_F(TcpStore, TakesTheTokenFromAFileThatOnlyItsUserReads) {
     detail::job_token(Environment(Environment::Values{{"WEFT_TOKEN", "short"}}));
   });
   expect_error(ErrorKind::usage, {"No such file"}, [&] { detail::job_token(with_file(path + "x")); });
-  expect_error(ErrorKind::usage, {"it is no file"}, [&] { detail::job_token(with_file(folder.path())); });
+  expect_error(ErrorKind::usage, {"Is a directory"}, [&] { detail::job_token(with_file(folder.path())); });
 }
 
 TEST_F(TcpStore, NamesThePortThatIsInUse) {

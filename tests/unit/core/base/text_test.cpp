@@ -14,6 +14,8 @@
 #include "core/base/strings.hpp"
 #include "weft/core/device.hpp"
 #include "weft/core/dtype.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft {
 namespace {
@@ -151,6 +153,62 @@ TEST(JsonString, EscapesWhatJsonReserves) {
             R"("\u0000\u0001\u000f\u0010\u001f\u000a")");
   EXPECT_EQ(detail::json_string("\xc3\xb6\xf6"), "\"\xc3\xb6\\ufffd\"");
   EXPECT_EQ(detail::json_string(""), "\"\"");
+}
+
+TEST(PrintableText, ShowsWhatATerminalWouldActOn) {
+  using detail::printable;
+  EXPECT_EQ(printable("größer → µs, \U0001F600 \\ \""), "größer → µs, \U0001F600 \\ \"");
+  EXPECT_EQ(printable("a\tb\r\nc\x1b[0m\x7f"), "a b\\r\\nc\\x1b[0m\\x7f");
+  EXPECT_EQ(printable(std::string_view("nul\0", 4)), "nul\\x00");
+  EXPECT_EQ(printable("\u0080\u009b\u00a0"), "\\u0080\\u009b\u00a0");
+  EXPECT_EQ(printable("\u061c\u200b\u200f\u2028\u202e\u2066\ufeff\U000e0041"),
+            "\\u061c\\u200b\\u200f\\u2028\\u202e\\u2066\\ufeff\\U000e0041");
+  // Cut off, overlong, surrogates, beyond the last character.
+  EXPECT_EQ(printable("\xc3"), "\\xc3");
+  EXPECT_EQ(printable("\xff\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80"),
+            "\\xff\\xc0\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");
+}
+
+// All characters, and all pairs of bytes: what is shown is valid, has no control character, and stays as it is.
+TEST(PrintableText, IsSafeAndEscapedOnce) {
+  const auto expect_safe = [](const std::string& raw) {
+    const std::string shown = detail::printable(raw);
+    for (const char c : shown) ASSERT_FALSE(static_cast<unsigned char>(c) < 0x20 || c == 0x7f) << shown;
+    ASSERT_EQ(detail::printable(shown), shown);
+    ASSERT_EQ(detail::json_string(shown).find("ufffd"), std::string::npos) << shown;
+  };
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second)
+      expect_safe(std::string{static_cast<char>(first), static_cast<char>(second), 'z'});
+  }
+  for (std::uint32_t code = 0x80; code <= 0x10ffff; code += code < 0x3000 ? 1 : 61) {
+    std::string raw;
+    const auto tail = [&](unsigned shift) { raw += static_cast<char>(0x80 | ((code >> shift) & 0x3f)); };
+    if (code < 0x800) {
+      raw += static_cast<char>(0xc0 | (code >> 6));
+    } else if (code < 0x10000) {
+      raw += static_cast<char>(0xe0 | (code >> 12));
+      tail(6);
+    } else {
+      raw += static_cast<char>(0xf0 | (code >> 18));
+      tail(12);
+      tail(6);
+    }
+    tail(0);
+    expect_safe(raw);
+  }
+}
+
+TEST(PrintableText, IsWhatErrorsAndLinesOfTheLogHave) {
+  const Error error(ErrorKind::usage, "tensor \x1b[2J", "rename\nit", {2, "load\x7f", 3});
+  EXPECT_STREQ(error.what(), "weft: rank 2: load\\x7f #3: tensor \\x1b[2J; rename\\nit");
+  EXPECT_EQ(error.problem(), "tensor \x1b[2J");
+  std::string heard;
+  log::set_sink([&](log::Level, std::string_view line) { heard = line; });
+  log::error("a\nb\xff");
+  log::set_sink({});
+  EXPECT_EQ(heard, "a\\nb\\xff");
 }
 
 TEST(NearestName, IsTheOneWithTheFewestChanges) {

@@ -11,7 +11,7 @@ namespace {
 
 TEST(Markup, EverythingThatHtmlWouldReadIsEscaped) {
   EXPECT_EQ(escaped("a<b>\"c\" & 'd'"), "a&lt;b&gt;&quot;c&quot; &amp; &#39;d&#39;");
-  EXPECT_EQ(escaped(std::string("nul\0bell\a", 9)), "nul\ufffdbell\ufffd");
+  EXPECT_EQ(escaped(std::string("nul\0bell\a<\n\t\u202e", 15)), "nul\\x00bell\\x07&lt;\n\t\\u202e");
   EXPECT_EQ(escaped("größer → µs"), "größer → µs");
 }
 
