@@ -2,16 +2,17 @@
 """Jobs of which one rank is killed, stopped, made slow, or cut off, at any moment from its exec to its exit: everybody ends in time,
 the right rank is named, and nothing is left.
 
-usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone; KINDS=unmet,cut: of these alone;
-NODES=4: on so many simulated hosts (2), of which each has a rank
+usage: deaths.py [COUNT [BIN]]    so many jobs (400), drawn with SEED; LAUNCHERS=ucx,file: under these alone; KINDS=unmet,cut: these alone;
+RANKS=4: of so many ranks; NODES=4: on so many simulated hosts (2), of which each has a rank, or RANKS shared out
 
-Jobs of 2 to 4 ranks run for about two seconds under weft-launch, under mpirun, or started by hand with variables (at a file, over
-TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, on two simulated hosts
+Jobs of 2 to 4 ranks, which carry out every collective in turn, run for about two seconds under weft-launch, under mpirun, or started by hand with
+variables (at a file, over TCP, or over TCP with each rank told that it is a node of its own, so that UCX carries the data), and, as root, on two simulated hosts
 (launchers/cluster.sh) under mpirun, and under weft-launch over UCX and over TCP (hosts, hosts-ucx, hosts-tcp). WEFT_TIMEOUT is 5 s, WEFT_CONNECT_TIMEOUT 4 s.
   kill   SIGKILL: every other process has ended 5 s later
   stop   SIGSTOP: every other process has ended 5 s after the deadline; the rank itself 10 s after it goes on
   slow   SIGSTOP, SIGCONT a second later: nothing happens, all end with 0
-  cut    the link of the rank's host goes down: every process has ended 5 s after the deadline (on two hosts)
+  cut    the link of the rank's host goes down: every process has ended 5 s after the deadline (on two hosts); without mpirun each names
+         ranks of the other side alone, for nobody else is missing, and no collective beyond its own
   unmet  the same while ranks connect (on two hosts, without mpirun); a rank that a library's assertion ends has named the right one before
   blink  the link goes down and is up 0.2 to 1.8 s later: nothing happens, all end with 0 (on two hosts, without mpirun)
 What Open MPI leaves of its own processes and files is not weft's; it is named at the end. Ends with 1 where a job did otherwise.
@@ -114,7 +115,7 @@ class Trial:
         kinds = ["kill", "stop", "slow"] + (["cut"] if self.launcher.startswith("hosts") else [])
         kinds += ["blink", "unmet"] if self.launcher in WITHOUT_MPI else []
         self.kind = chance.choice([kind for kind in kinds if kind in KINDS] or kinds)
-        self.ranks = chance.randint(2, 4) if NODES == 2 else NODES
+        self.ranks = int(os.environ.get("RANKS", "0")) or (chance.randint(2, 4) if NODES == 2 else NODES)
         self.victim = chance.randrange(self.ranks)
         to_connect, whole = durations[self.launcher]
         self.moment = chance.random() * (to_connect if self.kind == "unmet" else whole)
@@ -261,8 +262,19 @@ class Trial:
         done = {int(rank) for rank in re.findall(r"rank (\d+) done", said)}
         cut_off = [rank for rank in range(self.ranks) if self.host_of(rank) == host]
         others = [rank for rank in range(self.ranks) if self.host_of(rank) != host]
-        return [f"rank {rank} names none of ranks {expected}" for rank in range(self.ranks)
-                for expected in [others if rank in cut_off else cut_off] if rank not in done and not self.names(said, rank, expected)]
+        return [wrong for rank in range(self.ranks) if rank not in done
+                for wrong in self.judge_blame(said, rank, others if rank in cut_off else cut_off)]
+
+    def judge_blame(self, said, rank, missing):
+        """What is wrong with whom the rank names."""
+        if not self.names(said, rank, missing):
+            return [f"rank {rank} names none of ranks {missing}"]
+        wrong = []
+        for number, line in re.findall(rf"weft: rank {rank}: \S+ #(\d+): (.*)", said):
+            healthy = {int(one) for one in re.findall(r"\brank (\d+)", line)} - set(missing)
+            wrong += [f"rank {rank} names {sorted(healthy)}, who are there"] if healthy else []
+            wrong += [f"rank {rank} in #{number} tells of #{other}" for other in re.findall(r"#(\d+)", line) if int(other) > int(number)]
+        return wrong
 
 
 def main():

@@ -46,7 +46,8 @@
 #   tests/soak.sh attack [RUNS [BIN]]        jobs (50) whose TCP store strangers attack (tests/attack.py): none enters, rank 0 stays
 #                                        small, the ranks connect in time
 #   tests/soak.sh deaths [COUNT [BIN]]       jobs (400) of which a rank is killed, stopped, made slow or cut off at any moment, and while ranks connect
-#                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left
+#                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left;
+#                                        KINDS=cut RANKS=4 LAUNCHERS=hosts-tcp,hosts-ucx: two ranks on each of two hosts, whose line is cut
 #   tests/soak.sh host_losses [COUNT [BIN]]  trainings (20) of three simulated hosts that lose one and get it back (tests/host_losses.py): they go on
 #                                        with two, then with three, and end within 1 % of the undisturbed loss; needs root;
 #                                        LAUNCHER=mpirun: the ranks are mpirun's

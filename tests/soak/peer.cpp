@@ -3,9 +3,10 @@
 //   peer connect [--version V] [--wire N]   connects as a build that calls itself so; says "connected" and ends
 //   peer hold                               comes to the rendezvous, says "listens", and connects at a line of standard
 //                                           input; says "connected", and ends with its input
-//   peer job SECONDS                        connects, says "connected", and sums for so long; says "done"
+//   peer job SECONDS                        connects, says "connected", and carries out every collective for so long; says "done"
 // Ends with an error's status after "refused: MESSAGE"; 1 for a wrong sum.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,26 +26,79 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// Sums of what every rank knows, and messages to a neighbour, in turn.
+/// Every collective in turn, short and long, with what every rank knows.
+class Work {
+ public:
+  explicit Work(Communicator& comm)
+      : comm_(comm), ranks_(comm.size()), in_(buffer(longest * ranks_)), out_(buffer(longest * ranks_)) {}
+
+  /// Whether the collective of the step gave what is right.
+  bool step(int step) {
+    const std::int64_t part = step % 2 == 0 ? 16 : longest;
+    const View all_in = in_.view().slice(0, part * ranks_);
+    const View all_out = out_.view().slice(0, part * ranks_);
+    const View one_in = in_.view().slice(0, part);
+    const View one_out = out_.view().slice(0, part);
+    const int root = step % ranks_;
+    const auto mine = static_cast<float>(comm_.rank() + step % 7);
+    const auto sum = static_cast<float>(ranks_ * (ranks_ - 1) / 2 + ranks_ * (step % 7));
+    std::ranges::fill(in_.as<float>(), mine);
+    switch (step / 2 % 7) {
+      case 0:
+        comm_.all_reduce(all_in, all_out, ReduceOp::sum, stream_).wait();
+        return holds(all_out, [&](std::int64_t) { return sum; });
+      case 1:
+        comm_.reduce_scatter(all_in, one_out, ReduceOp::sum, stream_).wait();
+        return holds(one_out, [&](std::int64_t) { return sum; });
+      case 2:
+        comm_.all_gather(one_in, all_out, stream_).wait();
+        return holds(all_out, [&](std::int64_t i) { return static_cast<float>(i / part + step % 7); });
+      case 3:
+        comm_.broadcast(all_in, root, stream_).wait();
+        return holds(all_in, [&](std::int64_t) { return static_cast<float>(root + step % 7); });
+      case 4:
+        comm_.reduce(all_in, all_out, ReduceOp::sum, root, stream_).wait();
+        return comm_.rank() != root || holds(all_out, [&](std::int64_t) { return sum; });
+      case 5:
+        comm_.all_to_all(all_in, all_out, stream_).wait();
+        return holds(all_out, [&](std::int64_t i) { return static_cast<float>(i / part + step % 7); });
+      default:
+        comm_.barrier(stream_).wait();
+        return true;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t longest = 1 << 14;
+
+  Buffer buffer(std::int64_t count) { return comm_.allocate(DataType::f32, count); }
+  template <class Value>
+  static bool holds(const View& view, Value value) {
+    const auto elements = view.as<float>();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if (elements[i] != value(static_cast<std::int64_t>(i))) return false;
+    }
+    return true;
+  }
+
+  Communicator& comm_;
+  int ranks_;
+  Stream stream_;
+  Buffer in_;
+  Buffer out_;
+};
+
 int work(Communicator& comm, double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  Work work(comm);
   Stream stream;
-  Buffer buffer = comm.allocate(DataType::f32, 1 << 16);
-  const View all = buffer.view();
-  const auto first = static_cast<float*>(all.data());
   Buffer vote = comm.allocate(DataType::i32, 1);
   auto* over = static_cast<std::int32_t*>(vote.view().data());
-  const int ranks = comm.size();
   for (int step = 0;; ++step) {
-    for (std::int64_t i = 0; i < all.count(); ++i) first[i] = static_cast<float>(comm.rank() + step % 7);
-    comm.all_reduce(all, ReduceOp::sum, stream).wait();
-    const float right = static_cast<float>(ranks * (ranks - 1) / 2 + ranks * (step % 7));
-    for (std::int64_t i = 0; i < all.count(); ++i) {
-      if (first[i] != right) {
-        say(text("rank ", comm.rank(), ": element ", i, " is ", first[i], ", not ", right));
-        return 1;
-      }
+    if (!work.step(step)) {
+      say(text("rank ", comm.rank(), ": step ", step, " gave what is wrong"));
+      return 1;
     }
     *over = Clock::now() >= end ? 1 : 0;  // the ranks end after the same operation
     comm.all_reduce(vote.view(), ReduceOp::max, stream).wait();

@@ -1,11 +1,14 @@
 #pragma once
 // An operation as ranks tell each other of it, and what is said where two differ.
 
+#include <algorithm>
+#include <charconv>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "collectives/front/backend.hpp"
 #include "weft/core/error.hpp"
@@ -49,10 +52,29 @@ inline Error left_error(std::string how) {
 inline Error left_error(int rank) {
   return left_error(text("rank ", rank, " has left the communicator without an error"));
 }
-/// What a rank hears of another that has failed. A disagreement has two sides, and says so itself; with anything else, that rank began.
-inline Error failure_of(int rank, ErrorKind kind, std::string_view problem) {
-  return kind == ErrorKind::mismatch ? Error(kind, std::string(problem), "its own message says more")
-                                     : lost_error(text("rank ", rank, " failed: ", problem));
+/// The ranks that a problem names: the numbers behind "rank ".
+inline std::vector<int> ranks_in(std::string_view problem) {
+  constexpr std::string_view word = "rank ";
+  std::vector<int> ranks;
+  for (std::size_t at = problem.find(word); at != problem.npos; at = problem.find(word, at)) {
+    at += word.size();
+    int rank = 0;
+    const auto [end, code] = std::from_chars(problem.data() + at, problem.data() + problem.size(), rank);
+    if (code == std::errc()) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// What `reader` hears of another rank that has failed. A disagreement has two sides, and says so itself. A rank that waited for others, or lost
+/// one, says whom: they are to blame, and not who tells of them. With anything else, that rank began.
+inline Error failure_of(int reader, int rank, ErrorKind kind, std::string_view problem) {
+  if (kind == ErrorKind::mismatch) return Error(kind, std::string(problem), "its own message says more");
+  const bool lost_others = kind == ErrorKind::timeout || kind == ErrorKind::peer_lost;
+  const std::vector<int> named = ranks_in(problem);
+  const auto is_another = [&](int one) { return one != reader && one != rank; };
+  return lost_error(lost_others && !named.empty() && std::ranges::all_of(named, is_another)
+                        ? std::string(problem)
+                        : text("rank ", rank, " failed: ", problem));
 }
 
 /// Both ranks say the same.

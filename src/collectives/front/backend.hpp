@@ -159,6 +159,8 @@ class Backend {
   /// "rank 1 (its last collective is #3)": who has not come to the collective with this number, where that
   /// can be seen; for messages.
   virtual std::string late(std::uint64_t /*number*/) const { return {}; }
+  /// This rank has come to the collective with this number, of which the operations here are steps: for what late() and errors say.
+  virtual void come_to(std::uint64_t /*number*/) {}
   /// Null where ranks see each other without one.
   virtual SideChannel* side_channel() { return nullptr; }
   /// Whether collectives of several streams may be under way at once. Then a thread that waits for one

@@ -39,7 +39,8 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Backend> backend, std::shar
       recorder->dump("error");
     });
   }
-  if (SideChannel* side_channel = backend_->side_channel()) watchdog_.emplace(*side_channel, *log_, rank_);
+  if (SideChannel* side_channel = backend_->side_channel())
+    watchdog_.emplace(*side_channel, *log_, rank_, size_);
 }
 
 CommunicatorState::~CommunicatorState() {
@@ -118,7 +119,7 @@ std::string CommunicatorState::late(std::uint64_t place, const GroupProgress* gr
   const std::uint64_t number = entry->operation.number;
   if (on_device) return backend_->peer_status() != nullptr ? backend_->peer_status()->behind(number) : "";
   const std::chrono::steady_clock::time_point since{std::chrono::nanoseconds(entry->begun)};
-  return watchdog_ ? watchdog_->late(number, size_, since) : backend_->late(number);
+  return watchdog_ ? watchdog_->late(number, since).names : backend_->late(number);
 }
 
 std::uint64_t CommunicatorState::sends(Payload payload) {
@@ -250,7 +251,7 @@ bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_cloc
   if (!issued.is_collective) return true;  // who is behind in collectives need not be who it waits for
   if (log::level() < log::Level::warn) return true;
   const std::string late =
-      watchdog_ ? watchdog_->late(issued.number, size_, since) : backend_->late(issued.number);
+      watchdog_ ? watchdog_->late(issued.number, since).names : backend_->late(issued.number);
   if (late.empty()) return false;
   const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
   log::warn(
@@ -285,7 +286,7 @@ Error CommunicatorState::in_context(const Error& error, std::string_view operati
   return error.in({rank(), std::string(operation), number});
 }
 
-// The rank that it waited for may itself wait for another, beyond what this rank sees; a rank that has left may have said why.
+// A rank that has left may have said why.
 Error CommunicatorState::explained(const Error& error, const Issued& issued,
                                    std::chrono::steady_clock::time_point since) {
   const Error here = in_context(error, issued.label, issued.number);
@@ -298,9 +299,7 @@ Error CommunicatorState::explained(const Error& error, const Issued& issued,
     }
   }
   if (error.kind() != ErrorKind::timeout || !issued.is_collective) return here;
-  const std::string late = watchdog_->late(issued.number, size_, since);
-  if (late.empty()) return here;
-  return Error(here.kind(), text(here.problem(), "; not heard from: ", late), here.advice(), here.context());
+  return watchdog_->naming_late(here, issued.number, since);
 }
 
 std::optional<Communicator> CommunicatorState::split(std::optional<int> color, int key) {

@@ -45,6 +45,25 @@ class NodesPeerStatus final : public PeerStatus {
   PeerStatus& far_;
 };
 
+/// An operation, of which this rank's neighbours see that it has come to it.
+class Announced final : public Task {
+ public:
+  Announced(std::shared_ptr<Backend> local, std::uint64_t number, std::unique_ptr<Task> task)
+      : local_(std::move(local)), number_(number), task_(std::move(task)) {}
+
+  bool advance() override {
+    if (local_) local_->come_to(number_);
+    local_.reset();
+    return task_->advance();
+  }
+  void rest(std::chrono::microseconds at_most) override { task_->rest(at_most); }
+
+ private:
+  std::shared_ptr<Backend> local_;  // until it has been told
+  std::uint64_t number_;
+  std::unique_ptr<Task> task_;
+};
+
 class NodesBackend final : public Backend {
  public:
   NodesBackend(std::shared_ptr<Wire> all, std::shared_ptr<Wire> rail, std::shared_ptr<Backend> local,
@@ -71,7 +90,9 @@ class NodesBackend final : public Backend {
   }
   MessageLimits message_limits() const override { return flat_->message_limits(); }
   std::unique_ptr<Task> start(const Operation& operation, const Stream& stream) override {
-    return steps_.takes_steps(operation) ? steps_.start(operation) : flat_->start(operation, stream);
+    return std::make_unique<Announced>(
+        local_, operation.number,
+        steps_.takes_steps(operation) ? steps_.start(operation) : flat_->start(operation, stream));
   }
   std::shared_ptr<Backend> split(const std::vector<int>& members,
                                  const std::shared_ptr<Rendezvous>& rendezvous) override {

@@ -87,6 +87,9 @@ class ShmBackend : public Backend {
              segment_->block(other).operation.load(std::memory_order_relaxed) >= number;
     });
   }
+  void come_to(std::uint64_t number) override {
+    segment_->block(segment_->rank()).operation.store(number, std::memory_order_relaxed);
+  }
   void show(std::uint64_t number) override {
     segment_->block(segment_->rank()).shown.store(number, std::memory_order_relaxed);
   }

@@ -82,7 +82,8 @@ bool ShmCollective::advance() {
 void ShmCollective::post() {
   poll_deadline_ = PollDeadline(
       segment_.timeout_or(operation().timeout));  // waiting for the slot was not the peers' fault
-  segment_.block(segment_.rank()).operation.store(operation().number, std::memory_order_relaxed);
+  if (!segment_.carries_out_steps())
+    segment_.block(segment_.rank()).operation.store(operation().number, std::memory_order_relaxed);
   OpSlot& own = op_slot(segment_.rank());
   own.completed = segment_.completed();
   own.count = operation().count;
@@ -136,7 +137,9 @@ void ShmCollective::agree() {
     segment_.heard(other, theirs.completed);
     if (theirs.agrees_with(own)) continue;
     const auto described = [&](int rank, const OpSlot& slot) {
-      return text("rank ", segment_.name_of(rank), " issued ", slot.operation().text());
+      Operation issued = slot.operation();
+      issued.number = segment_.block(rank).operation.load(std::memory_order_relaxed);
+      return text("rank ", segment_.name_of(rank), " issued ", issued.text());
     };
     const int first = std::min(other, segment_.rank());
     const int second = std::max(other, segment_.rank());

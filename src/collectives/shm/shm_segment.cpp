@@ -203,7 +203,7 @@ std::optional<Error> ShmSegment::lost(int rank) const {
   const RankBlock& other = block(rank);
   switch (other.presence.load(std::memory_order_acquire)) {
     case Presence::failed:
-      return failure_of(name_of(rank), other.failure, other.reason);
+      return failure_of(name_of(rank_), name_of(rank), other.failure, other.reason);
     case Presence::left:
       return left_error(name_of(rank));
     case Presence::expected:

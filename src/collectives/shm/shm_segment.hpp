@@ -83,6 +83,8 @@ class ShmSegment {
   /// What messages call a rank: its number among more ranks than share this memory.
   int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
   void call_ranks(std::vector<int> names) { names_ = std::move(names); }
+  /// Whether operations are steps of a larger communicator's, which says in which one this rank is.
+  bool carries_out_steps() const { return !names_.empty(); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   /// What an operation has of its own, else the segment's.
   std::chrono::nanoseconds timeout_or(std::chrono::nanoseconds own) const {

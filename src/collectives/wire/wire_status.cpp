@@ -202,7 +202,7 @@ void WirePeerStatus::hear(const SideChannel::Message& message, Clock::time_point
   std::string reason;
   in.ignore();
   std::getline(in, reason);
-  lose(message.rank, failure_of(message.rank, kind, reason));
+  lose(message.rank, failure_of(rank_, message.rank, kind, reason));
 }
 
 void WirePeerStatus::lose(int rank, Error error) {

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "collectives/diagnosis/operation_words.hpp"
 #include "support/expect_error.hpp"
 #include "support/fake_side_channel.hpp"
 
@@ -21,7 +22,7 @@ struct Rank {
   Rank(std::shared_ptr<Mailbox> mailbox, int rank)
       : side_channel(std::move(mailbox), rank),
         log("world", {0, 1, 2, 3}, rank),
-        watchdog(side_channel, log, rank) {}
+        watchdog(side_channel, log, rank, 4) {}
 
   Operation issue(Operation operation) {
     log.issued(OperationLog::Sequence::host, operation);
@@ -35,8 +36,11 @@ struct Rank {
   /// That it waits in the operation, for long enough to say so.
   void wait_in(const Operation& operation) { look(issue(operation), 1s); }
   void listen() { look(std::nullopt, 0s); }
-  std::string late(std::uint64_t number, int ranks, std::chrono::nanoseconds ago) {
-    return watchdog.late(number, ranks, Watchdog::Clock::now() - ago);
+  /// For an operation that began so long ago, seen `from_now` on.
+  std::string late(std::uint64_t number, std::chrono::nanoseconds ago,
+                   std::chrono::nanoseconds from_now = 0s) {
+    const auto now = Watchdog::Clock::now() + from_now;
+    return watchdog.late(number, now - from_now - ago, now).names;
   }
 
   FakeSideChannel side_channel;
@@ -152,7 +156,7 @@ TEST_F(Watchdogs, SayItOnceAnOperation) {
   }
   rank(0).look(all_reduce(1), 10s);  // others know of a later one
   EXPECT_EQ(rank(0).side_channel.posted().size(), 2U);
-  rank(0).look(std::nullopt, 10s);  // a group: nobody's business
+  rank(0).look(std::nullopt, 10s);  // a group, of a thread that was silent for less than a second
   EXPECT_EQ(rank(0).side_channel.posted().size(), 2U);
 }
 
@@ -192,20 +196,71 @@ TEST_F(Watchdogs, GiveUpOnceAndWithoutAnError) {
 }
 
 TEST_F(Watchdogs, NameWhoIsLate) {
-  EXPECT_EQ(rank(1).late(5, 4, 1s), "rank 0, rank 2, rank 3");
+  EXPECT_EQ(rank(1).late(5, 1s), "rank 0, rank 2, rank 3");
   rank(0).wait_in(all_reduce(4));
   rank(2).wait_in(all_reduce(5));
   rank(3).wait_in(all_reduce(6));
   rank(1).listen();
-  EXPECT_EQ(rank(1).late(5, 4, 1s), "rank 0");
-  EXPECT_EQ(rank(1).late(4, 4, 1s), "");
-  EXPECT_EQ(rank(1).late(7, 4, 1s), "rank 0, rank 2, rank 3");
+  EXPECT_EQ(rank(1).late(5, 1s), "rank 0 (it waits in #4)");
+  EXPECT_EQ(rank(1).late(4, 1s), "");
+  EXPECT_EQ(rank(1).late(7, 1s), "rank 0 (it waits in #4), rank 2 (it waits in #5), rank 3 (it waits in #6)");
+}
+
+TEST_F(Watchdogs, NameNobodyWhoWaitsHimselfWhereAnotherDoesNot) {
+  rank(0).wait_in(all_reduce(4));
+  rank(2).look(std::nullopt, 1s);  // for messages
+  rank(1).listen();
+  EXPECT_EQ(rank(1).late(5, 1s), "rank 3");
+  EXPECT_EQ(rank(1).late(4, 1s), "rank 3");
+}
+
+// Ranks 0 and 2 said that they wait, and then the line was cut.
+TEST_F(Watchdogs, NameWhoSaysThatHeWaitsNoLonger) {
+  for (const int one : {0, 2, 3}) rank(one).wait_in(all_reduce(5));
+  rank(1).listen();
+  EXPECT_EQ(rank(1).late(5, 1s, 2s), "");
+  std::this_thread::sleep_for(6ms);
+  rank(3).watchdog.look(all_reduce(5), Watchdog::Clock::now() - 1s, Watchdog::Clock::now() + 4s);
+  rank(1).watchdog.look(std::nullopt, Watchdog::Clock::now(), Watchdog::Clock::now() + 4s);
+  const std::string late = rank(1).late(5, 1s, 4s);
+  EXPECT_NE(late.find("rank 0 (not heard from for "), std::string::npos) << late;
+  EXPECT_NE(late.find(", rank 2 (not heard from for "), std::string::npos) << late;
+  EXPECT_EQ(late.find("rank 3"), std::string::npos) << late;
+  // What rank 0 said of an earlier operation is no sign of silence: it may be on its way to this one.
+  EXPECT_EQ(rank(1).late(6, 1s, 4s), "rank 0, rank 2");
 }
 
 TEST_F(Watchdogs, NameNobodyBeforeOthersHadTheTimeToSayThatTheyWait) {
-  EXPECT_EQ(rank(1).late(5, 4, 0s), "");
-  EXPECT_EQ(rank(1).late(5, 4, 300ms), "");
-  EXPECT_EQ(rank(1).late(5, 4, 500ms), "rank 0, rank 2, rank 3");
+  EXPECT_EQ(rank(1).late(5, 0s), "");
+  EXPECT_EQ(rank(1).late(5, 300ms), "");
+  EXPECT_EQ(rank(1).late(5, 500ms), "rank 0, rank 2, rank 3");
+}
+
+TEST_F(Watchdogs, SayEverySecondThatTheyStillWait) {
+  const auto begin = Watchdog::Clock::now();
+  const Operation operation = rank(0).issue(all_reduce(1));
+  for (int tenth = 0; tenth <= 52; ++tenth) rank(0).watchdog.look(operation, begin, begin + tenth * 100ms);
+  EXPECT_EQ(rank(0).side_channel.posted().size(), 5U);  // after 0.3 s, and 1.3, 2.3, 3.3, 4.3
+}
+
+// Who tells of others is not to blame, unless they are the one who reads it.
+TEST_F(Watchdogs, PassTheNamesOfThoseOnThatARankWaitedFor) {
+  rank(1).watchdog.give_up(Error(ErrorKind::timeout, "waited 5 s for rank 3, rank 2"));
+  test::expect_error(ErrorKind::peer_lost, {"waited 5 s for rank 3, rank 2; its own message"},
+                     [&] { rank(0).listen(); });
+  test::expect_error(ErrorKind::peer_lost, {"rank 1 failed: waited 5 s for rank 3, rank 2"},
+                     [&] { rank(2).listen(); });
+}
+
+TEST(FailureOf, NamesWhoFailedWhereItNamesNobodyElse) {
+  const auto said = [](ErrorKind kind, const char* problem) {
+    return failure_of(0, 1, kind, problem).problem();
+  };
+  EXPECT_EQ(said(ErrorKind::timeout, "waited 5 s for this rank's operation #3 to end"),
+            "rank 1 failed: waited 5 s for this rank's operation #3 to end");
+  EXPECT_EQ(said(ErrorKind::peer_lost, "left an operation"), "rank 1 failed: left an operation");
+  EXPECT_EQ(said(ErrorKind::peer_lost, "rank 17 (process 8) has died"), "rank 17 (process 8) has died");
+  EXPECT_EQ(said(ErrorKind::usage, "rank 17 is no rank"), "rank 1 failed: rank 17 is no rank");
 }
 
 TEST_F(Watchdogs, TakeAWordThatNobodySaysForADefect) {
