@@ -14,6 +14,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import weft.torch  # noqa: F401
 
 from ranks import run
 
@@ -77,6 +78,7 @@ def is_started_again(rank, size, port, attempt, first):
 LATE = """
     import datetime, sys
     import torch.distributed as dist
+    import weft.torch
     store = dist.TCPStore("127.0.0.1", int(sys.argv[1]), is_master=False, wait_for_workers=False)
     try:
         dist.init_process_group("weft", store=store, rank=0, world_size=2, timeout=datetime.timedelta(seconds=3))

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import weft.torch  # noqa: F401
 
 victim, times, moment, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 rank = int(os.environ["RANK"])

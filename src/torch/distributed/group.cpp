@@ -1,5 +1,7 @@
 #include "torch/distributed/group.hpp"
 
+#include <unistd.h>
+
 #include <sstream>
 #include <thread>
 
@@ -64,7 +66,17 @@ std::exception_ptr Group::as_torch_error(const std::exception_ptr& error) const 
   return distributed::as_torch_error(error, where.str());
 }
 
+void Group::expect_here() const {
+  if (!is_here())
+    std::rethrow_exception(backend_error(
+        text("weft: process ", getpid(), " uses group ", name_.name, " of process ", origin_.pid(), ", rank ",
+             rank(), " of ", size(),
+             ", which forked it; communicate in the parent, or call init_process_group() in the "
+             "child for a group of its own")));
+}
+
 void Group::expect_open() const {
+  expect_here();
   if (is_closed_)
     std::rethrow_exception(
         backend_error(text("weft: group ", name_.name, " of rank ", rank(), " is closed; make a new one")));
@@ -72,6 +84,7 @@ void Group::expect_open() const {
 
 void Group::start(const TorchWorkPtr& work) {
   bool is_queued = false;
+  expect_here();  // another thread of the parent may have had the lock
   {
     const std::lock_guard lock(mutex_);
     expect_open();
@@ -96,6 +109,7 @@ void Group::start(const TorchWorkPtr& work) {
 }
 
 void Group::start_together(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) {
+  expect_here();
   {
     const std::lock_guard lock(mutex_);
     expect_open();
@@ -129,6 +143,7 @@ void Group::hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works) 
 }
 
 void Group::in_order(const std::function<void(Communicator&)>& call) {
+  expect_here();
   const auto rest = [](std::chrono::microseconds at_most) {
     Backoff::sleep(at_most);
     run_signal_handlers();
@@ -201,6 +216,7 @@ void Group::one_is_over() {
 
 // Without the lock, which a call has that waits for other ranks in NCCL.
 void Group::abort() {
+  if (!is_here()) return;
   is_closed_ = true;
   give_up(Error(ErrorKind::peer_lost, text("group ", name_.name, " was aborted"), "make a new group",
                 {rank(), {}, 0}));
@@ -217,6 +233,7 @@ void Group::give_up(const Error& error) {
 }
 
 Buffer Group::allocate(std::int64_t bytes) {
+  expect_here();
   const std::lock_guard lock(mutex_);
   expect_open();
   return comm_->allocate(DataType::u8, bytes, Contents::any);
@@ -224,6 +241,7 @@ Buffer Group::allocate(std::int64_t bytes) {
 
 // Where a wait was interrupted, or the threads have ended with the program, nothing drives what is under way.
 void Group::close(std::chrono::milliseconds at_most, const std::string& exception) {
+  if (!is_here()) return;
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;

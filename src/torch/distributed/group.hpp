@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/memory/per_process.hpp"
 #include "torch/distributed/device/lane.hpp"
 #include "torch/distributed/work.hpp"
 #include "weft/collectives/store.hpp"
@@ -71,8 +72,12 @@ class Group : public std::enable_shared_from_this<Group> {
   void start(const TorchWorkPtr& work);
   /// Hands all over at once, to a device; their messages progress together.
   void start_together(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
-  /// @throws an error of torch's where it is closed
+  /// @throws an error of torch's where it is closed, or not here
   void expect_open() const;
+  /// @throws an error of torch's in a child that was forked since, which names the process and the rank whose group it is
+  void expect_here() const;
+  /// False in such a child.
+  bool is_here() const { return size_ == 1 || origin_.is_here(); }
   /// Calls it with the communicator, once all that was called before is issued. It may block, and issue what all
   /// ranks issue there; other calls wait meanwhile, so it is for what happens once. Throws as start()
   void in_order(const std::function<void(Communicator&)>& call);
@@ -107,6 +112,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void leave();
   void hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
 
+  const detail::Origin origin_;
   const int rank_;
   const int size_;
   const std::string backend_;

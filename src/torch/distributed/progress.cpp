@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/memory/per_process.hpp"
 #include "torch/distributed/group.hpp"
 #include "weft/core/backoff.hpp"
 
@@ -64,8 +65,7 @@ class Callbacks {
   std::thread thread_;
 };
 
-std::mutex process_mutex;
-std::weak_ptr<Progress> process_progress;
+constinit detail::PerProcess<std::weak_ptr<Progress>> of_each_process;
 
 }  // namespace
 
@@ -82,6 +82,7 @@ void without_python(const std::function<void()>& call) {
 
 /// What outlives the Progress where its thread is the one that ends it.
 struct Progress::Shared {
+  const detail::Origin origin;
   std::mutex mutex;
   std::condition_variable wake;
   std::vector<TorchWorkPtr> watched;
@@ -170,21 +171,16 @@ bool Progress::Shared::round(const std::vector<TorchWorkPtr>& works, std::uint64
 }
 
 std::shared_ptr<Progress> Progress::of_process() {
-  const std::lock_guard lock(process_mutex);
-  auto progress = process_progress.lock();
-  if (!progress) {
-    progress = std::make_shared<Progress>();
-    process_progress = progress;
-  }
-  return progress;
+  return of_each_process.use([](std::weak_ptr<Progress>& known) {
+    auto progress = known.lock();
+    if (!progress) known = progress = std::make_shared<Progress>();
+    return progress;
+  });
 }
 
 void Progress::stop_all() {
-  std::shared_ptr<Progress> progress;
-  {
-    const std::lock_guard lock(process_mutex);
-    progress = process_progress.lock();
-  }
+  const auto progress =
+      of_each_process.use([](const std::weak_ptr<Progress>& known) { return known.lock(); });
   if (progress) progress->stop();
 }
 
@@ -195,6 +191,7 @@ Progress::~Progress() {
 }
 
 void Progress::stop() {
+  if (!shared_->origin.is_here()) return detail::keep_for_ever(std::shared_ptr(shared_));
   without_python([this] { end_threads(); });
 }
 
@@ -236,6 +233,7 @@ void Progress::watch(const TorchWorkPtr& work) {
 }
 
 void Progress::forget(const TorchWork& work) {
+  if (!shared_->origin.is_here()) return;
   TorchWorkPtr gone;  // goes after the lock
   const std::lock_guard lock(shared_->mutex);
   auto& watched = shared_->watched;
@@ -247,6 +245,7 @@ void Progress::forget(const TorchWork& work) {
 }
 
 bool Progress::look_again() {
+  if (!shared_->origin.is_here()) return false;
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->is_stopping) return false;

@@ -161,6 +161,7 @@ void TorchWork::end(std::exception_ptr error) {
 }
 
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
+  if (!is_over()) group_->expect_here();
   if (!poll()) drive(timeout == kNoTimeout ? Deadline::never() : Deadline::in(timeout));
   wait_for_callbacks();
   if (const std::exception_ptr error = exception()) std::rethrow_exception(error);

@@ -43,6 +43,7 @@ std::string missing_line(const std::vector<int>& missing, std::chrono::milliseco
 // Rank 0 looks for all, and tells all what it found. A rank that came and does not pass says so in gloo's words,
 // which programs look for, and then what rank 0 found.
 void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  group_->expect_here();
   const std::chrono::milliseconds timeout = options.timeout.count() < 0 ? group_->timeout() : options.timeout;
   const Deadline deadline = Deadline::in(timeout);
   const std::string keys = text("monitored_barrier/", ++monitored_, "/");

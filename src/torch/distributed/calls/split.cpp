@@ -23,6 +23,7 @@ std::string name_in(const Options& options) {
 c10::intrusive_ptr<c10d::Backend> TorchBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
+  group_->expect_here();
   const auto place = std::ranges::find(ranks, getRank());
   if (place == ranks.end()) return nullptr;
   GroupName name{.name = options ? name_in(*options) : "split", .ranks = {}};
