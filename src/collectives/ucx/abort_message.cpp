@@ -20,7 +20,7 @@ namespace {
 
 // The handler sees these alone: memory that is there from the beginning, and atomics that take no lock.
 std::array<AbortMessage::Place, 64> places;
-struct sigaction before {};
+struct sigaction action_before {};
 std::mutex mutex;  // of what follows, and never the handler's
 int living = 0;
 
@@ -46,13 +46,13 @@ void on_abort(int signal, siginfo_t* info, void* context) {
     if (const std::string* const line = place.line.load()) write_all(*line);
   }
   errno = error;
-  if ((before.sa_flags & SA_SIGINFO) != 0) {
-    before.sa_sigaction(signal, info, context);
-  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-    before.sa_handler(signal);
+  if ((action_before.sa_flags & SA_SIGINFO) != 0) {
+    action_before.sa_sigaction(signal, info, context);
+  } else if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN) {
+    action_before.sa_handler(signal);
   } else if (info->si_code <= 0 &&
-             before.sa_handler == SIG_DFL) {  // kill(): abort() itself goes on where a handler returns
-    sigaction(SIGABRT, &before, nullptr);
+             action_before.sa_handler == SIG_DFL) {  // kill(): abort() itself goes on where a handler returns
+    sigaction(SIGABRT, &action_before, nullptr);
     raise(signal);
   }
 }
@@ -65,7 +65,7 @@ void install() {
   struct sigaction now {};
   sigaction(SIGABRT, nullptr, &now);
   if (is_ours(now)) return;  // a handler that came later has put it back
-  before = now;
+  action_before = now;
   struct sigaction ours {};
   ours.sa_sigaction = on_abort;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -77,7 +77,7 @@ void install() {
 void remove() {
   struct sigaction now {};
   sigaction(SIGABRT, nullptr, &now);
-  if (is_ours(now)) sigaction(SIGABRT, &before, nullptr);
+  if (is_ours(now)) sigaction(SIGABRT, &action_before, nullptr);
 }
 
 }  // namespace

@@ -272,7 +272,7 @@ UcxPeers::~UcxPeers() {
 // Where a connection is only half made, UCX 1.13 ends the process in ucp_worker_destroy() and ucp_ep_close_nbx(), by an assertion that no message of a
 // handshake waits there; what this rank has to say would be lost with it. The kernel closes the connections when the process ends.
 void UcxPeers::leave_to_the_end() noexcept {
-  struct Kept {
+  struct Unclosed {
     ucp_context_h context;
     ucp_worker_h worker;
     std::vector<Peer> peers;  // to which UCX has pointers
@@ -280,7 +280,7 @@ void UcxPeers::leave_to_the_end() noexcept {
   try {
     static std::mutex mutex;
     static auto* const kept =
-        new std::list<Kept>;  // not destroyed: UCX's own threads may use them until the end
+        new std::list<Unclosed>;  // not destroyed: UCX's own threads may use them until the end
     const std::lock_guard lock(mutex);
     kept->push_back({context_, worker_, std::move(peers_)});
   } catch (

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -23,6 +24,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using Steps = std::vector<std::int64_t>;
+
+/// Its folders lie in memory where that is a place for files: thousands of saves would wait for a disk.
+class Retention : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (fs::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 0);
+  }
+  static void TearDownTestSuite() {
+    if (const char* const folder = std::getenv("TMPDIR");
+        folder != nullptr && folder == std::string("/dev/shm"))
+      unsetenv("TMPDIR");
+  }
+};
 
 /// The obvious twin: steps in the order of saving.
 struct Twin {
@@ -129,7 +143,7 @@ int follow_all(int saves, std::initializer_list<int> keeps, const Start& start) 
   return made;
 }
 
-TEST(Retention, GoesByTheOrderOfSavingWhateverWasResumed) {
+TEST_F(Retention, GoesByTheOrderOfSavingWhateverWasResumed) {
   const int made = follow_all(6, {0, 1, 2, 3}, [](const std::string& folder, int keep) -> Save {
     const auto saver = std::make_shared<detail::SaveFolder>(folder);
     return [=](std::int64_t step) {
@@ -141,14 +155,14 @@ TEST(Retention, GoesByTheOrderOfSavingWhateverWasResumed) {
   EXPECT_GT(made, 4000);
 }
 
-TEST(Retention, OfASaverIsTheSame) {
+TEST_F(Retention, OfASaverIsTheSame) {
   follow_all(4, {1, 2, 3}, [](const std::string& folder, int keep) -> Save {
     const auto saver = std::make_shared<Saver>(self(), folder, SaverOptions{.keep_last = keep});
     return [=](std::int64_t step) { saver->save(step, {}); };
   });
 }
 
-TEST(Retention, BehindTheTrainingIsTheSame) {
+TEST_F(Retention, BehindTheTrainingIsTheSame) {
   follow_all(4, {1, 2, 3}, [](const std::string& folder, int keep) -> Save {
     const auto saver = std::make_shared<Saver>(self(), folder, SaverOptions{.keep_last = keep});
     return [=](std::int64_t step) {
@@ -158,7 +172,7 @@ TEST(Retention, BehindTheTrainingIsTheSame) {
   });
 }
 
-TEST(Retention, OfACheckpointerIsTheSame) {
+TEST_F(Retention, OfACheckpointerIsTheSame) {
   follow_all(4, {1, 2, 3}, [](const std::string& folder, int keep) -> Save {
     const auto saver =
         std::make_shared<Checkpointer>(self(), CheckpointerOptions{.folder = folder, .keep_last = keep});
@@ -166,7 +180,7 @@ TEST(Retention, OfACheckpointerIsTheSame) {
   });
 }
 
-TEST(Retention, KnowsNoClockAndNoPlace) {
+TEST_F(Retention, KnowsNoClockAndNoPlace) {
   test::Draw draw(1);
   Removals removals;
   each_plan(4, 2, [&](const Plan& plan) {
@@ -198,7 +212,7 @@ void save_without_number(const std::string& folder, std::int64_t step) {
       << detail::text_of({.step = step, .values = {}, .files = {}, .tensors = {}});
 }
 
-TEST(Retention, CountsCheckpointsWithoutANumberAsTheOldest) {
+TEST_F(Retention, CountsCheckpointsWithoutANumberAsTheOldest) {
   const test::TemporaryFolder folder;
   for (const std::int64_t step : {90, 100, 50}) save_without_number(folder.path(), step);
   EXPECT_EQ(Checkpoint::newest(folder.path())->step(), 100);
@@ -209,7 +223,7 @@ TEST(Retention, CountsCheckpointsWithoutANumberAsTheOldest) {
   EXPECT_EQ(steps_in(folder.path()), (Steps{100, 60, 70}));
 }
 
-TEST(Retention, ATrainingThatResumedAnOlderStepGoesOnFromItsOwn) {
+TEST_F(Retention, ATrainingThatResumedAnOlderStepGoesOnFromItsOwn) {
   const test::TemporaryFolder folder;
   const CheckpointerOptions options{.folder = folder.path(), .every = 10, .keep_last = 3};
   float weight = 0;
@@ -237,7 +251,7 @@ TEST(Retention, ATrainingThatResumedAnOlderStepGoesOnFromItsOwn) {
   EXPECT_EQ(weight, 3) << "step 50 of the training that was left behind";
 }
 
-TEST(Retention, WhatAKilledReplacementLeftIsPutBackOrRemoved) {
+TEST_F(Retention, WhatAKilledReplacementLeftIsPutBackOrRemoved) {
   const test::TemporaryFolder folder;
   const std::string path = Checkpoint::path_of(folder.path(), 10);
   save_without_number(folder.path(), 10);
@@ -253,7 +267,7 @@ TEST(Retention, WhatAKilledReplacementLeftIsPutBackOrRemoved) {
 }
 
 // Whatever bit of an index is flipped, no other checkpoint is taken for the newest, and none is removed for it.
-TEST(Retention, ADamagedIndexIsNoOtherPlaceInTheOrder) {
+TEST_F(Retention, ADamagedIndexIsNoOtherPlaceInTheOrder) {
   const test::TemporaryFolder folder;
   for (const std::int64_t step : {30, 20}) Saver(self(), folder.path()).save(step, {});
   const std::string file = Checkpoint::path_of(folder.path(), 20) + "/index.json";
@@ -276,7 +290,7 @@ TEST(Retention, ADamagedIndexIsNoOtherPlaceInTheOrder) {
   EXPECT_EQ(Checkpoint::newest(folder.path())->step(), 6);
 }
 
-TEST(Retention, ANumberOfASaveHasItsLimits) {
+TEST_F(Retention, ANumberOfASaveHasItsLimits) {
   const test::TemporaryFolder folder;
   const detail::Index last{.step = 1, .save = detail::most_saves, .values = {}, .files = {}, .tensors = {}};
   save_without_number(folder.path(), 1);
