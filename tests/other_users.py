@@ -34,6 +34,13 @@ CONNECT = 3
 PRECIOUS = "what the owner wants to keep\n"
 SIGNALS = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL]
 PUT = ["file", "heading", "link", "pipe", "folder", "socket"]
+# Holds rank 0's byte of a meeting's file (src/collectives/store/store_file.cpp), as the rank 0 of a job does.
+POSE = """import fcntl, struct, sys
+file = open(sys.argv[1], "r+b")
+fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0))  # F_OFD_SETLK
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 def as_other(body):
@@ -65,7 +72,7 @@ def put(path, what, target):
     """Called as the other: something that all may write to."""
     if what == "file":
         path.write_text("nonsense\n" * 20)
-    elif what == "heading":
+    elif what in ("heading", "posing"):
         path.write_text("weft-store 1\n")
     elif what == "link":
         path.symlink_to(target)
@@ -81,7 +88,7 @@ class Trial:
     def __init__(self, number, chance, kinds):
         self.number, self.kind = number, kinds[number % len(kinds)]
         self.ranks = chance.randint(2, 4)
-        self.what = chance.choice(PUT)
+        self.what = chance.choice(PUT + (["posing"] if self.kind == "meeting" else []))
         self.sticky = chance.random() < 0.5
         self.where = chance.choice({"checkpoint": [".weft-saver", "step-00000005", "step-00000010", "step-00000010.part", "step-00000099", "checkpoint-now"],
                                     "flight": ["auto", "given", "record"]}.get(self.kind, [""]))
@@ -155,9 +162,15 @@ class Trial:
     def meeting(self):
         path = pathlib.Path("/tmp") / f"meeting{self.number}"
         as_other(lambda: put(path, self.what, self.precious))
+        pose = subprocess.Popen(["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups", "/usr/bin/python3", "-c", POSE, str(path)],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE) if self.what == "posing" else None
+        if pose and pose.stdout.readline() != b"held\n":
+            return ["the other does not hold the file"]
         before = os.lstat(path)
         jobs = [self.start([self.programs / "soak_peer", "job", "0.2"], WEFT_RANK=rank, WEFT_SIZE=self.ranks, WEFT_RENDEZVOUS=f"file://{path}") for rank in range(self.ranks)]
         wrong = self.ends(*jobs, seconds=CONNECT + 5)
+        if pose:
+            pose.communicate()
         for rank, job in enumerate(jobs):
             said = (self.folder / f"said{rank}").read_text()
             if job.returncode not in (42, 70, 75) or str(path) not in said:

@@ -123,7 +123,10 @@ std::optional<File> create(const std::string& path) {
   if (failed == 0 && ::link(draft.c_str(), path.c_str()) != 0) failed = errno;
   ::unlink(draft.c_str());
   if (failed == EEXIST) return std::nullopt;
-  if (failed != 0) throw Error(ErrorKind::system, text("cannot create ", path, ": ", std::strerror(failed)));
+  if (failed != 0) {
+    errno = failed;
+    throw system_error(text("rank 0 cannot create ", path));
+  }
   return file;
 }
 
@@ -137,6 +140,11 @@ File open_there(const std::string& path) {
   struct stat there {};
   if (descriptor >= 0 && (::fstat(descriptor, &there) != 0 || !S_ISREG(there.st_mode)))
     throw Error(ErrorKind::usage, text(path, " is no regular file"), "give a path that does not exist");
+  // Who made it may write it, and could lead the ranks elsewhere.
+  if (descriptor >= 0 && there.st_uid != ::geteuid())
+    throw Error(ErrorKind::usage,
+                text(path, " belongs to user ", there.st_uid, "; this is user ", ::geteuid()),
+                "name a path in a folder that only this user can write");
   return file;
 }
 
