@@ -57,8 +57,8 @@ pack_programs() {
 
 newest_glibc() { objdump -T gpu-pack/bin/* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1; }
 
-targets=(weft_tuner conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures gpu_low_rank_figures
-  gpu_codec_figures gpu_pipelines gpu_windows gpu_driver_costs gpu_driver_waits gpu_issue_figures gpu_deadlines)
+targets=(weft_tuner conformance_processes gpu_kernels_test gpu_low_rank_test gpu_fused_step_test gpu_codecs_test gpu_victim gpu_figures gpu_low_rank_figures)
+targets+=(gpu_codec_figures gpu_pipelines gpu_windows gpu_driver_costs gpu_driver_waits gpu_issue_figures gpu_deadlines)
 
 # configure FOLDER CAPABILITY OPTION...
 configure() {

@@ -2,7 +2,9 @@
 
 import gc
 import os
+import signal
 import tempfile
+import time
 import unittest
 from datetime import timedelta
 
@@ -53,7 +55,6 @@ def in_a_child(body, seconds=60):
     with tempfile.TemporaryDirectory() as folder:
         child = os.fork()
         if child == 0:
-            import signal
             signal.alarm(seconds)
             torch.save(body(), folder + "/said")
             weft.torch._C.stop()  # as at the end of a program
@@ -80,8 +81,8 @@ def a_child_calls_all(rank, size):
     return before, said, sums(size) + sums(size, part), os.getpid()
 
 
-def a_child_ends_with_all(rank, size):
-    """It drops works and groups of its parent's."""
+def a_child_ends_with_all(rank, size, ended):
+    """It drops works and groups of its parent's, which are under way until it has ended."""
     work = dist.all_reduce(torch.ones(1000), async_op=True) if rank == 1 else None
     tensor = torch.zeros(1000)
     message = dist.irecv(tensor, 0) if rank == 1 else None
@@ -96,7 +97,11 @@ def a_child_ends_with_all(rank, size):
         return said
 
     said = in_a_child(body) if rank == 1 else None
+    if rank == 1:
+        open(ended, "w").close()
     if rank == 0:
+        while not os.path.exists(ended):
+            time.sleep(0.01)
         work = dist.all_reduce(torch.ones(1000), async_op=True)
         dist.send(torch.full((1000,), 7.0), 1)
     work.wait()
@@ -144,7 +149,8 @@ class Forks(unittest.TestCase):
                 self.assertRegex(line, rf"process \d+ uses group .* of process {said[1][3]}, rank 1 of {size}, which forked it", name)
 
     def test_a_child_that_drops_its_parents_works_and_groups_disturbs_none(self):
-        said = run(a_child_ends_with_all, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            said = run(a_child_ends_with_all, 2, ended=folder + "/ended")
         self.assertRegex(said[1][0], "which forked it")
         self.assertEqual(said[1][1], [7.0])
         for _, _, after in said:
