@@ -106,7 +106,8 @@ until_true 60 saved || fail "the job does not save"
 scancel --signal=USR1 "$job"
 queued_again() { grep -q "goes back into the queue" "$work/out"; }
 until_true 30 queued_again && grep -q "told to end: saved after step" "$work/out" && echo "ok: told to end, it saves" || fail "the notice"
-[ "$(scontrol show job "$job" | grep -oE 'Restarts=[0-9]+')" = Restarts=1 ] && echo "ok: it is queued again" || fail "no restart: $(scontrol show job "$job")"
+restarted() { scontrol show job "$job" | grep -q 'Restarts=1 '; }
+until_true 30 restarted && echo "ok: it is queued again" || fail "no restart: $(scontrol show job "$job")"
 goes_on() { grep -Eq "^goes on after step [0-9]+ of 30000$" "$work/out"; }
 until_true 90 goes_on && echo "ok: and goes on" || fail "it does not go on: $(scontrol show job "$job")"
 scancel "$job"

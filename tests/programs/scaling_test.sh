@@ -234,7 +234,7 @@ check "a page whose run is refused" 42 "holds a sweep" "${two[@]}" --report "$wo
 check "a full disk for the page" 70 "/dev/full" "$scaling" "${small[@]}" --report /dev/full
 refused "no earlier run" "--compare $work/missing: cannot read it" "$scaling" --compare "$work/missing"
 refused "an earlier run that is no file" "--compare $work/nothing: cannot read it" "$scaling" --compare "$work/nothing"
-refused "an earlier run without an end" "--compare /dev/zero: it has more than 67108864 bytes" "$scaling" --compare /dev/zero
+refused "an earlier run without an end" "--compare /dev/zero: cannot read it: it is a device" "$scaling" --compare /dev/zero
 refused "an earlier run that is no JSON" "text.txt: is no whole JSON" "$scaling" --compare "$work/text.txt"
 refused "an earlier sweep" "sweep.json: holds a sweep" "$scaling" --compare "$work/sweep.json"
 # with SED PATTERN: the earlier run, changed
