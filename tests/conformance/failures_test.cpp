@@ -322,24 +322,25 @@ TEST(Failures, ARankThatLeavesOrFailsIsNamedLongBeforeTheDeadline) {
   // Nobody sends to rank 0: its own deadline breaks it, and the others hear why when they come.
   std::atomic<bool> broken = false;
   std::atomic<int> heard = 0;
-  run_as_threads(3,
-                 [&](Communicator comm) {
-                   Stream stream;
-                   std::vector<float> data(1);
-                   const View view{std::span(data)};
-                   if (comm.rank() == 0) {
-                     expect_error(ErrorKind::timeout, {"rank 2 to send"},
-                                  [&] { Group(comm).receive(view, 2).start(stream).wait(); });
-                     broken = true;
-                     while (heard < 2) std::this_thread::sleep_for(1ms);
-                     return;
-                   }
-                   while (!broken) std::this_thread::sleep_for(1ms);
-                   expect_error(ErrorKind::peer_lost, {"rank 0 failed", "rank 2 to send"},
-                                [&] { comm.barrier(stream).wait(); });
-                   ++heard;
-                 },
-                 {.timeout = short_timeout});
+  run_as_threads(
+      3,
+      [&](Communicator comm) {
+        Stream stream;
+        std::vector<float> data(1);
+        const View view{std::span(data)};
+        if (comm.rank() == 0) {
+          expect_error(ErrorKind::timeout, {"rank 2 to send"},
+                       [&] { Group(comm).receive(view, 2).start(stream).wait(); });
+          broken = true;
+          while (heard < 2) std::this_thread::sleep_for(1ms);
+          return;
+        }
+        while (!broken) std::this_thread::sleep_for(1ms);
+        const char* const teller = comm.rank() == 2 ? "rank 0 failed: waited" : "another rank waited";
+        expect_error(ErrorKind::peer_lost, {teller, "rank 2 to send"}, [&] { comm.barrier(stream).wait(); });
+        ++heard;
+      },
+      {.timeout = short_timeout});
 }
 
 // A process that is stopped for longer than the timeout, and goes on: the others have given up and freed their memory, which

@@ -68,7 +68,7 @@ check("where ranks write to the terminal themselves there is none", ERASE not in
 piped = subprocess.run([LAUNCH, "-n", "2", "--output", "ranks", "sh", "-c", program], capture_output=True, check=False)
 check("where standard error is no terminal there is none", b"\r" not in piped.stdout + piped.stderr, piped.stderr)
 got, _ = on_terminal("-n", 1, "--output", "ranks", "sh", "-c", "printf 'a\\033[31mb\\tc\\n' >&2; sleep 0.5")
-check("nothing of what a rank wrote moves the cursor there", any(line.endswith("[0] a[31mbc") for line in screen(got)[1]), got)
+check("nothing of what a rank wrote moves the cursor there", any(line.endswith("[0] a\\x1b[31mb c") for line in screen(got)[1]), got)
 got, _ = on_terminal("-n", 1, "--output", "ranks", "sh", "-c", "echo 'very many words of one rank about its progress' >&2; sleep 0.5", columns=40)
 check("it is not wider than the terminal", screen(got)[1] and all(len(line) < 40 for line in screen(got)[1]), got)
 

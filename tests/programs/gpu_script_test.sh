@@ -13,7 +13,7 @@ check "without a GPU" 0 '^gpu.sh: no GPU here: [1-9][0-9]* suites skipped$' "$sc
 grep -q '^{"card": null, "skipped": [1-9]' "$OUT/gpu.jsonl" || fail "without a GPU: gpu.jsonl is $(cat "$OUT/gpu.jsonl")"
 check "the suites" 0 '^kernels$' "$script" --list
 check "two of them" 0 'no GPU here: 2 suites skipped' "$script" --suites kernels,train-zero3
-check "a suite that is none" 42 'gpu.sh: no suite kernel: kernels,low-rank,' "$script" --suites kernel
+check "a suite that is none" 42 'gpu.sh: no suite kernel: driver-waits,kernels,low-rank,' "$script" --suites kernel
 check "no time" 42 'gpu.sh: --minutes 0: a whole number of minutes' "$script" --minutes 0
 check "no suites at a time" 42 'gpu.sh: --at-a-time 0: a whole number of suites' "$script" --at-a-time 0
 check "an option that is none" 42 'gpu.sh: --fast is none of --suites' "$script" --fast

@@ -79,11 +79,12 @@ def rows(work):
         Row("weft-report tune --log", [report, "tune", "-q", "--minutes", "0.02", "--log", "FILE", "--", perf], LOG, piped=True),
         Row("weft-launch --hosts", [launch, "--hosts", "FILE", "--agent", "/bin/false", "true"], "no-such-host slots=1\n", piped=True, status=None),
         Row("weft-launch lint", [launch, "lint", "FILE"], MANIFEST, piped=True),
-        Row("WEFT_TOKEN_FILE", [launch, "-n", "1", "--notice-http", "127.0.0.1:0", "true"] if "--notice-http" in run([launch, "--help"]).stdout else
-            [tool("weft-bench"), "all_reduce", "-b", "8", "-e", "8", "-n", "2"], "0123456789abcdef0123456789abcdef",
-            variables={"WEFT_TOKEN_FILE": "FILE", "WEFT_RANK": "0", "WEFT_SIZE": "1", "WEFT_RENDEZVOUS": "tcp://127.0.0.1:0"}, status=None),
-        Row("WEFT_ALGORITHMS", [launch, "-n", "2", tool("weft-bench"), "all_reduce", "-b", "8", "-e", "8", "-n", "2"], "any all_reduce 2 0 direct\n",
-            variables={"WEFT_ALGORITHMS": "FILE"}, status=None),
+        Row("WEFT_TOKEN_FILE", [tool("weft-bench"), "all_reduce", "-b", "8", "-e", "8", "-n", "2"], "0123456789abcdef0123456789abcdef",
+            variables={"WEFT_TOKEN_FILE": "FILE", "WEFT_RANK": "1", "WEFT_SIZE": "2", "WEFT_RENDEZVOUS": "tcp://127.0.0.1:9", "WEFT_CONNECT_TIMEOUT": "1"},
+            status=None),
+        # Ranks on several nodes read it.
+        Row("WEFT_ALGORITHMS", [launch, "-n", "2", "sh", "-c", 'WEFT_HOST_ID=node$WEFT_RANK exec "$@"', "sh", tool("weft-bench"), "all_reduce", "-b", "8",
+                                "-e", "8", "-n", "2"], "any all_reduce 2 0 direct\n", variables={"WEFT_ALGORITHMS": "FILE", "WEFT_TRANSPORT": "tcp"}, status=None),
         *[Row(f"WEFT_RENDEZVOUS=file:// of rank {rank}", [tool("weft-bench"), "all_reduce", "-b", "8", "-e", "8", "-n", "2"], None,
               variables={"WEFT_RANK": str(rank), "WEFT_SIZE": "2", "WEFT_RENDEZVOUS": "file://FILE", "WEFT_CONNECT_TIMEOUT": "1"}) for rank in (0, 1)],
         Row("weft-scaling --text", [scaling, "--model", "gpt-tiny", "--steps", "7", "--text", "FILE"], text.read_text(), refused=(42, 70)),

@@ -113,8 +113,8 @@ def check_file_size(work):
     done = run([tool("weft-launch"), "-n", "2", "sh", "-c", 'yes "$1" | head -c 100000 > "$2"', "sh", "word", work / "of-a-rank"], "ulimit -f 8")
     expect("a program that weft-launch starts has the limit as it was", done.returncode not in (0, 70), done)
     with open(work / "ranks", "w") as out:
-        done = run([tool("weft-launch"), "-n", "2", "sh", "-c", "yes word | head -c 100000"], "ulimit -f 8", stdout=out)
-    expect("what ranks print beyond ulimit -f", done.returncode == 70 and "standard output" in done.stderr, done)
+        done = run([tool("weft-launch"), "-n", "2", "--output", "ranks", "sh", "-c", "yes word | head -c 100000"], "ulimit -f 8", stdout=out)
+    expect("what ranks print through weft-launch beyond ulimit -f", done.returncode == 70 and "standard output" in done.stderr, done)
 
 
 def main():

@@ -67,10 +67,10 @@ lines "what mends it" 1 "^    fix: see what rank 1 does instead"
 
 flight failed 0 3 error "$(error timeout 'rank 2 is missing' 90)" "$one" "$(operation 2 8 failed)"
 flight failed 1 3 error "$(error system 'cannot allocate\nmemory' 50)" "$one"
-check "one raised, one left no record" 2 "^critical: rank 1 on node1 alone raised an error of its own: system: cannot allocate memory \[rank-raised-first, confidence 0.95\]$" \
+check "one raised, one left no record" 2 "^critical: rank 1 on node1 alone raised an error of its own: system: cannot allocate\\\\nmemory \[rank-raised-first, confidence 0.95\]$" \
   "$report" flight "$work/failed" --json "$work/json"
-lines "its message in one line" 1 "^    rank-1.json: rank 1, .* UTC, system in all_reduce #2: cannot allocate memory$"
-lines "the table too" 1 "^1 +node1 +error +16 .* system: cannot allocate memory$"
+lines "its message in one line" 1 "^    rank-1.json: rank 1, .* UTC, system in all_reduce #2: cannot allocate\\\\nmemory$"
+lines "the table too" 1 "^1 +node1 +error +16 .* system: cannot allocate\\\\nmemory$"
 order=$(grep -o '"cause":"[a-z-]*","severity":"[a-z]*"' "$work/json" | cut -d'"' -f4,8 | tr '"\n' '  ')
 [ "$order" = "rank-raised-first critical rank-left-no-record critical rank-behind critical " ] || fail "findings in the JSON: $order"
 grep -q '"evidence":\[{"file":"rank-2.json","line":0,"text":"is not in the folder"}\]' "$work/json" || fail "evidence in the JSON"

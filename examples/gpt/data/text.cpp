@@ -1,11 +1,15 @@
 #include "gpt/data/text.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
 
-#include "core/base/input_file.hpp"
-#include "core/memory/host_memory.hpp"
 #include "gpt/data/random.hpp"
 #include "weft/core/error.hpp"
 
@@ -17,18 +21,38 @@ namespace {
 
 constexpr const char* advice = "give a regular file or a folder of regular files";
 
+/// Closed at its end.
+struct OpenFile {
+  explicit OpenFile(const fs::path& path) : number(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (number >= 0) close(number);
+  }
+  const int number;
+};
+
+// A pipe in the place of a file is opened without waiting for its writer, and refused.
 void append(std::vector<std::uint8_t>& bytes, const fs::path& file) {
-  const auto refused = [&](const std::string& why) {
-    return Error(ErrorKind::system, weft::text("cannot read the text ", file.string(), ": ", why));
-  };
-  detail::InputFile in(file.string());
-  if (!in.is_open()) throw refused(in.problem());
-  const auto left = detail::memory_left();
-  if (left && in.bytes() > *left)
-    throw refused(weft::text("it has ", in.bytes(), " bytes, and ", *left, " of memory are left"));
+  const std::string called = weft::text("cannot read the text ", file.string());
+  const OpenFile in(file);
+  struct stat there {};
+  if (in.number < 0 || fstat(in.number, &there) != 0) throw system_error(called);
+  if (!S_ISREG(there.st_mode)) throw Error(ErrorKind::usage, called + ": it is no regular file", advice);
   const std::size_t before = bytes.size();
-  bytes.resize(before + in.bytes());
-  bytes.resize(before + in.read(reinterpret_cast<char*>(bytes.data() + before), in.bytes()));
+  try {
+    bytes.resize(before + static_cast<std::size_t>(there.st_size));
+  } catch (const std::exception&) {
+    throw Error(ErrorKind::system,
+                weft::text(called, ": there is no memory for its ", there.st_size, " bytes"));
+  }
+  for (std::size_t at = before; at < bytes.size();) {
+    const ssize_t got = read(in.number, bytes.data() + at, bytes.size() - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(called);
+    if (got == 0) bytes.resize(at);  // it became shorter
+    at += static_cast<std::size_t>(got);
+  }
 }
 
 std::vector<fs::path> regular_files(const fs::path& folder) {

@@ -72,9 +72,9 @@ inline Error failure_of(int reader, int rank, ErrorKind kind, std::string_view p
   const bool lost_others = kind == ErrorKind::timeout || kind == ErrorKind::peer_lost;
   const std::vector<int> named = ranks_in(problem);
   const auto is_another = [&](int one) { return one != reader && one != rank; };
-  return lost_error(lost_others && !named.empty() && std::ranges::all_of(named, is_another)
-                        ? std::string(problem)
-                        : text("rank ", rank, " failed: ", problem));
+  if (!lost_others || named.empty() || !std::ranges::all_of(named, is_another))
+    return lost_error(text("rank ", rank, " failed: ", problem));
+  return lost_error(text(problem.starts_with("waited ") ? "another rank " : "", problem));
 }
 
 /// Both ranks say the same.

@@ -15,6 +15,7 @@ constexpr auto look_every = 5ms;
 constexpr auto say_after = 250ms;
 constexpr std::chrono::nanoseconds say_again_after = 1s;
 constexpr std::chrono::nanoseconds for_each_rank = 10ms;
+constexpr std::chrono::nanoseconds held_up_after = 100ms;
 constexpr int silent_after = 3;  // words that did not come
 
 constexpr std::string_view waits = "waits";
@@ -47,14 +48,23 @@ void Watchdog::look(const std::optional<Operation>& mine, Clock::time_point sinc
       !next_look_.compare_exchange_strong(next, (now + look_every).time_since_epoch().count()))
     return;
   const std::lock_guard lock(mutex_);
-  for (const SideChannel::Message& message : side_channel_.collect()) read(message, now);
-  for (const auto& [rank, theirs] : waiting_) {
-    if (theirs.operation) compare(rank, *theirs.operation);
-  }
+  listen(since, now);
   if (now - since < say_after || !is_time_to_say(mine, now)) return;
   posted_at_ = now;
   if (mine) posted_ = mine->number;
   side_channel_.post(mine ? text(waits, '\n', words_of(*mine)) : std::string(waits_for_messages));
+}
+
+// A rank that is held up itself, as by a machine that stands still, hears nothing meanwhile: that is no silence of the others.
+void Watchdog::listen(Clock::time_point since, Clock::time_point now) {
+  const auto away = now - std::exchange(listened_at_, now);
+  if (since <= now - away && away > held_up_after) {
+    for (auto& [rank, theirs] : waiting_) theirs.heard += away;
+  }
+  for (const SideChannel::Message& message : side_channel_.collect()) read(message, now);
+  for (const auto& [rank, theirs] : waiting_) {
+    if (theirs.operation) compare(rank, *theirs.operation);
+  }
 }
 
 // Where two threads wait, the one in the later operation speaks.
@@ -123,6 +133,12 @@ Watchdog::Late Watchdog::late(std::uint64_t number, Clock::time_point since, Clo
 
 Error Watchdog::naming_late(const Error& error, std::uint64_t number, Clock::time_point since) {
   const auto now = Clock::now();
+  try {
+    const std::lock_guard lock(mutex_);
+    listen(since, now);
+  } catch (const Error& said) {
+    if (said.kind() == ErrorKind::mismatch) return said.in(error.context());
+  }
   const Late missing = late(number, since, now);
   if (missing.ranks.empty()) return error;
   const std::vector<int> named = ranks_in(error.problem());

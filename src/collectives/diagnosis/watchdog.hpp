@@ -55,6 +55,8 @@ class Watchdog {
   /// What another rank waits in.
   void compare(int rank, const Operation& theirs) const;
   void read(const SideChannel::Message& message, Clock::time_point now);
+  /// Reads what has come, for an operation that has waited since then.
+  void listen(Clock::time_point since, Clock::time_point now);
   bool is_time_to_say(const std::optional<Operation>& mine, Clock::time_point now) const;
 
   SideChannel& side_channel_;
@@ -66,6 +68,7 @@ class Watchdog {
   std::mutex mutex_;
   std::uint64_t posted_ = 0;  // number of the operation that the others know of
   Clock::time_point posted_at_{};
+  Clock::time_point listened_at_{};
   std::map<int, Waiting> waiting_{};  // by rank
   bool has_given_up_ = false;
 };

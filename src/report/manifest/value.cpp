@@ -46,8 +46,9 @@ std::optional<long> Value::number() const {
   const char* const end = text.data() + text.size();
   const auto [at, code] = std::from_chars(text.data(), end, parsed);
   constexpr long most = 2147483647;  // so that products of two do not overflow
-  if (kind != Kind::scalar || code != std::errc{} || at != end) return std::nullopt;
-  return std::clamp(parsed, -most, most);
+  if (kind != Kind::scalar || code != std::errc{} || at != end || parsed < 0 || parsed > most)
+    return std::nullopt;
+  return parsed;
 }
 
 bool Value::is_no_text() const {

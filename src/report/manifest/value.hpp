@@ -33,7 +33,7 @@ struct Value {
   explicit operator bool() const { return kind != Kind::null; }
   bool is(std::string_view word) const { return kind == Kind::scalar && text == word; }
   bool is_true() const { return !quoted && is("true"); }
-  /// None where it is no whole number. Beyond 32 bits it is the nearest that has them.
+  /// None where it is no whole number from 0 to 2^31 - 1, which is what counts of Kubernetes are.
   std::optional<long> number() const;
   /// What a parser of YAML 1.1 takes for a number or a truth value, where Kubernetes wants text.
   bool is_no_text() const;

@@ -230,6 +230,19 @@ TEST_F(Watchdogs, NameWhoSaysThatHeWaitsNoLonger) {
   EXPECT_EQ(rank(1).late(6, 1s, 4s), "rank 0, rank 2");
 }
 
+// Rank 1 has not run for four seconds, and could not hear the others. Then it listens, and they are silent.
+TEST_F(Watchdogs, DoNotTakeTheirOwnStandstillForTheOthersSilence) {
+  for (const int one : {0, 2, 3}) rank(one).wait_in(all_reduce(5));
+  const Operation operation = rank(1).issue(all_reduce(5));
+  const auto begin = Watchdog::Clock::now();
+  rank(1).watchdog.look(operation, begin - 1s, begin);
+  rank(1).watchdog.look(operation, begin - 1s, begin + 4s);
+  EXPECT_EQ(rank(1).watchdog.late(5, begin - 1s, begin + 4s).names, "");
+  for (int tenth = 1; tenth <= 40; ++tenth)
+    rank(1).watchdog.look(operation, begin - 1s, begin + 4s + tenth * 100ms);
+  EXPECT_EQ(rank(1).watchdog.late(5, begin - 1s, begin + 8s).ranks, (std::vector{0, 2, 3}));
+}
+
 TEST_F(Watchdogs, NameNobodyBeforeOthersHadTheTimeToSayThatTheyWait) {
   EXPECT_EQ(rank(1).late(5, 0s), "");
   EXPECT_EQ(rank(1).late(5, 300ms), "");
