@@ -200,7 +200,7 @@ MeterExposer::MeterExposer(const Meter& meter, const std::string& bind, int port
 }
 
 MeterExposer::~MeterExposer() {
-  if (!origin_.is_here()) keep_for_ever(std::move(server_));
+  if (getpid() != owner_) (void)server_.release();  // its threads are not there to be waited for
 }
 
 }  // namespace weft::detail

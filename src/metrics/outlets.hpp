@@ -6,6 +6,8 @@
 // Textfile writes into a folder that node_exporter's textfile collector reads, now and then. Each file is
 // whole: it is written under a name that the collector does not read, and renamed.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -13,7 +15,6 @@
 #include <string>
 #include <thread>
 
-#include "core/memory/per_process.hpp"
 #include "metrics/families.hpp"
 
 namespace weft::detail {
@@ -32,7 +33,7 @@ class MeterExposer {
  private:
   class Server;
 
-  const Origin origin_;
+  const pid_t owner_ = getpid();  ///< a child that it forks has neither its threads nor its connections
   std::string address_;
   std::unique_ptr<Server> server_;
 };
@@ -51,7 +52,7 @@ class Textfile {
   std::string write() const;
   void run();
 
-  const Origin origin_;
+  const pid_t owner_ = getpid();  ///< a child that it forks has neither its threads nor its connections
   Meter meter_;
   std::string path_;
   std::string draft_;

@@ -28,8 +28,8 @@ Textfile::Textfile(const Meter& meter, const std::string& folder, std::chrono::m
 }
 
 Textfile::~Textfile() {
-  if (!origin_.is_here()) {
-    keep_for_ever(std::move(thread_));
+  if (getpid() != owner_) {
+    (void)new std::thread(std::move(thread_));  // it is not there to be waited for
     return;
   }
   {

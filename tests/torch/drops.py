@@ -103,20 +103,23 @@ class Drops:
         self.canary(case.count)
 
     def interrupt(self, work):
+        armed = [True]
+
         def handler(*_):
-            raise Interrupted
+            if armed[0]:
+                raise Interrupted
 
         before = signal.signal(signal.SIGALRM, handler)
         try:
-            signal.setitimer(signal.ITIMER_REAL, self.own.choice([0.0005, 0.003]))
             try:
+                signal.setitimer(signal.ITIMER_REAL, self.own.choice([0.0005, 0.003]))
                 work.wait()
-            except Interrupted:
-                pass
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            finally:
+                armed[0] = False
         except Interrupted:
-            pass
+            armed[0] = False
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
     def attempt(self, call, may_fail=False):

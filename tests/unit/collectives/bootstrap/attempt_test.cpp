@@ -28,6 +28,11 @@ class Words : public detail::KeptStore {
   void put(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(mutex_);
     values_[key] = value;
+    ++puts_;
+  }
+  int puts() {
+    const std::lock_guard lock(mutex_);
+    return puts_;
   }
   std::optional<std::string> look(const std::string& key) override {
     const std::lock_guard lock(mutex_);
@@ -38,6 +43,7 @@ class Words : public detail::KeptStore {
  private:
   std::mutex mutex_;
   std::map<std::string, std::string> values_;
+  int puts_ = 0;
 };
 
 struct Killed {};
@@ -120,7 +126,10 @@ TEST_F(Attempts, ARankThatIsKilledWhileTheyMeetIsReplaced) {
       };
       std::thread other([&] { joins(1 - killed); });
       EXPECT_TRUE(join_until_killed(killed, 3, calls));
+      const int puts = words_.puts();
       std::thread again([&] { joins(killed); });
+      // Else the third could complete the attempt with the word of the one that was killed.
+      while (words_.puts() == puts) std::this_thread::sleep_for(1ms);
       std::thread last([&] { joins(2); });
       for (std::thread* one : {&other, &again, &last}) one->join();
       EXPECT_EQ(names.size(), 1U) << "rank " << killed << " was killed at call " << calls;
