@@ -177,6 +177,7 @@ class Follower : Joining {
   /// An attempt that is new to this rank; it may be over.
   void greet(const std::string& begun) {
     begun_ = begun;
+    taken_.reset();
     leader_ = Arrival::decode(0, begun);
     const std::string key = hello_key(leader_.note, rank());
     const auto before = store_.look(key);
@@ -193,13 +194,15 @@ class Follower : Joining {
       return true;
     }
     const auto there = store_.look(hello_key(leader_.note, rank()));
-    if (!there || *there == hello_) return false;
-    const Refusal why = rank_is_taken(mine_.who, Arrival::decode(rank(), *there).who);
-    object(leader_.note, why);
-    leave(why);
+    if (!there || *there == hello_ || taken_) return false;
+    taken_ = rank_is_taken(mine_.who, Arrival::decode(rank(), *there).who);
+    object(leader_.note,
+           *taken_);  // that attempt may be one before, with nobody to hear: the next one is told, too
+    return false;
   }
 
   [[noreturn]] void give_up() {
+    if (taken_) leave(*taken_);
     if (begun_.empty()) throw silent_error(rank(), size(), mine_.purpose, deadline_);
     if (answer_) throw too_late();
     std::vector<int> missing;
@@ -230,6 +233,7 @@ class Follower : Joining {
   Arrival leader_;
   std::optional<Answer> answer_;
   std::optional<RankIdentity> before_;  ///< who had this rank in that attempt
+  std::optional<Refusal> taken_;        ///< another process has this rank in that attempt
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(Drawing, EscapesNames) {
   schedule.name = "<a> & \"b\"\n";
   const std::string drawing = drawn(schedule, problem);
   EXPECT_EQ(drawing.find("<a>"), std::string::npos);
-  EXPECT_NE(drawing.find("<title>&lt;a&gt; &amp; \"b\" : makespan 3 ns"), std::string::npos);
+  EXPECT_NE(drawing.find("<title>&lt;a&gt; &amp; \"b\"\\n: makespan 3 ns"), std::string::npos);
   const std::string in_units = drawn(schedule, problem, {.unit_name = "<s>"});
   EXPECT_EQ(in_units.find("<s>"), std::string::npos);
 }

@@ -41,7 +41,7 @@ TEST(ScheduleText, ReadsWhatOtherSystemsEndLinesWith) {
 
 TEST(ScheduleText, PrintsANameOnOneLineAndARowWithoutEntries) {
   const Schedule schedule{.name = "a\nb", .microbatches = 1, .device_of = {0}, .rows = {{}, {}}};
-  EXPECT_EQ(printed(schedule), "schedule a b\nmicrobatches 1\nplacement 0\ndevice 0:\ndevice 1:\n");
+  EXPECT_EQ(printed(schedule), "schedule a\\nb\nmicrobatches 1\nplacement 0\ndevice 0:\ndevice 1:\n");
   EXPECT_EQ(parse_schedule(printed(schedule)), schedule);
 }
 

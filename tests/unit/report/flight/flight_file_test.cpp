@@ -107,7 +107,7 @@ TEST(FlightFile, RefusesWhatTheRecorderDoesNotWrite) {
            {"\"host\": \"node0\"", "\"host\": 0", "host is 0 and no string"},
            {"\"reason\": \"error\"", "\"reason\": 7", "reason is 7 and no string"},
            {"\"failed\"", "\"bad\\nluck\"",
-            "communicators[0].operations[2].state is \"bad luck\"; it is one of issued"},
+            "communicators[0].operations[2].state is \"bad\\nluck\"; it is one of issued"},
            {"{\"steady_ns\": 123, \"wall_ns\": 1790000000000000000}", "5", "clock is no object"},
            {"1790000000000000000", "9000000000000000000", "clock.wall_ns is 9000000000000000000"},
            {"1790000000000000000", "18000000000000000000", "clock.wall_ns is 18000000000000000000"},
