@@ -196,8 +196,8 @@ class Follower : Joining {
     const auto there = store_.look(hello_key(leader_.note, rank()));
     if (!there || *there == hello_ || taken_) return false;
     taken_ = rank_is_taken(mine_.who, Arrival::decode(rank(), *there).who);
-    object(leader_.note,
-           *taken_);  // that attempt may be one before, with nobody to hear: the next one is told, too
+    // That attempt may be an earlier one, where no rank hears it: so this rank stays for the next.
+    object(leader_.note, *taken_);
     return false;
   }
 
