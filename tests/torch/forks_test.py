@@ -137,7 +137,36 @@ def workers_load_data(rank, size):
     return total.item()
 
 
+def a_child_drops_what_the_caller_would_wait_for(rank, size, ended):
+    """A synchronous call under way, whose work the child drops: how many threads it begins for that, and the parent's sum."""
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    tensor = torch.ones(1000)
+    if rank == 0:
+        while not os.path.exists(ended):
+            time.sleep(0.01)
+        dist.all_reduce(tensor)
+        return 0, tensor.unique().tolist()
+    held = [dist.group.WORLD.allreduce([tensor], options)]
+
+    def drop():
+        before = len(os.listdir("/proc/self/task"))
+        held.clear()
+        gc.collect()
+        return len(os.listdir("/proc/self/task")) - before
+
+    threads = in_a_child(drop)
+    open(ended, "w").close()
+    held[0].wait()
+    return threads, tensor.unique().tolist()
+
+
 class Forks(unittest.TestCase):
+    def test_a_child_that_drops_a_call_of_its_parent_leaves_it_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for threads, values in run(a_child_drops_what_the_caller_would_wait_for, 2, ended=folder + "/ended"):
+                self.assertEqual((threads, values), (0, [2.0]))
+
     def test_what_a_child_calls_is_refused_and_says_whose_it_is(self):
         for size in (2, 3):
             said = run(a_child_calls_all, size)

@@ -218,6 +218,7 @@ void Progress::end_threads() {
 }
 
 void Progress::watch(const TorchWorkPtr& work) {
+  if (!shared_->origin.is_here()) return detail::keep_for_ever(work);  // the parent goes on with it
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->is_stopping) {
