@@ -168,23 +168,28 @@ void Group::in_order(const std::function<void(Communicator&)>& call) {
   }
 }
 
-void Group::go_on(TorchWork& work) {
-  const std::lock_guard lock(mutex_);
+// From here on by threads that may have Python's lock, for which a thread with this one may wait: they try again.
+bool Group::go_on(TorchWork& work) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
   try {
     work.issue_next(*comm_, stream_);
   } catch (...) {
     work.refuse_next(std::current_exception());
   }
-  if (work.has_further_steps()) return;
+  if (work.has_further_steps()) return true;
   queue_.pop_front();
   issue_waiting();
+  return true;
 }
 
-void Group::leave_queue(TorchWork& work) {
-  const std::lock_guard lock(mutex_);
-  if (queue_.empty() || queue_.front().get() != &work) return;
+bool Group::leave_queue(TorchWork& work) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  if (queue_.empty() || queue_.front().get() != &work) return true;
   queue_.pop_front();
   issue_waiting();
+  return true;
 }
 
 void Group::issue_waiting() {
@@ -203,8 +208,8 @@ void Group::issue_waiting() {
 void Group::drive_first(const TorchWork& waiting) {
   TorchWorkPtr first;
   {
-    const std::lock_guard lock(mutex_);
-    if (queue_.empty() || queue_.front().get() == &waiting) return;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || queue_.empty() || queue_.front().get() == &waiting) return;
     first = queue_.front();
   }
   first->poll();
@@ -223,20 +228,21 @@ void Group::abort() {
   progress_->look_again();
 }
 
+// Not the lock of calls, which a thread may have that waits for others.
+std::optional<Communicator> Group::communicator() {
+  const std::lock_guard lock(leaving_);
+  return comm_;
+}
+
 void Group::give_up(const Error& error) {
-  std::optional<Communicator> comm;
-  {
-    const std::lock_guard lock(leaving_);
-    comm = comm_;
-  }
-  if (comm) comm->give_up(error);
+  if (auto comm = communicator()) comm->give_up(error);
 }
 
 Buffer Group::allocate(std::int64_t bytes) {
-  expect_here();
-  const std::lock_guard lock(mutex_);
   expect_open();
-  return comm_->allocate(DataType::u8, bytes, Contents::any);
+  auto comm = communicator();
+  if (!comm) expect_open();  // it was closed meanwhile
+  return comm->allocate(DataType::u8, bytes, Contents::any);
 }
 
 // Where a wait was interrupted, or the threads have ended with the program, nothing drives what is under way.

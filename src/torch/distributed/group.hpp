@@ -99,8 +99,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // For works.
   /// A signal handler of Python has ended a wait: the program will not wait for what is under way when it closes the group.
   void was_interrupted() { was_interrupted_ = true; }
-  void go_on(TorchWork& work);                 ///< issues its next step
-  void leave_queue(TorchWork& work);           ///< it has failed
+  // They do not block. False: not now.
+  bool go_on(TorchWork& work);                 ///< issues its next step
+  bool leave_queue(TorchWork& work);           ///< it has failed
   void drive_first(const TorchWork& waiting);  ///< of the queue, which `waiting` stands in
   void one_is_over();
 
@@ -109,6 +110,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   void issue_waiting();
+  std::optional<Communicator> communicator();
   void leave();
   void hand_over(const std::vector<c10::intrusive_ptr<DeviceWork>>& works);
 

@@ -124,12 +124,12 @@ bool TorchWork::poll() {
   }
   if (!error && has_further_steps()) {
     is_issued_.store(false, std::memory_order_release);
-    group_->go_on(*this);
+    if (!group_->go_on(*this)) issued();
     return false;
   }
   if (error && has_further_steps()) {
+    if (!group_->leave_queue(*this)) return false;
     next_ = steps_.size();
-    group_->leave_queue(*this);
   }
   if (!error && call_.type == c10d::OpType::RECVANYSOURCE) source_ = works_.front().source();
   end(error ? group_->as_torch_error(error) : nullptr);
@@ -150,9 +150,10 @@ void TorchWork::end(std::exception_ptr error) {
   next_ = 0;
   works_.clear();
   streams_.clear();
+  call_.inputs
+      .clear();  // a tensor that goes may wait for Python's lock: not under one that a thread with that waits for, as in getFuture()
   {
     const std::lock_guard lock(mutex_);
-    call_.inputs.clear();
     if (!is_watched_) is_announced_ = true;
   }
   finish(error);
