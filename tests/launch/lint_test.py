@@ -79,7 +79,9 @@ SEEDS = [
     *[(JOB, "  completions: 2\n", f"  completions: {word}\n", "no-count", "completions: ") for word in
       ("99999999999999999999999", ".nan", "-.inf", "1.5", "two", '"2"', "[2]", "-1", "3000000000", "1e999")],
     *[(JOB, "  backoffLimit: ", f"  backoffLimit: {word} # ", "no-count", "backoffLimit: ") for word in ("99999999999999999999999", ".nan")],
-    (MPI, "slotsPerWorker: 8", "slotsPerWorker: 99999999999999999999999", "no-count", "slotsPerWorker: "),
+    *[(MPI, "slotsPerWorker: 8", f"slotsPerWorker: {word}", "no-count", "slotsPerWorker: ") for word in ("99999999999999999999999", ".nan", "1.5")],
+    *[(MPI, "      replicas: 2\n", f"      replicas: {word}\n", "no-count", f"replicas: {word}") for word in ("99999999999999999999999", ".nan")],
+    *[(JOB, "  parallelism: 2\n", f"  parallelism: {word}\n", "no-count", "parallelism: ") for word in ("99999999999999999999999", ".nan", "-1")],
     (SET, "terminationGracePeriodSeconds: 120", "terminationGracePeriodSeconds: 0", "grace-short", "terminationGrace"),
     (SET, "terminationGracePeriodSeconds: 120", 'nodeSelector: {cloud.google.com/gke-spot: "true"}\n            terminationGracePeriodSeconds: 120', "grace-long", "terminationGracePeriodSeconds"),
     (SET, "                    command:\n                    - /opt/weft/kubernetes/notice.sh", '                    command: [sh, -c, "sleep 300"]', "grace-short", "preStop"),

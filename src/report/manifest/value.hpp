@@ -35,6 +35,8 @@ struct Value {
   bool is_true() const { return !quoted && is("true"); }
   /// None where it is no whole number from 0 to 2^31 - 1, which is what counts of Kubernetes are.
   std::optional<long> number() const;
+  /// It is there, and no count: form_rules() says so, and what would be computed from it says nothing.
+  bool is_no_count() const { return kind != Kind::null && !number(); }
   /// What a parser of YAML 1.1 takes for a number or a truth value, where Kubernetes wants text.
   bool is_no_text() const;
 };

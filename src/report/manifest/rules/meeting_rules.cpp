@@ -151,6 +151,7 @@ void number_rules(const Job& job, const Role& role, const Container& container, 
   if (job.kind == Job::Kind::job && role.pods > 1 && !is_indexed && meets(container))
     remarks.critical("completion-mode", line_of({&owner["completionMode"], &owner["completions"], &owner}),
                      "pods of this Job have no index: no rank knows which it is", "completionMode: Indexed");
+  if (completions.is_no_count() || owner["parallelism"].is_no_count()) return;
   if (owner["parallelism"] && completions.number().value_or(role.pods) != owner["parallelism"].number() &&
       meets(container))
     remarks.warn("ranks-missing", completions.line,

@@ -111,7 +111,7 @@ void start(const Job& job, const Role& launcher, Remarks& remarks) {
 
 void numbers(const Job& job, const Role& worker, const Mpirun& mpirun, Remarks& remarks) {
   const Value& slots = job.spec()["slotsPerWorker"];
-  if (slots && !slots.number()) return;  // which is a finding of its own
+  if (slots.is_no_count() || (*worker.owner)["replicas"].is_no_count()) return;
   const long each = slots.number().value_or(1);
   const bool with_launcher = job.spec()["runLauncherAsWorker"].is_true();
   const long all = (worker.pods + (with_launcher ? 1 : 0)) * each;
