@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test, each in the configuration that can fail it (CONTRIBUTING.md, "Tests"): as
-# users build it, under the address and undefined-behaviour sanitizers, under the thread sanitizer, with the accesses of kernels recorded, and
-# with nothing but a compiler.
-#   tests/run.sh [PRESET...]     default: dev asan tsan recorded minimal; asan-all: every test under the first two sanitizers
-# How long each phase took is printed at the end.
+# Installs what is missing, builds the tests as users build weft, and runs them.
+#   tests/run.sh                dev: every test, as users build weft
+#   tests/run.sh all            also in each configuration that can fail it (CONTRIBUTING.md, "Tests"): dev, asan (address and undefined-behaviour
+#                               sanitizers), tsan (thread sanitizer), recorded (accesses of kernels), minimal (nothing but a compiler)
+#   tests/run.sh PRESET...      these; asan-all: every test under the first two sanitizers
+# It says how far it is while it builds and tests (on a terminal in one line, otherwise every 30 s), and at the end how long each phase took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-for preset in "$@"; do
+presets=()
+for preset in "${@:-dev}"; do
   case $preset in
-    dev | asan | asan-all | tsan | recorded | minimal) ;;
+    all) presets+=(dev asan tsan recorded minimal) ;;
+    dev | asan | asan-all | tsan | recorded | minimal) presets+=("$preset") ;;
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p;}' "$0"; exit ;;
-    *) echo "run.sh: $preset is none of dev, asan, asan-all, tsan, recorded, minimal; --help says more" >&2; exit 42 ;;
+    *) echo "run.sh: $preset is none of all, dev, asan, asan-all, tsan, recorded, minimal; --help says more" >&2; exit 42 ;;
   esac
 done
 
@@ -19,8 +22,6 @@ begin=$SECONDS
 launchers/setup.sh test
 . launchers/openblas.sh
 . launchers/toolchain.sh
-presets=("${@:-}")
-if [ -z "${presets[0]}" ]; then presets=(dev asan tsan recorded minimal); fi
 mkdir -p build
 phases="installed in $((SECONDS - begin)) s"
 passed=0
@@ -32,7 +33,29 @@ idle=(nice -n 19)
 if chrt --idle 0 true 2>/dev/null; then idle=(chrt --idle 0); fi
 configure_and_build() { "$@" cmake --preset "$preset" && "$@" cmake --build --preset "$preset" -j "$jobs"; }
 ahead=
-trap 'if [ -n "$ahead" ]; then kill -TERM -- "-$ahead" 2>/dev/null; fi' EXIT
+watcher=
+trap 'if [ -n "$ahead" ]; then kill -TERM -- "-$ahead" 2>/dev/null; fi; unwatched' EXIT
+
+# How far LOG is: "dev: built 120 of 448, 95 s", from the last "[120/448]" of Ninja or "[ 27%]" of make, or "120/448 Test" of ctest.
+progress() {
+  local what=$1 pattern=$2 log=$3 start=$SECONDS every=30 reached
+  if [ -t 1 ]; then every=1; fi
+  while sleep $every >/dev/null 2>&1; do  # ended in its sleep, that keeps no pipe open
+    reached=$(tail -c 20000 "$log" 2>/dev/null | grep -aoE "$pattern" | tail -n 1 | grep -oE '[0-9]+(/[0-9]+|%)' | sed 's|/| of |') || true
+    reached="$what ${reached:-nothing yet}, $((SECONDS - start)) s"
+    if [ -t 1 ]; then printf '\r%s\033[K' "$reached"; else echo "$reached"; fi
+  done
+}
+watch_build() { progress "$preset: built" '^\[ *[0-9]+(/[0-9]+|%)\]' "$log" & watcher=$!; }
+watch_tests() { progress "$preset: tested" '^ *[0-9]+/[0-9]+ Test' "$log" & watcher=$!; }
+unwatched() {
+  [ -n "$watcher" ] || return 0
+  kill "$watcher" 2>/dev/null || true
+  wait "$watcher" 2>/dev/null || true
+  watcher=
+  if [ -t 1 ]; then printf '\r\033[K'; fi
+}
+
 build_ahead() {
   local preset=$1
   set -m  # a process group of its own, so that what ends this script ends all of it
@@ -46,8 +69,10 @@ for ((i = 0; i < ${#presets[@]}; ++i)); do
   start=$SECONDS
   echo "$preset: building, $jobs at a time"
   good=0
+  watch_build
   if [ -n "$ahead" ]; then wait "$ahead" || good=$?; else configure_and_build env >"$log" 2>&1 || good=$?; fi
   ahead=
+  unwatched
   if [ $good -ne 0 ]; then
     grep -E 'error:|FAILED:' "$log" | head -n 20
     tail -n 40 "$log"
@@ -58,8 +83,10 @@ for ((i = 0; i < ${#presets[@]}; ++i)); do
   built=$SECONDS
   if [ $((i + 1)) -lt ${#presets[@]} ]; then build_ahead "${presets[i + 1]}"; fi
   echo "$preset: testing"
+  watch_tests
   # One more than there are cores: some wait, for a deadline or a process.
   ctest --preset "$preset" -j $((jobs + 1)) >>"$log" 2>&1 || true
+  unwatched
   summary=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1) || true
   if [ -z "$summary" ]; then
     tail -n 40 "$log"
