@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the figures that the top-level README.md shows, with the commands that it names, and puts them there: a fresh clone
-# of the present commit runs launchers/quickstart.sh, and then the longer training. Writes bench/results/readme.json, and has
+# Measures the end of the quick start, which the top-level README.md shows, and puts it there: a fresh clone of the present commit
+# runs launchers/quickstart.sh, and then a longer training, for bench/results alone. Writes bench/results/readme.json, and has
 # bench/results/tables.py write bench/results/README.md and the block of README.md between the markers
 # <!-- figures: bench/readme.sh --> and <!-- /figures -->.
 #   bench/readme.sh [--skip-long] [--keep]

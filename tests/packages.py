@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-# Compiled only where their toolkit is, which setup.sh cannot install (README, "Building"), or with the torch of a Python (setup.sh torch).
+# Compiled only where their toolkit is, which setup.sh cannot install (docs/dependencies.md), or with the torch of a Python (setup.sh torch).
 TOOLKIT = re.compile(r"^(cuda.*\.h|cublas_v2\.h|nccl\.h|(ATen|c10|torch|pybind11)/.*)$")
 SOURCES = (".cpp", ".hpp", ".cu", ".cuh", ".h")
 FOLDERS = ("src", "include", "tools", "tests", "bench", "examples")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes bench/results/README.md, and the block of figures in the top-level README.md, from the *.json files beside it.
+"""Writes bench/results/README.md, and the blocks of figures and of ratios in the top-level README.md, from the *.json files beside it.
 
   tables.py [--check] [--folder DIR] [--readme FILE]
 
@@ -13,7 +13,12 @@ order of the file names (readme.json is the last):
    "columns": [title], "rows": [row], "notes": [text]}]}
 
 A row is a list of cells, or {"command", "machine", "date", "cells"} where it has its own; a column with the title command or
-machine is filled from these. A cell is a text or a figure: {"median": number or list of numbers (one a run), "least",
+machine is filled from these. ratios.json names what the top-level page shows beside a peer:
+
+  {"ratios": [{"what", "peer", "file", "title", "weft": [first cell of a row, column], "other": [the same],
+   "times": [the same, where the table has the ratio], "larger_is_better": true where it is}]}
+
+The figures of a ratio are looked up in the measurement `title` of `file`, to which its row links. A cell is a text or a figure: {"median": number or list of numbers (one a run), "least",
 "greatest", "unit"}. Rules: every measurement and row has command, machine and date (a row inherits its measurement's), a
 machine is a letter of machines.json or a description of one, and no other keys are used. Numbers keep their digits.
 
@@ -27,6 +32,8 @@ import re
 import sys
 
 START, END = "<!-- figures: bench/readme.sh -->", "<!-- /figures -->"
+RATIOS = "<!-- ratios: bench/results/ratios.json -->", "<!-- /ratios -->"
+NO_SECTIONS = ("machines.json", "readme.json", "ratios.json")
 MEASUREMENT = {"title", "command", "machine", "date", "peer", "text", "columns", "rows", "notes"}
 FILLED = ("command", "machine")  # columns that rows fill from their keys
 
@@ -154,7 +161,7 @@ def page(folder):
     """The whole page as text, and how many figures its tables have. Raises Wrong where a file breaks a rule."""
     about = load(folder / "machines.json")
     machines = about["machines"]
-    names = sorted(path for path in folder.glob("*.json") if path.name not in ("machines.json", "readme.json"))
+    names = sorted(path for path in folder.glob("*.json") if path.name not in NO_SECTIONS)
     names += [path for path in [folder / "readme.json"] if path.exists()]
     figures = 0
     result = ["# Figures", "<!-- Written by tables.py from the *.json files beside it. Edit those. -->", *about["notes"]]
@@ -179,20 +186,56 @@ def aligned(measurement):
 
 
 def block(folder):
-    """What stands between the markers of the top-level page: each measurement of readme.json."""
-    parts = []
+    """What stands between the markers of the top-level page: the first measurement of readme.json, the end of the quick start."""
+    measurement = load(folder / "readme.json")["measurements"][0]
     machines = load(folder / "machines.json")["machines"]
-    for measurement in load(folder / "readme.json")["measurements"]:
-        machine = machines.get(measurement["machine"], measurement["machine"])
-        parts += [f"{measurement['title']} ({commands(measurement)} on {machine}; {measurement['date']}):", aligned(measurement),
-                  *measurement.get("notes", [])]
+    machine = machines.get(measurement["machine"], measurement["machine"])
+    parts = [f"{measurement['title']} ({commands(measurement)} on {machine}; {measurement['date']}):", aligned(measurement),
+             *measurement.get("notes", [])]
     return START + "\n\n" + "\n\n".join(parts) + "\n\n" + END
 
 
-def with_block(path, text, new):
-    found = re.findall(re.escape(START) + ".*?" + re.escape(END), text, flags=re.DOTALL)
+def looked_up(where, measurement, place):
+    """The figure at [first cell of a row, column], as (number, unit)."""
+    label, column = place[0], int(place[1])
+    rows = [cells_of(row) for row in measurement["rows"] if shown(cells_of(row)[0]) == label]
+    if len(rows) != 1 or column >= len(rows[0]):
+        raise Wrong(f"{where}: {len(rows)} rows begin with {label!r}, or they have no column {column}")
+    number = re.match(r"([\d.]+) ?(\S*)", shown(rows[0][column]))
+    if not number:
+        raise Wrong(f"{where}: {shown(rows[0][column])!r} does not begin with a number")
+    return number[1], number[2] if not number[2].startswith("(") else ""
+
+
+def anchor(title):
+    """The name that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+
+
+def ratio_row(folder, ratio):
+    where = f"ratios.json, {ratio['what']}"
+    found = [one for one in load(folder / ratio["file"])["measurements"] if one["title"] == ratio["title"]]
     if len(found) != 1:
-        raise Wrong(f"{path} has {len(found)} blocks between {START} and {END}, not 1")
+        raise Wrong(f"{where}: {ratio['file']} has {len(found)} measurements {ratio['title']!r}")
+    (weft, unit), (other, unit_of_other) = (looked_up(where, found[0], ratio[side]) for side in ("weft", "other"))
+    if unit != unit_of_other:
+        raise Wrong(f"{where}: {unit!r} and {unit_of_other!r} are two units")
+    times = float(weft) / float(other) if ratio.get("larger_is_better") else float(other) / float(weft)
+    if "times" in ratio:  # of runs in turn, which is not that of the medians
+        times = float(looked_up(where, found[0], ratio["times"])[0])
+    ours, theirs = (f"{number} {unit}".strip() for number in (weft, other))
+    return f"| {ratio['what']} | {ours} | {theirs}, {ratio['peer']} | [{times:.1f} times](bench/results/README.md#{anchor(ratio['title'])}) |"
+
+
+def ratios(folder):
+    rows = [ratio_row(folder, ratio) for ratio in load(folder / "ratios.json")["ratios"]]
+    return "\n".join([RATIOS[0], "", "| on 2 cores | weft | peer | weft is better |", "|---|---|---|---|", *rows, "", RATIOS[1]])
+
+
+def with_block(path, text, new, start=START, end=END):
+    found = re.findall(re.escape(start) + ".*?" + re.escape(end), text, flags=re.DOTALL)
+    if len(found) != 1:
+        raise Wrong(f"{path} has {len(found)} blocks between {start} and {end}, not 1")
     return text.replace(found[0], new)
 
 
@@ -218,7 +261,10 @@ def main():
         pages = [(options.folder / "README.md", text)]
         top = options.readme.read_text(encoding="utf-8")
         if START in top or END in top:
-            pages.append((options.readme, with_block(options.readme, top, block(options.folder))))
+            new = with_block(options.readme, top, block(options.folder))
+            if RATIOS[0] in top or RATIOS[1] in top:
+                new = with_block(options.readme, new, ratios(options.folder), *RATIOS)
+            pages.append((options.readme, new))
         else:
             print(f"tables.py: {options.readme} has no block between {START} and {END}; left as it is", file=sys.stderr)
         for path, text in pages:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bench/results: README.md is what tables.py writes, every figure has command, machine and date; and bench/readme.sh puts
-# what it measures in the top-level README.md, with stand-ins for the quick start, the build and the training. Ends with 77
+# what it measures in the top-level README.md, beside the ratios of ratios.json, with stand-ins for the quick start, the build and the training. Ends with 77
 # (skipped) where there is no Python.
 # usage: results_test.sh
 set -u
@@ -17,7 +17,7 @@ check "an unknown option" 42 'unrecognized arguments: --fast' "$python" "$tables
 tree=$work/tree
 mkdir -p "$tree/bench" "$tree/launchers"
 cp -r "$root/bench/results" "$root/bench/readme.sh" "$tree/bench"
-printf 'before\n<!-- figures: bench/readme.sh -->\nold figures\n<!-- /figures -->\nafter\n' > "$tree/README.md"
+printf 'before\n<!-- figures: bench/readme.sh -->\nold figures\n<!-- /figures -->\n<!-- ratios: bench/results/ratios.json -->\n<!-- /ratios -->\nafter\n' > "$tree/README.md"
 results=$tree/bench/results
 changed() {  # FILE SED-SCRIPT: check with this change of a file, and back
   cp "$results/$1" "$work/kept"
@@ -35,6 +35,12 @@ grep -q '^    ddp ' "$tree/README.md" || fail "no row of ddp in the block: $(cat
 { [ "$(head -n 1 "$tree/README.md")" = before ] && [ "$(tail -n 1 "$tree/README.md")" = after ]; } || fail "the lines around the block"
 check "and again" 0 '[0-9]+ figures, each with command, machine and date' "$python" "$results/tables.py" --check
 spoiled "another figure" 'README.md is not what tables.py writes: line [0-9]+ is' 13_sum.json 's/"median": 2.1,/"median": 2.2,/;s/60.7 GB/60.8 GB/'
+grep -q '^| all_reduce of 1 MiB in a node | 10 us | 38 us, Open MPI | \[3.7 times\](bench/results/README.md#all_reduce-f32-sum-in-place-2-ranks) |$' "$tree/README.md" ||
+  fail "the ratio beside Open MPI: $(cat "$tree/README.md")"
+spoiled "another ratio" 'README.md is not what tables.py writes: line [0-9]+ is' ratios.json 's/"weft", 1\]/"weft", 2]/;s/"gloo", 1\]/"gloo", 2]/'
+spoiled "a ratio of no row" "ratios.json, .*: 0 rows begin with '2 MB'" ratios.json 's/"1 MiB", 1/"2 MB", 1/'
+spoiled "a ratio of two units" "'ms' and '' are two units" ratios.json 's/"gloo", 1\]/"gloo", 2]/'
+spoiled "a ratio of no table" "has 0 measurements 'none'" ratios.json 's/mlp-8x1024, plain weft/none/'
 spoiled "an edited page" 'README.md is not what tables.py writes' README.md 's/60.7/60.8/'
 spoiled "no command" '13_sum.json, all_reduce of two ranks as threads has no command' 13_sum.json '/"command"/d'
 spoiled "no machine" '13_sum.json, .* has no machine: None' 13_sum.json '/"machine"/d'
@@ -70,14 +76,14 @@ git -C "$tree" add . && git -C "$tree" commit -qm tree || fail "no commit to clo
 check "all figures" 0 'README.md and bench/results have the figures of' "$tree/bench/readme.sh"
 grep -qE '^    nocomm +2 +250.0 +400.0 +1234 +1.000 +- +1.8 +36.5 +229.9 +5.545 -> 2.900$' "$tree/README.md" || fail "the row of nocomm: $(cat "$tree/README.md")"
 grep -qE '^    ddp +2 +260.0 +400.0 +1234 +0.962 ' "$tree/README.md" || fail "the row of ddp"
-grep -qE '^    1025 +1.500$' "$tree/README.md" || fail "the longer training"
+grep -qE '^\| 1025 \| 1.500 \|$' "$results/README.md" || fail "the longer training"
 grep -q "^The end of the quick start, [0-9]* s after the clone (.launchers/quickstart.sh. on [0-9]* cores of .*; $(date +%F))" "$tree/README.md" ||
   fail "the machine and the date"
 grep -q "$(date +%F)" "$results/README.md" || fail "the figures in bench/results"
 check "they hold together" 0 '[0-9]+ figures, each with command, machine and date' "$python" "$results/tables.py" --check
 sed -i 's/"median": 1.500/"median": 1.600/' "$results/readme.json"
 check "without the long training" 0 'have the figures of' "$tree/bench/readme.sh" --skip-long
-grep -qE '^    1025 +1.600$' "$tree/README.md" || fail "the longer training is not as it was"
+grep -qE '^\| 1025 \| 1.600 \|$' "$results/README.md" || fail "the longer training is not as it was"
 check "an option that is none" 42 "'--fast' is none of --skip-long, --keep" "$tree/bench/readme.sh" --fast
 check "the help of readme.sh" 0 'bench/readme.sh \[--skip-long\]' "$tree/bench/readme.sh" --help
 printf '#!/bin/sh\nexit 3\n' > "$work/bin/mpirun"
