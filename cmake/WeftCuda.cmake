@@ -33,7 +33,7 @@ function(weft_emulated_sources)
   set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${options}" INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR}/src)
 endfunction()
 
-# weft_cuda_sources(floor sources...): compiles .cu files into the floor's library.
+# weft_cuda_sources(floor sources...): compiles .cu files into the floor's library. ccache knows nvcc.
 function(weft_cuda_sources floor)
   if(WEFT_CUDA_EMULATION)
     weft_emulated_sources(${ARGN})
@@ -55,7 +55,7 @@ function(weft_cuda_sources floor)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(OUTPUT ${object}
-      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${flags} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CUDAToolkit_NVCC_EXECUTABLE} ${flags} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
               "-I$<JOIN:$<TARGET_PROPERTY:${floor},INCLUDE_DIRECTORIES>,;-I>"
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       MAIN_DEPENDENCY ${source} DEPFILE ${object}.d COMMENT "Compiling CUDA ${source}" VERBATIM COMMAND_EXPAND_LISTS)
