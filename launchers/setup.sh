@@ -3,7 +3,8 @@
 #   launchers/setup.sh        what the quick start builds and runs
 #   launchers/setup.sh test   that, and what the tests need
 #   launchers/setup.sh fuzz   that, and clang with libFuzzer for tests/soak.sh fuzz
-#   launchers/setup.sh docs   what the quick start builds and runs, and Doxygen for docs/reference.sh (200 MB with what it needs)
+#   launchers/setup.sh docs   Doxygen and Chromium (300 MB with what they need), and Sphinx of PyPI in ~/.cache/weft-docs (WEFT_DOCS_VENV names another
+#                             place), for docs/site.sh and its tests
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 #   launchers/setup.sh torch  what the quick start builds, and PyTorch of PyPI in ~/.cache/weft-torch (WEFT_TORCH_VENV names another place; several GB)
 #   launchers/setup.sh libtorch  what the quick start builds, and Debian's LibTorch for -DWEFT_TORCH=ON (1 GB with what it needs)
@@ -19,7 +20,10 @@ case ${1:-run} in
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 python3-jsonschema python3-yaml dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
   peers) packages+=(python3-torch iproute2) ;;
   libtorch) packages+=(libtorch-dev) ;;
-  docs) packages+=(doxygen) ;;
+  docs)
+    packages=(doxygen)
+    python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+    command -v chromium-browser google-chrome >/dev/null || packages+=(chromium) ;;  # another Chromium stays
   torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
   packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
@@ -37,6 +41,20 @@ torch_environment() {
   "$venv/bin/pip" install -q torch numpy expecttest safetensors scikit-build-core || { echo "setup: pip failed; see above" >&2; exit 70; }
 }
 
+# Sphinx with its theme, of the versions that the site is built with.
+docs_environment() {
+  local venv=${WEFT_DOCS_VENV:-$HOME/.cache/weft-docs} wanted
+  wanted=$(dirname "${BASH_SOURCE[0]}")/../docs/site/requirements.txt
+  if [ "${1:-run}" != docs ] || cmp -s "$wanted" "$venv/requirements.txt"; then return; fi
+  echo "setup: installing Sphinx in $venv"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  "$venv/bin/pip" install -q -r "$wanted" && cp "$wanted" "$venv/requirements.txt" || { echo "setup: pip failed; see above" >&2; exit 70; }
+}
+environments() {
+  torch_environment "$@"
+  docs_environment "$@"
+}
+
 missing=()
 if command -v dpkg-query >/dev/null; then
   for package in "${packages[@]}"; do
@@ -46,7 +64,7 @@ else
   missing=("${packages[@]}")
 fi
 if [ ${#missing[@]} -eq 0 ]; then
-  torch_environment "$@"
+  environments "$@"
   echo "setup: everything is installed"
   exit 0
 fi
@@ -56,7 +74,7 @@ if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
 if ! command -v apt-get >/dev/null || { [ ${#as_root[@]} -gt 0 ] && ! command -v sudo >/dev/null; }; then
   echo "setup: cannot install packages here; on Debian 12 these would be: ${missing[*]}"
   echo "setup: going on, in case they are there under other names"
-  torch_environment "$@"
+  environments "$@"
   exit 0
 fi
 
@@ -82,5 +100,5 @@ install install -y --no-install-recommends "${missing[@]}"
 if [[ " ${missing[*]} " == *" prometheus "* ]] && command -v systemctl >/dev/null; then
   "${as_root[@]}" systemctl disable --quiet prometheus >>"$log" 2>&1 || true  # where systemd runs, not at the next start either
 fi
-torch_environment "$@"
+environments "$@"
 echo "setup: done"
