@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every page of the tree can be read: at most 300 lines, no sentence above 40 words (prose.py says what a sentence is), and every relative
+"""Every page of the tree can be read: at most 300 lines and 2,500 words, no sentence above 40 words (prose.py says what both are), and every relative
 link leads to a file, and to a heading in it where it names one. The comments of the public headers have no longer sentences either.
 
 usage: pages_test.py FOLDER_OF_THE_PROJECT
@@ -12,7 +12,7 @@ import sys
 
 import prose
 
-MOST_LINES, MOST_WORDS = 300, 40
+MOST_LINES, MOST_WORDS, MOST_WORDS_OF_A_PAGE = 300, 40, 2500
 GENERATED = {"bench/results/README.md"}
 SKIPPED = ("build", ".git", "tests/fuzz/corpus", "shared")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|<(?:img|source)[^>]*?src(?:set)?=\"([^\"]+)\"")
@@ -38,6 +38,9 @@ def complaints(root, path):
         lines = text.count("\n")
         if lines > MOST_LINES and name not in GENERATED:
             yield f"{name} has {lines} lines, more than {MOST_LINES}"
+        words = sum(prose.words(prose.plain(block)) for _, block in prose.blocks(text))
+        if words > MOST_WORDS_OF_A_PAGE and name not in GENERATED:
+            yield f"{name} has {words} words, more than {MOST_WORDS_OF_A_PAGE}: split it, or cut it"
         for match in LINK.finditer("\n".join(prose.without_fences(text))):
             yield from link_complaints(root, path, name, match[1] or match[2])
     for number, sentence in said:
@@ -95,6 +98,7 @@ def try_the_checks():
     expect_refused("a.md", f"1. {'word ' * 20}\n   {'word ' * 21}\n", "a sentence of 41 words")
     expect_refused("a.md", f"Word (e.g. {'word ' * 40}\n", "a sentence of 42 words")
     expect_refused("a.md", "line\n" * 301, "has 301 lines", "a sentence of 301 words")
+    expect_refused("a.md", ("word " * 25 + "word.\n\n") * 97, "has 2522 words")
     expect_refused("a.md", "[x](b.md) [y](#a) [z](https://example.com)\n", "nothing is at b.md", "#a names no heading")
     expect_refused("a.md", "# A b `c`: d\n\n[x](#a-b-c-d) [y](a.md#a-b)\n", "a.md#a-b names no heading")
     expect_refused("include/a.hpp", f"// {'word ' * 20}\n// {'word ' * 21}\n", "a sentence of 41 words")
@@ -104,5 +108,5 @@ def try_the_checks():
 try_the_checks()
 top = pathlib.Path(sys.argv[1]).resolve()
 bad = list(all_complaints(top))
-print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines, every link leads somewhere")
+print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines or {MOST_WORDS_OF_A_PAGE} words, every link leads somewhere")
 sys.exit(1 if bad else 0)
