@@ -79,7 +79,12 @@ agent() {
 
 # The weft-launch that WEFT_LAUNCH names, else the one on the PATH, else the newest that was built here.
 weft_launch() {
-  local found=${WEFT_LAUNCH:-$(command -v weft-launch || ls -t "$launchers"/../build/*/bin/weft-launch 2>/dev/null | head -1)}
+  local found=${WEFT_LAUNCH:-$(command -v weft-launch)} built
+  if [ -z "$found" ]; then
+    for built in "$launchers"/../build/*/bin/weft-launch; do
+      if [ -z "$found" ] || [ "$built" -nt "$found" ]; then found=$built; fi
+    done
+  fi
   [ -x "$found" ] || { say "there is no weft-launch; build weft, or say where it is: WEFT_LAUNCH"; exit 42; }
   realpath "$found"
 }
@@ -94,7 +99,7 @@ run_weft() {
 
 run() {
   is_up || usage "run: no cluster is up; start one: launchers/cluster.sh up 4 1gbit"
-  local over= ranks= launcher=mpirun
+  local over="" ranks="" launcher=mpirun
   while [ $# -gt 0 ]; do
     case $1 in
       --over) over=${2:-}; shift 2 || usage "run: --over needs ob1 or ucx" ;;
@@ -119,7 +124,7 @@ run_mpi() {
   list=$(printf "%s:$slots," "${all[@]}")
   local tcp=(--mca btl_tcp_if_include "$network.0/24")
   over=${over:-ob1}
-  [ "$over" = ucx ] && tcp=(-x UCX_TLS=tcp,self,sysv,posix -x UCX_NET_DEVICES=eth0)
+  [ "$over" = ucx ] && tcp=(-x "UCX_TLS=tcp,self,sysv,posix" -x UCX_NET_DEVICES=eth0)
   # The hosts share this machine's processors: ranks are not bound, and a rank that waits gives its core away.
   exec "$launchers/mpirun.sh" --over "$over" "${tcp[@]}" --mca oob_tcp_if_include "$network.0/24" --mca plm rsh \
     --mca plm_rsh_agent "$launchers/cluster.sh agent" --mca plm_rsh_no_tree_spawn 1 --mca mpi_yield_when_idle 1 \

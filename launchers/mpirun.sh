@@ -11,7 +11,7 @@
 set -euo pipefail
 
 usage() { echo "mpirun.sh: $*" >&2; exit 42; }
-over=auto interface= settings=()
+over=auto interface='' settings=()
 while [ $# -gt 0 ]; do
   case $1 in
     --over) over=${2:-}; shift 2 || usage "--over needs one of auto, ob1, ucx" ;;
@@ -27,7 +27,7 @@ command -v mpirun >/dev/null || usage "there is no mpirun; launchers/setup.sh in
 
 case $over in
   auto) ;;
-  ob1) settings+=(--mca pml ob1 --mca btl self,vader,tcp) ;;
+  ob1) settings+=(--mca pml ob1 --mca btl "self,vader,tcp") ;;
   ucx)
     # Open MPI refuses UCX where it finds none of the devices it was made for, unless it is told that any will do.
     settings+=(--mca pml ucx --mca osc ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
@@ -35,7 +35,8 @@ case $over in
   *) usage "--over $over is none of auto, ob1, ucx" ;;
 esac
 if [ -n "$interface" ]; then
-  [ -e "/sys/class/net/$interface" ] || usage "--interface $interface is none of this host's: $(ls /sys/class/net | xargs)"
+  interfaces=(/sys/class/net/*)
+  [ -e "/sys/class/net/$interface" ] || usage "--interface $interface is none of this host's: ${interfaces[*]##*/}"
   settings+=(--mca btl_tcp_if_include "$interface" --mca oob_tcp_if_include "$interface")
   export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-$interface} WEFT_INTERFACE=${WEFT_INTERFACE:-$interface}
 fi

@@ -2,6 +2,7 @@
 # Installs what weft needs and is missing, with apt (Debian 12); does nothing when all is there.
 #   launchers/setup.sh        what the quick start builds and runs
 #   launchers/setup.sh test   that, and what the tests need
+#   launchers/setup.sh lint   shellcheck, and pre-commit and clang-tidy of PyPI in ~/.cache/weft-lint (WEFT_LINT_VENV), for tests/format.sh and tests/tidy.sh
 #   launchers/setup.sh fuzz   that, and clang with libFuzzer for tests/soak.sh fuzz
 #   launchers/setup.sh docs   Doxygen and Chromium (300 MB with what they need), and Sphinx of PyPI in ~/.cache/weft-docs (WEFT_DOCS_VENV names another
 #                             place), for docs/site.sh and its tests
@@ -18,6 +19,7 @@ packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libpmix-dev libucx-de
 case ${1:-run} in
   run) ;;
   test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 python3-jsonschema python3-yaml dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
+  lint) packages=(git shellcheck python3); python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv) ;;
   peers) packages+=(python3-torch iproute2) ;;
   libtorch) packages+=(libtorch-dev) ;;
   docs)
@@ -27,7 +29,7 @@ case ${1:-run} in
   torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
   packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
-  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, fuzz, docs, peers, torch, libtorch, packages, arm64" >&2; exit 42 ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, lint, fuzz, docs, peers, torch, libtorch, packages, arm64" >&2; exit 42 ;;
 esac
 if [[ "${1:-run}" =~ ^(test|fuzz)$ ]] && ! command -v kubectl >/dev/null; then packages+=(kubernetes-client); fi  # for kustomize; another kubectl stays
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
@@ -50,9 +52,19 @@ docs_environment() {
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   "$venv/bin/pip" install -q -r "$wanted" && cp "$wanted" "$venv/requirements.txt" || { echo "setup: pip failed; see above" >&2; exit 70; }
 }
+# The tools that look at sources. pre-commit fetches the others, at the versions that .pre-commit-config.yaml names.
+lint_environment() {
+  local venv=${WEFT_LINT_VENV:-$HOME/.cache/weft-lint}
+  local tools=(pre-commit==4.7.0 clang-tidy==21.1.6)
+  if [ "${1:-run}" != lint ] || [ "$("$venv/bin/pip" freeze 2>/dev/null | grep -cFx -e "${tools[0]/-/_}" -e "${tools[1]}")" = 2 ]; then return; fi
+  echo "setup: installing ${tools[*]} in $venv"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  "$venv/bin/pip" install -q "${tools[@]}" || { echo "setup: pip failed; see above" >&2; exit 70; }
+}
 environments() {
   torch_environment "$@"
   docs_environment "$@"
+  lint_environment "$@"
 }
 
 missing=()

@@ -131,7 +131,9 @@ class Trial:
         return [*launch, programs / "soak_peer", "job", "0.2"]
 
     def kill_one(self, mark):
-        ranks = lambda: [process for process, name, _ in processes(mark) if name == "soak_peer"]
+        def ranks():
+            return [process for process, name, _ in processes(mark) if name == "soak_peer"]
+
         wait_until(lambda: len(ranks()) == self.ranks, 20)
         time.sleep(0.5)
         for process in ranks()[:1]:

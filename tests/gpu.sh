@@ -18,7 +18,7 @@
 # It ends with 0 if every suite asked for has passed: one that was not run has not.
 # Without a GPU it says so, counts the suites as skipped and ends with 0.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 begin=$SECONDS
 minutes=9
 dry=0
@@ -71,7 +71,7 @@ from_pip() {  # FILE...: the first that is there
   local site file
   for site in $(python3 -c 'import site, sys; print(*site.getsitepackages(), site.getusersitepackages(), *sys.path)' 2>/dev/null); do
     for file in "$@"; do
-      for found in "$site"/nvidia/*/$file; do [ -e "$found" ] && { echo "$found"; return; }; done
+      for found in "$site"/nvidia/*/"$file"; do [ -e "$found" ] && { echo "$found"; return; }; done
     done
   done
 }
@@ -104,7 +104,8 @@ build() {
   fi
   # What does not build fails its own suites alone.
   { configure build/gpu "$capability" -DWEFT_GOOGLETEST_SOURCE="$sources" "${options[@]}" &&
-    cmake --build build/gpu --target "${targets[@]}" $(grep -q gpu_train build/gpu/build.ninja && echo gpu_math_test gpu_train) -- -k 0
+    { ! grep -q gpu_train build/gpu/build.ninja || targets+=(gpu_math_test gpu_train); } &&
+    cmake --build build/gpu --target "${targets[@]}" -- -k 0
     built=$?
     if [[ " ${chosen[*]} " = *" torch"* ]]; then build_torch "$capability"; fi && [ $built = 0 ]
   } > "$out/build.log" 2>&1 && return
@@ -235,28 +236,27 @@ ranks_figures() {
 deadline() { ranks_figures 2 $bin/gpu_deadlines "$1" "$work.done"; }
 
 # pipeline_case SCHEDULE BYTES cold|warm [NAME=VALUE...]: one run in a folder of its own, of 15 s at most, with NCCL's own buffers; whether its steps end.
-pipeline_case() (
-  work=$work.$1.$2.$3.${*:4}
+# To be begun in the background: its environment is its own.
+pipeline_case() {
+  local work=$work.$1.$2.$3.${*:4} waits=8 limit=15 ended=false
   work=${work// /,}
   mkdir -p "$work"
   unset NCCL_MAX_CTAS NCCL_BUFFSIZE
   [ $# -lt 4 ] || export "${@:4}"
-  waits=8 limit=15
   if [ $dry = 1 ]; then waits=60 limit=60; fi  # emulated kernels take long
   run_ranks 2 $bin/gpu_pipelines "$1" "$2" "$3" > "$work.said"
-  ended=false
   if all_ended_well 2; then ended=true; fi
   printf '{"figure": "pipeline run", "schedule": "%s", "bytes": %d, "kernels": "%s", "with": "%s", "ended": %s, "steps": %d, "said": "%s"}\n' "$1" "$2" "$3" "${*:4}" $ended \
-    "$(grep -c '^step' "$work/0.out")" "$(grep -hv '^step\|^{' "$work/0.out" | tr -d '"\\' | tr '\n\t' '  ' | LC_ALL=C tr -cd ' -~' | cut -c1-300)" >> "$figures"
+    "$(grep -c '^step' "$work/0.out")" "$(grep -hv '^step\|^{' "$work/0.out" | tr -d '\042\134' | tr '\n\t' '  ' | LC_ALL=C tr -cd ' -~' | cut -c1-300)" >> "$figures"
   cat "$work.said"
-)
+}
 
 # pipeline_cases: a case a line from the standard input, several at a time.
 pipeline_cases() {
   local case cases=0
-  while read -r case; do
+  while read -ra case; do
     [ "$(jobs -pr | wc -l)" -lt 4 ] || wait -n
-    pipeline_case $case &  # its words
+    pipeline_case "${case[@]}" &
     cases=$((cases + 1))
   done
   wait
@@ -289,16 +289,16 @@ pipeline_ways() {
 }
 
 # Registered memory as ranks may use it; each way of 15 s at most.
-windows() (
+windows() {
   unset NCCL_MAX_CTAS NCCL_BUFFSIZE
-  waits=8 limit=15
+  local waits=8 limit=15
   if [ $dry = 1 ]; then waits=60 limit=60; fi  # emulated kernels take long
   failed=0
   for how in equal unequal one message; do
     ranks_figures 2 $bin/gpu_windows $how || failed=1
   done
   return $failed
-)
+}
 
 # With NCCL's own numbers of thread blocks and buffers.
 memory() (
@@ -449,11 +449,11 @@ suite() {
 run_suites() {
   local name pid running=()
   for name in "${chosen[@]}"; do
-    while [ ${#running[@]} -ge $at_a_time ] || { [ ${#running[@]} -gt 0 ] && [[ $alone = *" $name "* ]]; }; do
+    while [ ${#running[@]} -ge "$at_a_time" ] || { [ ${#running[@]} -gt 0 ] && [[ $alone = *" $name "* ]]; }; do
       for pid in "${!running[@]}"; do kill -0 "${running[$pid]}" 2> /dev/null || unset "running[$pid]"; done
       sleep 0.1
     done
-    if [ $at_a_time = 1 ] || [[ $alone = *" $name "* ]]; then
+    if [ "$at_a_time" = 1 ] || [[ $alone = *" $name "* ]]; then
       (suite "$name")
     else
       (suite "$name") &
@@ -529,7 +529,7 @@ if [ $dry = 1 ]; then
 fi
 options=()
 if [ $dry = 0 ]; then find_libraries; fi
-if [ $dry = 0 ] && [ $only_build = -1 ] && [ -d gpu-pack/bin ] && [ ! -d $bin ]; then bin=gpu-pack/bin; fi
+if [ $dry = 0 ] && [ $only_build = -1 ] && [ -d gpu-pack/bin ] && [ ! -d $bin ]; then bin="gpu-pack/bin"; fi
 mkdir -p "$out"
 if [ $only_build = 1 ]; then
   build || exit 1
@@ -552,7 +552,7 @@ export NCCL_MAX_CTAS=2 NCCL_BUFFSIZE=1048576 NCCL_PXN_DISABLE=1 NCCL_DEBUG=${NCC
 work=$(mktemp -d)
 host=$work/host
 trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$work"' EXIT
-text=gpu-pack/text
+text="gpu-pack/text"
 [ -d $text ] || text=/usr/share/common-licenses
 words_of_figures='&'
 if [ $dry = 1 ]; then
@@ -577,6 +577,6 @@ fi
 if [[ " ${chosen[*]} " = *" train-"* ]]; then train_on_host & fi
 run_suites
 failed=$(grep -c '^{"suite": .*"state": "\(failed\|not run\)"' "$out/gpu.jsonl")
-printf '{"failed": %d, "seconds": %d}\n' $failed $((SECONDS - begin)) >> "$out/gpu.jsonl"
+printf '{"failed": %d, "seconds": %d}\n' "$failed" $((SECONDS - begin)) >> "$out/gpu.jsonl"
 echo "gpu.sh: $failed of ${#chosen[@]} not passed, in $((SECONDS - begin)) s; $out/gpu.jsonl has what came of it, $out/gpu.log what suites said"
-[ $failed -eq 0 ]
+[ "$failed" -eq 0 ]

@@ -39,7 +39,7 @@ class Program:
         raise NotImplementedError
 
     def seen(self, out, files):
-        return out, {option: content for option, content in files.items()}
+        return out, dict(files)
 
     def is_default(self, option, chosen):
         """Whether the value is what holds without the option."""

@@ -149,7 +149,7 @@ def programs(root):
     """Program -> a script that calls it, for those that stand where a command does and are names of programs."""
     found = {}
     builtins = set(output("bash", "-c", "compgen -b").split())
-    scripts = [path for path in files(root, ("tests", "launchers", "bench"), (".sh",))] + [f"{root}/.ci/run"]
+    scripts = [*files(root, ("tests", "launchers", "bench"), (".sh",)), f"{root}/.ci/run"]
     own = {name for path in scripts for name in re.findall(r"^ *([\w-]+)\(\)", open(path).read(), re.M)}
     for path in scripts:
         text = open(path).read()

@@ -96,7 +96,7 @@
 #                                        tree in build/mutations
 # BIN: where the programs are (build/dev/bin). SEED=N begins elsewhere.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 . launchers/openblas.sh
 trial=${1:-}
 bin=${3:-build/dev/bin}
@@ -110,8 +110,8 @@ hosts() {
   for number in 4 2 1; do
     launchers/cluster.sh up $number 1gbit > /dev/null || exit 70
     for transport in ucx tcp pmix; do
-      local launch=(env WEFT_TRANSPORT=$transport launchers/cluster.sh run --launcher weft)
-      [ $transport = pmix ] && launch=(env WEFT_TRANSPORT=ucx WEFT_RENDEZVOUS=pmix UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 launchers/cluster.sh run)
+      local launch=(env "WEFT_TRANSPORT=$transport" launchers/cluster.sh run --launcher weft)
+      [ $transport = pmix ] && launch=(env WEFT_TRANSPORT=ucx WEFT_RENDEZVOUS=pmix "UCX_TLS=tcp,self" UCX_NET_DEVICES=eth0 launchers/cluster.sh run)
       for ranks in 1 2 3 4 5 6 7 8; do
         backend="host ("
         [ $ranks = 1 ] && backend=self
@@ -235,9 +235,9 @@ faults() {
     heard=$(grep -cE '^(\[[^]]*\] *)?rank [0-9]+ right ' "$work/out")
     expected=$([ "$kind" = dead ] && echo $((ranks - 1)) || echo $ranks)
     case $kind in
-      missing|extra|reshaped) causes=rank-raised-first ;;
-      diverged) causes=rank-diverged ;;
-      dead) causes=rank-left-no-record ;;
+      missing|extra|reshaped) causes="rank-raised-first" ;;
+      diverged) causes="rank-diverged" ;;
+      dead) causes="rank-left-no-record" ;;
       *) causes='' ;;
     esac
     local culprit
@@ -262,7 +262,7 @@ steps() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   for progress in inline thread; do
-    WEFT_PROGRESS=$progress WEFT_FLIGHT_DIR=$work/flight "$bin/weft-launch" -n 2 "$bin/soak_fault" $seed "$work" none "$count" \
+    WEFT_PROGRESS=$progress WEFT_FLIGHT_DIR=$work/flight "$bin/weft-launch" -n 2 "$bin/soak_fault" "$seed" "$work" none "$count" \
       > "$work/out" 2>&1 || failed=$((failed + 1))
     if [ "$(grep -c ' right none ' "$work/out")" -ne 2 ] || [ -e "$work/flight" ]; then
       failed=$((failed + 1))
@@ -274,15 +274,15 @@ steps() {
 }
 
 drift() {
-  WEFT_FLIGHT_DIR=off exec "$bin/soak_drift" $seed "${1:-20000}"
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_drift" "$seed" "${1:-20000}"
 }
 
 nan() {
-  WEFT_FLIGHT_DIR=off exec "$bin/soak_nan" $seed "${1:-1000}"
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_nan" "$seed" "${1:-1000}"
 }
 
 zero() {
-  WEFT_FLIGHT_DIR=off exec "$bin/soak_zero" $seed "${1:-10000}"
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_zero" "$seed" "${1:-10000}"
 }
 
 stages() {
@@ -302,23 +302,23 @@ allocations() {
 }
 
 schedules() {
-  exec "$bin/soak_schedules" $seed "${1:-100000}"
+  exec "$bin/soak_schedules" "$seed" "${1:-100000}"
 }
 
 synthesis() {
-  exec "$bin/soak_synthesis" $seed "${1:-10000}"
+  exec "$bin/soak_synthesis" "$seed" "${1:-10000}"
 }
 
 tuner() {
-  exec "$bin/soak_tuner" $seed "${1:-10000000}"
+  exec "$bin/soak_tuner" "$seed" "${1:-10000000}"
 }
 
 nccl_lines() {
-  exec "$bin/soak_nccl_lines" $seed "${1:-10000000}"
+  exec "$bin/soak_nccl_lines" "$seed" "${1:-10000000}"
 }
 
 alike() {
-  exec "$bin/soak_synthesis" $seed "${1:-3000}" alike
+  exec "$bin/soak_synthesis" "$seed" "${1:-3000}" alike
 }
 
 # What each target of tests/fuzz is about.

@@ -75,7 +75,7 @@ class Trial:
         self.hosts, self.per_host = chance.randint(2, 3), chance.randint(1, 2)
         self.type = chance.choice(TYPES)
         self.seed = chance.randrange(1 << 32)
-        self.shares = {kind: 0.0 for kind in MOST}
+        self.shares = dict.fromkeys(MOST, 0.0)
         for kind in MOST if self.kind == "all" else [self.kind]:
             if kind in MOST:
                 self.shares[kind] = MOST[kind] * chance.uniform(0.2, 1)

@@ -117,7 +117,10 @@ def bash(program, pages, subjects):
         values += [n for o in page.options if o.value and not FILES.match(o.value) for n in o.names()]
         files += [n for o in page.options if FILES.match(o.value) for n in o.names()]
     words = "command" if program == "weft-launch" else "file"  # what follows the options
-    case = lambda names, what: f"    {'|'.join(sorted(set(names)))}) {what}; return ;;\n" if names else ""
+
+    def case(names, what):
+        return f"    {'|'.join(sorted(set(names)))}) {what}; return ;;\n" if names else ""
+
     return (f"# bash completion of {program}, made from its --help\n{name}() {{\n"
             "  local word=${COMP_WORDS[COMP_CWORD]} options\n"
             "  case ${COMP_WORDS[COMP_CWORD - 1]} in\n"

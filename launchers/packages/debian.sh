@@ -20,5 +20,5 @@ if ! { cmake --preset packages -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLA
   exit 70
 fi
 bash tests/programs/lintian_test.sh build/packages/deb
-ls -l build/packages/deb/*.deb | awk '{printf "%8.1f MB  %s\n", $5 / 1e6, $NF}'
+stat -c '%s %n' build/packages/deb/*.deb | awk '{printf "%8.1f MB  %s\n", $1 / 1e6, $2}'
 echo "packages: made in $((SECONDS - begin)) s. Next, as root: apt install build/packages/deb/*.deb"

@@ -1,7 +1,6 @@
-#include "emulation/faulty_kernels.hpp"
-
 #include <cuda_runtime_api.h>
 
+#include "emulation/faulty_kernels.hpp"
 #include "emulation/grid.hpp"
 
 namespace weft::emulation {
@@ -30,7 +29,8 @@ __global__ void by_halves(Bug bug, const int* numbers, int* sums) {
 __global__ void by_shuffles(Bug bug, const int* numbers, int* sums) {
   int sum = numbers[blockIdx.x * threads + threadIdx.x];
   if (bug == Bug::shuffle_in_a_branch && threadIdx.x % 2 == 0) return;
-  const unsigned mask = bug == Bug::shuffle_of_half_a_warp ? threadIdx.x % 32 < 16 ? 0xffffU : 0xffff0000U : ~0U;
+  const unsigned mask =
+      bug == Bug::shuffle_of_half_a_warp ? threadIdx.x % 32 < 16 ? 0xffffU : 0xffff0000U : ~0U;
   for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(mask, sum, lanes);
   if (threadIdx.x % 32 == 0) atomicAdd(sums + blockIdx.x, sum);
 }

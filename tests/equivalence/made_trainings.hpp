@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "gpt/trainer/reference.hpp"
 #include "gpt/data/text.hpp"
+#include "gpt/trainer/reference.hpp"
 
 namespace weft::examples {
 

@@ -20,13 +20,13 @@ expect() {
   fi
 }
 
-# both NAME VARIABLES_0 VARIABLES_1 STATUS_0 PATTERN_0 STATUS_1 PATTERN_1
+# both NAME VARIABLE_0 VARIABLE_1 STATUS_0 PATTERN_0 STATUS_1 PATTERN_1
 both() {
   local name=$1 rank
   for rank in 0 1; do
-    local variables=$2
-    [ $rank = 1 ] && variables=$3
-    (WEFT_RANK=$rank WEFT_RENDEZVOUS=file://$work/meet timeout -k 5 60 env $variables "$victim" none 0 3 > "$work/$rank.out" 2>&1
+    local variable=$2
+    [ $rank = 1 ] && variable=$3
+    (WEFT_RANK=$rank WEFT_RENDEZVOUS=file://$work/meet timeout -k 5 60 env "$variable" "$victim" none 0 3 > "$work/$rank.out" 2>&1
       echo $? > "$work/$rank.status") 2> /dev/null &
   done
   wait

@@ -8,7 +8,7 @@ bin=$(realpath "$1")
 command -v mpiexec.hydra > /dev/null || { echo "skipped: there is no mpiexec.hydra (launchers/setup.sh test)"; exit 77; }
 export OMP_NUM_THREADS=1
 hydra=(mpiexec.hydra -launcher fork -n 2)
-scaling=("$bin/weft-scaling" --model gpt-tiny --strategies nocomm,ddp --steps 10)
+scaling=("$bin/weft-scaling" --model gpt-tiny --strategies "nocomm,ddp" --steps 10)
 check "ranks by Hydra's variables" 0 "^believed: PMI, rank 1 of 2$" "${hydra[@]}" "$bin/weft-launch" env
 check "they meet at a file" 0 "^ddp  +2 " "${hydra[@]}" -genv WEFT_RENDEZVOUS "file://$work/ranks" "${scaling[@]}"
 port=$(python3 -c 'import socket; one = socket.socket(); one.bind(("127.0.0.1", 0)); print(one.getsockname()[1])')

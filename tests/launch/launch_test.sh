@@ -10,7 +10,7 @@ mkdir "$TMPDIR"
 
 nothing_left() {
   local left
-  left=$(ls -A "$TMPDIR" | grep -v '^ompi\.')  # Open MPI's own, which its daemon removes a moment later
+  left=$(find "$TMPDIR" -mindepth 1 -maxdepth 1 ! -name 'ompi.*')  # Open MPI's own, which its daemon removes a moment later
   if [ -n "$left" ]; then fail "$1: left in $TMPDIR: $left"; fi
   # A rank carries its rendezvous below TMPDIR in its environment.
   left=$(grep -lsz "^WEFT_RENDEZVOUS=file://$TMPDIR" /proc/[0-9]*/environ 2> /dev/null)
@@ -80,7 +80,7 @@ check "settings of NCCL and UCX" 0 "^INFO n 1s$" env NCCL_DEBUG=INFO UCX_TCP_CON
 nothing_left "ranks that do well"
 
 # --- one of several that make up a job
-nodes() { echo "$launch --nodes 2 --node $1 -n 2 --address 127.0.0.1:$2"; }
+node_0=("$launch" --nodes 2 --node 0 -n 2 --address) node_1=("$launch" --nodes 2 --node 1 -n 2 --address)
 refused "a node alone" "--node is given without --nodes" "$launch" --node 1 -n 1 true
 refused "nodes without a number" "--nodes is given without --node" "$launch" --nodes 2 -n 1 true
 refused "no nodes" "--nodes 0 is not a number of nodes" "$launch" --nodes 0 --node 0 -n 1 true
@@ -88,15 +88,15 @@ refused "a node too high" "--node 2 is not below --nodes 2" "$launch" --nodes 2 
 refused "nodes without a port" "--address 'pod-0.pods' has no port" "$launch" --nodes 2 --node 0 --address pod-0.pods -n 1 true
 refused "nodes without an address" "--address '' has no port" "$launch" --nodes 2 --node 0 -n 1 true
 refused "nodes with hosts" "--nodes and --hosts are given" "$launch" --nodes 2 --node 0 --hosts /dev/null -n 1 true
-refused "nodes without a token" "neither WEFT_TOKEN nor WEFT_TOKEN_FILE is set" $(nodes 0 5) true
+refused "nodes without a token" "neither WEFT_TOKEN nor WEFT_TOKEN_FILE is set" "${node_0[@]}" 127.0.0.1:5 true
 refused "too many ranks on nodes" "more than 4096 ranks" "$launch" --nodes 4096 --node 0 -n 2 --address a:1 true
 check "one node" 0 "rank 1 of 2" "$launch" --nodes 1 --node 0 -n 2 "$probe"
 show='echo $WEFT_RANK $WEFT_SIZE $WEFT_LOCAL_RANK $WEFT_LOCAL_SIZE $WEFT_RENDEZVOUS'
 export WEFT_TOKEN=0123456789abcdef
-check "what a rank of node 1 finds" 0 "^3 4 1 2 tcp://127.0.0.1:5$" $(nodes 1 5) sh -c "$show"
+check "what a rank of node 1 finds" 0 "^3 4 1 2 tcp://127.0.0.1:5$" "${node_1[@]}" 127.0.0.1:5 sh -c "$show"
 port=$((20000 + $$ % 10000))
-WEFT_HOST_ID=b $(nodes 1 $port) "$probe" > "$work/second" 2>&1 & second=$!
-check "two nodes" 0 "rank 1 of 4 by options or WEFT_RANK" env WEFT_HOST_ID=a $(nodes 0 $port) "$probe"
+WEFT_HOST_ID=b "${node_1[@]}" 127.0.0.1:$port "$probe" > "$work/second" 2>&1 & second=$!
+check "two nodes" 0 "rank 1 of 4 by options or WEFT_RANK" env WEFT_HOST_ID=a "${node_0[@]}" 127.0.0.1:$port "$probe"
 wait $second || { cp "$work/second" "$work/out"; fail "the second node: status $?"; }
 grep -q "rank 3 of 4" "$work/second" || fail "the second node did not say rank 3 of 4"
 unset WEFT_TOKEN

@@ -74,9 +74,9 @@ check("it is not wider than the terminal", screen(got)[1] and all(len(line) < 40
 
 with tempfile.TemporaryDirectory() as folder:
     agent, hosts, body = (pathlib.Path(folder) / name for name in ("agent", "hosts", "body"))
-    agent.write_text('#!/bin/sh\nhost=$1\nshift\n[ ! -e %s/down.$host ] || exit 255\nexec env WEFT_HOST_ID="$host" sh -c "$*"\n' % folder)
+    agent.write_text(f'#!/bin/sh\nhost=$1\nshift\n[ ! -e {folder}/down.$host ] || exit 255\nexec env WEFT_HOST_ID="$host" sh -c "$*"\n')
     hosts.write_text("a slots=1 address=127.0.0.1\nb slots=1 address=127.0.0.1\n")
-    body.write_text('#!/bin/sh\nsleep 0.5\n[ $WEFT_SIZE = 2 ] || exit 0\n[ $WEFT_RANK = 0 ] && exec sleep 20\ntouch %s/down.b\nkill -9 $PPID\n' % folder)
+    body.write_text(f'#!/bin/sh\nsleep 0.5\n[ $WEFT_SIZE = 2 ] || exit 0\n[ $WEFT_RANK = 0 ] && exec sleep 20\ntouch {folder}/down.b\nkill -9 $PPID\n')
     agent.chmod(0o755)
     body.chmod(0o755)
     got, status = on_terminal("--hosts", hosts, "--agent", agent, "--min-ranks", 1, body)

@@ -18,7 +18,7 @@ exec env HOST="\$host" sh -c "\$*"
 SH
 chmod +x "$work/agent"
 printf 'a slots=2\nb slots=1\nc slots=1\n' > "$work/hosts"
-on_hosts="$launch --hosts $work/hosts --agent $work/agent"
+on_hosts=("$launch" --hosts "$work/hosts" --agent "$work/agent")
 
 # stand_in: an mpirun that writes its words, and what it has of a rank's variables, into $work/words, and whose body is standard input; it knows $start
 stand_in() {
@@ -34,13 +34,13 @@ stand_in <<< 'echo ended'
 check "on this machine" 0 "^ended$" "$launch" -n 4 -- "$stand" --bind-to none ./train --steps 5
 expect_told "on this machine" 1 "-n 4 --bind-to none ./train --steps 5 no rank "
 rm "$work/words"
-check "on hosts" 0 "^ended$" $on_hosts "$stand" --mca btl tcp,self ./train -n 5
+check "on hosts" 0 "^ended$" "${on_hosts[@]}" "$stand" --mca btl tcp,self ./train -n 5
 expect_told "on hosts" 1 "-n 4 --host a:2,b:1,c:1 --mca btl tcp,self ./train -n 5 no rank "
 refused "a number of ranks for mpirun" "-np of .*mpirun is weft-launch's to say; give weft-launch -n" "$launch" -n 2 "$stand" --bind-to none -np 2 ./train
 refused "hosts for mpirun" "--hostfile of .*mpirun is weft-launch's to say" "$launch" -n 2 "$stand" --hostfile x ./train
-refused "an address" "--address has no effect: mpirun starts the ranks" $on_hosts --address a "$stand" ./train
-refused "variables" "-x has no effect: mpirun starts the ranks" $on_hosts -x PATH "$stand" ./train
-refused "more than hosts take" "--min-ranks 5 is more than the 4 ranks" $on_hosts --min-ranks 5 "$stand" ./train
+refused "an address" "--address has no effect: mpirun starts the ranks" "${on_hosts[@]}" --address a "$stand" ./train
+refused "variables" "-x has no effect: mpirun starts the ranks" "${on_hosts[@]}" -x PATH "$stand" ./train
+refused "more than hosts take" "--min-ranks 5 is more than the 4 ranks" "${on_hosts[@]}" --min-ranks 5 "$stand" ./train
 
 stand_in <<< '[ $start -gt 2 ] || exit 137'
 check "two failures, then success" 0 "starting again, after failure 2 of at most 3: 2 ranks, by mpirun" "$launch" -n 2 --max-restarts 3 "$stand" ./train
@@ -60,13 +60,13 @@ sleep 1
 rm $work/down.b
 for i in $(seq 200); do sleep 0.1; done
 SH
-check "a host is lost, and back" 0 "starting again, after failure 1 of at most 3: 3 ranks on a, c; without b, by mpirun" $on_hosts --min-ranks 3 "$stand" ./train
+check "a host is lost, and back" 0 "starting again, after failure 1 of at most 3: 3 ranks on a, c; without b, by mpirun" "${on_hosts[@]}" --min-ranks 3 "$stand" ./train
 expect_told "without the lost host" 2 "-n 3 --host a:2,c:1 ./train no rank "
 expect_told "with the host that is back" 3 "-n 4 --host a:2,b:1,c:1 ./train no rank "
 lines "they save before" 1 "^saved at 2$"
 lines "it is said" 1 "starting again: 4 ranks on a, b, c, by mpirun"
 stand_in <<< 'touch $work/down.b $work/down.c; exit 1'
-check "too few hosts are left" 75 "the hosts that are there take 2 ranks, and 3 must run: b, c did not answer" $on_hosts --min-ranks 3 --wait-hosts 6 "$stand" ./train
+check "too few hosts are left" 75 "the hosts that are there take 2 ranks, and 3 must run: b, c did not answer" "${on_hosts[@]}" --min-ranks 3 --wait-hosts 6 "$stand" ./train
 rm -f "$work"/down.*
 
 if [ -n "$mpirun" ]; then

@@ -16,7 +16,7 @@ exec env HOST="\$host" WEFT_HOST_ID="\$host" sh -c "\$*"
 SH
 chmod +x "$work/agent"
 printf 'a slots=2 address=127.0.0.1\nb slots=1 address=127.0.0.1\nc slots=1\n' > "$work/hosts"
-hosts="$launch --hosts $work/hosts --agent $work/agent"
+hosts=("$launch" --hosts "$work/hosts" --agent "$work/agent")
 
 # job NAME: a program whose ranks count their starts in $work/NAME.starts; what follows on standard input is its body, which knows $start (1, 2, ...)
 job() {
@@ -29,7 +29,7 @@ expect_starts() { [ "$(starts "$1")" -eq "$2" ] || fail "$1: $(starts "$1") star
 # --- refused
 refused "no such number of ranks" "--min-ranks 0 is not a number of ranks from 1 to 2" "$launch" -n 2 --min-ranks 0 true
 refused "more than there are" "--min-ranks 3 is not a number of ranks from 1 to 2" "$launch" -n 2 --min-ranks 3 true
-refused "more than hosts take" "--min-ranks 5 is more than the 4 ranks of the job" $hosts --min-ranks 5 true
+refused "more than hosts take" "--min-ranks 5 is more than the 4 ranks of the job" "${hosts[@]}" --min-ranks 5 true
 refused "no restarts" "--max-restarts 0 is not a number of 1 or more" "$launch" -n 2 --max-restarts 0 true
 refused "waiting for no hosts" "--wait-hosts is given without --min-ranks and --hosts" "$launch" -n 2 --min-ranks 1 --wait-hosts 5 true
 refused "no time" "--grace -1 is not a number of seconds above 0" "$launch" -n 2 --grace -1 true
@@ -90,12 +90,12 @@ if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
 [ $start -gt 1 ] || { sleep 0.3; exit 75; }
 echo "rank $WEFT_RANK of $WEFT_SIZE on $HOST"
 SH
-check "with the hosts that are left" 0 "starting again, after failure 1 of at most 3: 3 ranks on a, b; without c" $hosts --min-ranks 3 "$work/loses"
+check "with the hosts that are left" 0 "starting again, after failure 1 of at most 3: 3 ranks on a, b; without c" "${hosts[@]}" --min-ranks 3 "$work/loses"
 lines "they are" 3 "^\[[012]\] rank [012] of 3 on [ab]$"
 lines "the lost one is named" 1 "host c with rank 3 is lost: its agent ended with status 137"
 rm "$work/loses".starts.*
 check "too few are left" 75 "the hosts that are there take 3 ranks, and 4 must run: c did not answer for [0-9.]+ s" \
-  $hosts --min-ranks 4 --wait-hosts 0.5 "$work/loses"
+  "${hosts[@]}" --min-ranks 4 --wait-hosts 0.5 "$work/loses"
 rm "$work/down.c"
 
 job first <<'SH'
@@ -103,9 +103,9 @@ if [ $start = 1 ] && [ $HOST = a ]; then touch $work/down.a; kill -9 $PPID; fi
 [ $start -gt 1 ] || { sleep 0.3; exit 75; }
 echo "meets at $WEFT_RENDEZVOUS"
 SH
-check "the first host is lost" 0 "^\[0\] meets at tcp://127.0.0.1:[0-9]+$" $hosts --min-ranks 2 "$work/first"
+check "the first host is lost" 0 "^\[0\] meets at tcp://127.0.0.1:[0-9]+$" "${hosts[@]}" --min-ranks 2 "$work/first"
 rm "$work/down.a" "$work"/first.starts.*
-check "which alone has an address" 75 "host a is lost, and rank 0 cannot listen at --address 127.0.0.1 on another" $hosts --address 127.0.0.1 --min-ranks 2 "$work/first"
+check "which alone has an address" 75 "host a is lost, and rank 0 cannot listen at --address 127.0.0.1 on another" "${hosts[@]}" --address 127.0.0.1 --min-ranks 2 "$work/first"
 rm "$work/down.a"
 
 job returns <<'SH'
@@ -116,7 +116,7 @@ trap 'echo saved; exit 75' USR1
 [ $WEFT_RANK != 0 ] || rm -f $work/down.c
 while :; do sleep 0.05; done
 SH
-check "a host that is back" 0 "c is back: the ranks are told to save and end \(SIGUSR1\), and start again with more" $hosts --min-ranks 2 --max-restarts 1 "$work/returns"
+check "a host that is back" 0 "c is back: the ranks are told to save and end \(SIGUSR1\), and start again with more" "${hosts[@]}" --min-ranks 2 --max-restarts 1 "$work/returns"
 lines "the others have saved" 3 "^\[[012]\] saved$"
 lines "all start again" 4 "^\[[0123]\] all are there$"
 lines "which is no failure" 1 "^weft-launch: starting again: 4 ranks on a, b, c$"
@@ -127,7 +127,7 @@ if [ $start = 1 ] && [ $HOST = c ]; then touch $work/down.c; kill -9 $PPID; fi
 echo "all are there"
 SH
 (until_true 60 [ -e "$work/down.c" ]; sleep 6; rm "$work/down.c") &  # longer than it waits when enough are left
-check "waits for a host that it needs" 0 "waiting for c: the other hosts take 3 ranks, and 4 must run \(--min-ranks\)" $hosts --min-ranks 4 "$work/waits"
+check "waits for a host that it needs" 0 "waiting for c: the other hosts take 3 ranks, and 4 must run \(--min-ranks\)" "${hosts[@]}" --min-ranks 4 "$work/waits"
 lines "and goes on with it" 4 "all are there"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls -A "$TMPDIR")"
 finish

@@ -77,7 +77,7 @@ batch() {
   submitted=$(sbatch --parsable --output="$work/out" --ntasks=2 "${options[@]}" "$tree/launchers/slurm.sbatch" "$@" 2> "$work/err")
   until_true 100 over "$submitted" || fail "$name: it does not end: $(scontrol show job "$submitted")"
   status=$(scontrol show job "$submitted" | sed -nE 's/.* ExitCode=([0-9]+):.*/\1/p')
-  if [ $status -ne "$expected" ]; then
+  if [ "$status" -ne "$expected" ]; then
     fail "$name: status $status, not $expected"
   elif ! grep -Eq -- "$pattern" "$work/out"; then
     fail "$name: no line matches $pattern"
@@ -85,7 +85,7 @@ batch() {
     echo "ok: $name"
   fi
 }
-scaling=("$bin/weft-scaling" --model gpt-tiny --strategies nocomm,ddp --steps 10)
+scaling=("$bin/weft-scaling" --model gpt-tiny --strategies "nocomm,ddp" --steps 10)
 batch "ranks by variables" 0 "^believed: Slurm, rank 1 of 2$" -- "$bin/weft-launch" env
 batch "they train" 0 "^ddp  +2 " -- "${scaling[@]}"
 if srun --mpi=list 2>&1 | grep -q pmix && "$bin/weft-scaling" --version | grep -q "with MPI"; then

@@ -35,8 +35,8 @@ cat <<END
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-        1024           256     float     sum      -1   $(noise $small)    0.03    0.03      $wrong   $(noise $small)    0.03    0.03      0
-     1048576        262144     float     sum      -1   $(noise $large)    1.03    1.03      0   $(noise $large)    1.03    1.03    N/A
+        1024           256     float     sum      -1   $(noise "$small")    0.03    0.03      $wrong   $(noise "$small")    0.03    0.03      0
+     1048576        262144     float     sum      -1   $(noise "$large")    1.03    1.03      0   $(noise "$large")    1.03    1.03    N/A
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 0.1
 #

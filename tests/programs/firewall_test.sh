@@ -77,7 +77,8 @@ done
 through "TCP, at a second address" tcp 0 "Avg bus bandwidth" "Avg bus bandwidth"
 unset WEFT_TOKEN
 through "no token between hosts" tcp 42 "rank 0: the ranks are to meet .* without a token.*WEFT_TOKEN" "rank 1: .* without a token"
-export WEFT_TOKEN=$(printf 'a%.0s' {1..64})
+WEFT_TOKEN=$(printf 'a%.0s' {1..64})
+export WEFT_TOKEN
 for host in a b; do ip -n "$pair$host" rule del pref 3; done
 through "no firewall" tcp 0 "Avg bus bandwidth" "Avg bus bandwidth"
 finish

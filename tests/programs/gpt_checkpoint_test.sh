@@ -32,8 +32,7 @@ check "every checkpoint is whole" 0 "every byte has its checksum" "$bin/weft-pla
 job=$!
 await killed
 pkill -KILL -f -n "gpt --model gpt-tiny --steps 400 --checkpoint $work/killed "
-wait $job
-[ $? -eq 0 ] || fail "a training of which a rank was killed does not start again"
+wait $job || fail "a training of which a rank was killed does not start again"
 grep -q "starting again, after failure 1 of at most 3: 2 ranks" "$work/err" || fail "it does not say so"
 grep -Eq "^goes on after step [0-9]+ of 400$" "$work/out" || fail "it does not go on"
 check "it trained as if no rank had been killed" 0 "are alike" "$bin/weft-plan" checkpoint "$work/whole" --diff "$work/killed"

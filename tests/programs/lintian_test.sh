@@ -6,4 +6,5 @@ command -v lintian > /dev/null || { echo "skipped: there is no lintian here; lau
 # These stay: a first version closes no bug of Debian's, and cpack writes scripts that call ldconfig.
 stay=initial-upload-closes-no-bugs,maintscript-calls-ldconfig
 LC_ALL=C lintian --allow-root --fail-on error,warning --suppress-tags $stay "$1"/*.deb
-echo "lintian: no error in $(ls "$1"/*.deb | wc -l) packages, and no warning but $stay"
+packages=("$1"/*.deb)
+echo "lintian: no error in ${#packages[@]} packages, and no warning but $stay"

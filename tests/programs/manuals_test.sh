@@ -14,6 +14,7 @@ completed() {
   local program=$1
   shift
   (
+    # shellcheck source=/dev/null  # made by the build
     . "$manuals/bash/$program"
     COMP_WORDS=("$program" "$@") COMP_CWORD=$#
     "_${program//-/_}"
@@ -35,12 +36,14 @@ for path in "$programs"/weft-{launch,scaling,bench,plan,report}; do
     command=$(basename "$page" .1)
     command=${command#"$program"}
     command=${command#-}
-    wanted=$(named "$path" $command)
+    words=("$program")
+    [ -z "$command" ] || words+=("$command")
+    wanted=$(named "$path" "${words[@]:1}")
     [ -n "$wanted" ] || fail "$program $command --help names no option"
-    alike "bash, $program $command" "$wanted" "$(completed "$program" $command - | sort -u)"
+    alike "bash, $program $command" "$wanted" "$(completed "${words[@]}" - | sort -u)"
     alike "$(basename "$page")" "$wanted" "$(sed -n '/^\.SH OPTIONS/,/^\.SH "*[A-NP-Z]/p' "$page" | sed 's/\\f[BR]//g; s/\\-/-/g' | grep -A1 '^\.TP' |
       grep -oE '^(-[a-z], )?--?[a-z][a-z0-9-]*' | grep -oE -- '--?[a-z][a-z0-9-]*' | sort -u)"
-    check "$program $command --version" 0 "^$program $version$" "$path" $command --version
+    check "$program $command --version" 0 "^$program $version$" "$path" "${words[@]:1}" --version
   done
   for shell in zsh/_$program fish/$program.fish; do
     missing=$(for option in $(named "$path"); do grep -qE -- "['(]$option\[|-[sl] ${option##*-}|-l ${option#--}( |$)" "$manuals/$shell" || echo "$option"; done)

@@ -56,25 +56,25 @@ check "a full disk" 70 "/dev/full" "$plan" memory --json /dev/full
 refused "a plan in no folder" "--json /no/such/file: cannot write it: No such file" "$plan" memory --json /no/such/file
 full_output "memory" "$plan" memory
 
-wrong() { refused "$1" "$2" "$plan" memory "${@:3}"; }
-wrong "an unknown model" "unknown model gpt-5; allowed are gpt-ref" --model gpt-5
-wrong "two models" "two models are named" --model gpt-ref --parameters 1G
-wrong "half a GPT" "--layers without --width; a GPT has both" --layers 3
-wrong "a width of a number" "--width beside --parameters" --parameters 1G --layers 3 --width 4
-wrong "a vocabulary of no GPT" "--vocabulary without --layers and --width" --vocabulary 7
-wrong "no stage" "--stage 4 is not a number from 0 to 3" --stage 4
-wrong "no ranks" "--ranks 0 is not a number from 1" --ranks 2,0
-wrong "no list" "--ranks '' is not a list" --ranks ''
-wrong "no type" "--dtype f8 is not f32, bf16 or f16" --dtype f8
-wrong "no optimizer" "--optimizer adagrad is not adamw, adam" --optimizer adagrad
-wrong "no master" "--master both is not f32 or split" --master both
-wrong "split masters of f32" "--master has no effect: parameters of f32 are their own masters" --master split
-wrong "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
-wrong "no share" "--offload 2 is not a share from 0 to 1" --offload 2
-wrong "no share of a file" "--offload-file -1 is not a share from 0 to 1" --offload 1 --offload-file -1
-wrong "what the stage has no use for" "gradients are offloaded in stage 1; they are whole on every rank" --stage 1 --offload-gradients
-wrong "a word that is no option" "positional" lunch
-wrong "an option that is none" "unrecognised option '--bogus'" --bogus
+no_memory() { refused "$1" "$2" "$plan" memory "${@:3}"; }
+no_memory "an unknown model" "unknown model gpt-5; allowed are gpt-ref" --model gpt-5
+no_memory "two models" "two models are named" --model gpt-ref --parameters 1G
+no_memory "half a GPT" "--layers without --width; a GPT has both" --layers 3
+no_memory "a width of a number" "--width beside --parameters" --parameters 1G --layers 3 --width 4
+no_memory "a vocabulary of no GPT" "--vocabulary without --layers and --width" --vocabulary 7
+no_memory "no stage" "--stage 4 is not a number from 0 to 3" --stage 4
+no_memory "no ranks" "--ranks 0 is not a number from 1" --ranks 2,0
+no_memory "no list" "--ranks '' is not a list" --ranks ''
+no_memory "no type" "--dtype f8 is not f32, bf16 or f16" --dtype f8
+no_memory "no optimizer" "--optimizer adagrad is not adamw, adam" --optimizer adagrad
+no_memory "no master" "--master both is not f32 or split" --master both
+no_memory "split masters of f32" "--master has no effect: parameters of f32 are their own masters" --master split
+no_memory "no bytes" "--device-bytes 80X is not a number of 1 or more, with K, M, G or T" --device-bytes 80X
+no_memory "no share" "--offload 2 is not a share from 0 to 1" --offload 2
+no_memory "no share of a file" "--offload-file -1 is not a share from 0 to 1" --offload 1 --offload-file -1
+no_memory "what the stage has no use for" "gradients are offloaded in stage 1; they are whole on every rank" --stage 1 --offload-gradients
+no_memory "a word that is no option" "positional" lunch
+no_memory "an option that is none" "unrecognised option '--bogus'" --bogus
 
 schedule() { check "$1" 0 "$2" "$plan" schedule "${@:3}"; }
 schedule "help of schedule" "weft-plan schedule --devices 8 --microbatches 8 --chunks 2 --memory 8" --help
@@ -127,7 +127,7 @@ check "a full disk" 70 "/dev/full" "$plan" schedule --compare /dev/full
 wrong() { refused "$1" "$2" "$plan" schedule "${@:3}"; }
 # wrong_file NAME PATTERN TEXT: a schedule with this text
 wrong_file() {
-  printf "$3" >"$work/bad.txt"
+  printf %b "$3" >"$work/bad.txt"
   wrong "$1" "$2" --schedule "$work/bad.txt"
 }
 wrong_file "a schedule without placement" "'.*bad.txt' is no whole schedule: its placement has no stage" 'schedule x\nmicrobatches 1\nplacement\ndevice 0: 0F0\n'

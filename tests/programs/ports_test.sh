@@ -36,7 +36,7 @@ printf 'set(FEATURES tools)\nset(CURRENT_PACKAGES_DIR %s)\ninclude(%s)\n' "$work
 [ "$(grep -c '^vcpkg_' "$work/out")" -eq 7 ] || { echo "FAILED: portfile.cmake calls"; cat "$work/out"; exit 1; }
 echo "ok: portfile.cmake"
 
-for option in $(grep -ohE 'WEFT_[A-Z]+' "$spack" "$port/portfile.cmake" | sort -u); do
+while read -r option; do
   grep -qE "(weft_option|option)\($option\b" "$source"/cmake/*.cmake || { echo "FAILED: weft has no option $option"; exit 1; }
-done
+done < <(grep -ohE 'WEFT_[A-Z]+' "$spack" "$port/portfile.cmake" | sort -u)
 echo "ok: their options are weft's"

@@ -28,7 +28,7 @@ def expect(holds, words):
 
 
 def run(*arguments, **more):
-    return subprocess.run([report, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **more)
+    return subprocess.run([report, *map(str, arguments)], capture_output=True, text=True, timeout=60, **more)
 
 
 class Page(html.parser.HTMLParser):

@@ -36,7 +36,7 @@ flight() {
 # an error of KIND with a message at second SECOND
 error() { echo "{\"kind\":\"$1\",\"message\":\"$2\",\"operation\":\"all_reduce\",\"number\":2,\"at_ns\":${3}000000000}"; }
 
-one=$(operation 1 8 done)
+one=$(operation 1 8 "done")
 two=$(operation 2 8 begun)
 
 check help 0 "weft-report flight dumps" "$report" --help

@@ -11,7 +11,7 @@ strategy=
 trains() { check "$1" "$2" "$3" "$bin/weft-launch" -n "${ranks:-2}" "$bin/weft-scaling" --model gpt-tiny --strategies "$strategy" "${options[@]}" "${@:4}"; }
 
 # A step takes .2 ms where cores are free, the 600 less than one look at the folder; with a save behind each they take seconds.
-saved_30() { ls "$work/told" 2> /dev/null | grep -q "^step-00000[0-9][3-9][0-9]$\|^step-00000[1-9]"; }
+saved_30() { compgen -G "$work/told/step-00000[0-9][3-9][0-9]" > /dev/null || compgen -G "$work/told/step-00000[1-9]*" > /dev/null; }
 
 # goes_on STRATEGY [OPTION...]
 goes_on() {
@@ -25,7 +25,7 @@ goes_on() {
   wait $job
   [ $? -eq 75 ] || fail "$strategy, told to end, does not end with 75"
   grep -q "^told to end: saved after step [0-9]* of 600; start it again to go on$" "$work/out" || fail "$strategy does not say that it saved"
-  [ "$(ls "$work/told" | sort | tail -n 1)" != step-00000600 ] || fail "$strategy was told to end too late"
+  [ "$(find "$work/told" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tail -n 1)" != step-00000600 ] || fail "$strategy was told to end too late"
   trains "$strategy, started again" 0 "^${strategy//+/[+]} +2 " --checkpoint "$work/told"
   check "$strategy trained as if nothing had happened" 0 "are alike" "$bin/weft-plan" checkpoint "$work/whole" --diff "$work/told"
 }

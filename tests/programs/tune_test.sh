@@ -22,6 +22,7 @@ json "j['ranks'] == 2 and j['trials'] == $(wc -l < "$work/calls") - 1"  # the fi
 grep -qx 'NCCL_BUFFSIZE=1048576' "$work/out dir/nccl.conf" || fail "nccl.conf: $(cat "$work/out dir/nccl.conf")"
 grep -q '^-x NCCL_BUFFSIZE=1048576 -x NCCL_NTHREADS=512 -x NCCL_TUNER_CONFIG_FILE=' "$work/out dir/mpirun-flags.txt" || fail "mpirun-flags.txt: $(cat "$work/out dir/mpirun-flags.txt")"
 grep -qE '^allreduce,0,1048575,tree,[a-z0-9]+,-1,1,2$' "$work/out dir/nccl-tuner.csv" || fail "nccl-tuner.csv: $(cat "$work/out dir/nccl-tuner.csv")"
+# shellcheck source=/dev/null  # which the run wrote
 [ "$(. "$work/out dir/settings.sh" && echo "$NCCL_TUNER_CONFIG_FILE")" = "$work/out dir/nccl-tuner.csv" ] || fail "settings.sh: $(cat "$work/out dir/settings.sh")"
 [ "$(ls "$work/out dir")" = "$(printf 'mpirun-flags.txt\nnccl-tuner.csv\nnccl.conf\nsettings.sh')" ] || fail "more is left: $(ls "$work/out dir")"
 
@@ -32,7 +33,7 @@ for words in 'NCCL_BUFFSIZE=8388608 is dropped: it took longer than 1 s' 'NCCL_M
   'NCCL_NTHREADS=512 is dropped: 12 elements of 1024 bytes are wrong' 'NCCL_NTHREADS=256 is dropped: the time of 1024 bytes is nan'; do
   json "any(note == '$words' for note in j['notes'])"
 done
-for child in $(cat "$work/calls.children"); do ! kill -0 "$child" 2> /dev/null || fail "child $child of a late run still runs"; done
+while read -r child; do ! kill -0 "$child" 2> /dev/null || fail "child $child of a late run still runs"; done < "$work/calls.children"
 unset FAKE
 
 check "variables that are set are left alone" 0 'note: NCCL_NTHREADS is set already, and is left alone' env NCCL_NTHREADS=64 "$report" tune --pairs 8 -q -- all_reduce_perf

@@ -26,8 +26,8 @@ int trial(const SteadyTraining& training, RankKind kind, int steps) {
     return 1;
   }
   if (taken == 0) return 0;
-  std::printf("FAILED: %s over %s took memory %llu times in %d steps:\n%s", training.name.c_str(),
-              name(kind), static_cast<unsigned long long>(taken), steps, heap_watch::report().c_str());
+  std::printf("FAILED: %s over %s took memory %llu times in %d steps:\n%s", training.name.c_str(), name(kind),
+              static_cast<unsigned long long>(taken), steps, heap_watch::report().c_str());
   return 1;
 }
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # For test scripts to source: a folder of their own, and checks of what a program answers.
 # Sets $work (removed at the end), $failures, and the variables that let Open MPI start as root; unsets what launchers set.
 

@@ -102,10 +102,13 @@ def means_and_factors(rank, size):
     equal(truths, torch.tensor([False, True]), "the and")
 
 
+def raw(tensor):
+    return host(tensor).view(torch.uint8)
+
+
 def moves(rank, size):
     for dtype in REDUCED + (torch.bool, torch.int16, torch.complex64, torch.float8_e4m3fn):
         tensor = numbers(rank, 12, torch.float32).to(dtype)
-        raw = lambda t: host(t).view(torch.uint8)
         everywhere = here(tensor)
         dist.broadcast(everywhere, src=size - 1)
         equal(raw(everywhere), raw(numbers(size - 1, 12).to(dtype)), f"broadcast of {dtype}")

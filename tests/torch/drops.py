@@ -7,6 +7,7 @@ stay as they are; results that are waited for, or whose tensors are kept, must b
 group whose works were dropped ends without an error. Run under the address sanitizer (tests/soak.sh torch_drops asan), it also sees reads.
 """
 
+import functools
 import gc
 import os
 import random
@@ -93,7 +94,7 @@ class Drops:
         elif fate == "then":
             work.get_future().then(lambda future: future.value())
         elif fate == "short":
-            self.attempt(lambda: work.wait(timedelta(microseconds=self.own.choice([1, 300, 3000]))), may_fail=True)
+            self.attempt(functools.partial(work.wait, timedelta(microseconds=self.own.choice([1, 300, 3000]))), may_fail=True)
         elif fate == "ask":
             for _ in range(self.own.randrange(3)):
                 work.is_completed()

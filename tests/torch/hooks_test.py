@@ -488,7 +488,7 @@ class Buckets(unittest.TestCase):
             self.assertEqual(len(seen), 2)
             for place in seen:
                 self.assertIn("weft", place)
-        for seen, setting in run(places, 2, setting="1"):
+        for seen, _ in run(places, 2, setting="1"):
             for place in seen:
                 self.assertNotIn("weft", place)
 

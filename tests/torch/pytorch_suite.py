@@ -56,7 +56,7 @@ def load():
     spec = importlib.util.find_spec(name)
     source = pathlib.Path(spec.origin).read_text()
     if os.environ["BACKEND"] == "weft":
-        import weft.torch  # noqa: F401: known before the tests ask for it
+        import weft.torch  # noqa: F401  (known before the tests ask for it)
         from torch.testing._internal import common_distributed
 
         for names in common_distributed.DistTestCases.backend_feature.values():

@@ -110,7 +110,7 @@ def main() -> int:
     draw = random.Random(seed)
     trials = list(table()) if given.count == "table" else [Trial.drawn(draw, given.agents) for _ in range(int(given.count))]
     failed = 0
-    for number, trial in enumerate(trials):
+    for trial in trials:
         began = time.monotonic()
         wrong = run(trial, given.program)
         if "EADDRINUSE" in wrong:  # another program was faster at the agent's port

@@ -4,7 +4,7 @@ import threading
 import unittest
 
 import torch
-import torch._dynamo  # noqa: F401: optimizers take two seconds to import it; here once, and not in every rank
+import torch._dynamo  # noqa: F401  (optimizers take two seconds to import it; here once, and not in every rank)
 import torch.distributed as dist
 import weft.torch  # noqa: F401
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook

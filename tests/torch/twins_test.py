@@ -77,7 +77,6 @@ def whole_tensors(rank, size):
 
 
 def all_to_alls(rank, size):
-    out = []
     even = torch.zeros(size * 5)
     dist.all_to_all_single(even, numbers(rank, size * 5))
     in_sizes = [(rank + i) % 3 for i in range(size)]
@@ -161,7 +160,7 @@ def split(rank, size):
 
 
 def coalesced(rank, size):
-    with dist._coalescing_manager() as manager:
+    with dist._coalescing_manager():
         tensors = [numbers(rank, 10 + i, seed=i) for i in range(4)]
         for tensor in tensors:
             dist.all_reduce(tensor)

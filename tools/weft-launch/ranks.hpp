@@ -19,10 +19,10 @@ using detail::Descriptor;
 
 /// A rank that has ended, or all ranks of a host that is lost.
 struct Ended {
-  int rank = -1;       ///< -1: several
-  int status = 0;      ///< of the job, for its sake; 0: it has done well
-  std::string what{};  ///< "rank 3 (pid 77) was killed by signal 9"
-  int signal = 0;      ///< which killed it
+  int rank = -1;            ///< -1: several
+  int status = 0;           ///< of the job, for its sake; 0: it has done well
+  std::string what{};       ///< "rank 3 (pid 77) was killed by signal 9"
+  int signal = 0;           ///< which killed it
   std::string lost_host{};  ///< empty: none
 };
 

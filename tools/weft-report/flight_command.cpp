@@ -47,7 +47,12 @@ std::string last_of(const FlightRecord& record) {
 std::vector<std::string> row_of(const FlightRecord& record) {
   const std::string error =
       record.error ? text(name(record.error->kind), ": ", record.error->message) : std::string("-");
-  return {std::to_string(record.rank), record.host.empty() ? "-" : record.host, record.reason, steps_of(record), last_of(record), error};
+  return {std::to_string(record.rank),
+          record.host.empty() ? "-" : record.host,
+          record.reason,
+          steps_of(record),
+          last_of(record),
+          error};
 }
 
 TextTable ranks_table(const std::vector<FlightRecord>& records) {

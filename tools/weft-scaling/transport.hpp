@@ -22,8 +22,8 @@ namespace weft::scaling {
 struct Connection {
   int from = 0;
   int to = 0;
-  std::string via;      ///< "NET/IB/0", "NET/Socket/0", "P2P/CUMEM", "SHM/direct", "shared memory", "MPI", "UCX"
-  bool gdr = false;     ///< GPUDirect RDMA: the network card accesses device memory itself
+  std::string via;   ///< "NET/IB/0", "NET/Socket/0", "P2P/CUMEM", "SHM/direct", "shared memory", "MPI", "UCX"
+  bool gdr = false;  ///< GPUDirect RDMA: the network card accesses device memory itself
   bool nvlink = false;  ///< P2P, where NCCL found NVLink between all devices of the node
   int channels = 1;
 

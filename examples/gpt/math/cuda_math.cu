@@ -245,8 +245,8 @@ class CudaMath final : public Math<Real> {
   }
   void norm_input(const Real* dy, const Real* gain, const Real* normalized, const Real* scale,
                   const Real* through, Real* dx, int rows, int width) override {
-    run("norm_input", norm_input_kernel<Real>, blocks(rows), row_threads, dy, gain, normalized, scale, through,
-        dx, width);
+    run("norm_input", norm_input_kernel<Real>, blocks(rows), row_threads, dy, gain, normalized, scale,
+        through, dx, width);
   }
   void norm_gain(const Real* dy, const Real* normalized, Real* dgain, int rows, int width) override {
     sum_columns([=] __device__(std::int64_t i) { return dy[i] * normalized[i]; }, dgain, rows, width);
@@ -270,7 +270,8 @@ class CudaMath final : public Math<Real> {
   }
   void embed_tokens(const std::uint8_t* tokens, const Real* dx, Real* dtable, int vocabulary, int rows,
                     int width) override {
-    run("embed_tokens", embed_tokens_kernel<Real>, blocks(vocabulary), threads, tokens, dx, dtable, rows, width);
+    run("embed_tokens", embed_tokens_kernel<Real>, blocks(vocabulary), threads, tokens, dx, dtable, rows,
+        width);
   }
   void standardize(const std::uint8_t* bytes, Real* x, std::int64_t count, double mean,
                    double deviation) override {
@@ -304,12 +305,13 @@ class CudaMath final : public Math<Real> {
   }
 
   void causal_softmax(Real* scores, int context, int matrices) override {
-    run("causal_softmax", causal_softmax_kernel<Real>, blocks(matrices * context), row_threads, scores, context);
+    run("causal_softmax", causal_softmax_kernel<Real>, blocks(matrices * context), row_threads, scores,
+        context);
   }
   void causal_softmax_backward(const Real* probabilities, Real* gradient, int context,
                                int matrices) override {
-    run("causal_softmax_backward", causal_softmax_backward_kernel<Real>, blocks(matrices * context), row_threads,
-        probabilities, gradient, context);
+    run("causal_softmax_backward", causal_softmax_backward_kernel<Real>, blocks(matrices * context),
+        row_threads, probabilities, gradient, context);
   }
 
   double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes, int stride,
@@ -343,8 +345,8 @@ class CudaMath final : public Math<Real> {
   void for_each(std::int64_t count, Function function) {
     if (count == 0) return;
     const auto most = static_cast<std::int64_t>(4096);
-    run("for_each", for_each_kernel<Function>, blocks(std::min(most, (count + threads - 1) / threads)), threads,
-        count, function);
+    run("for_each", for_each_kernel<Function>, blocks(std::min(most, (count + threads - 1) / threads)),
+        threads, count, function);
   }
   template <class Element>
   void sum_columns(Element element, Real* sum, int rows, int width) {

@@ -80,7 +80,8 @@ MlpBranch<Real>::MlpBranch(ParameterTable<Real>& table, const std::string& name,
     : math_(table.math()),
       sizes_(sizes),
       norm_(table, name + ".norm", sizes.width),
-      expand_(table, name + ".expand", sizes.width, 4 * sizes.width, initial_deviation, Linear<Real>::Bias::zero),
+      expand_(table, name + ".expand", sizes.width, 4 * sizes.width, initial_deviation,
+              Linear<Real>::Bias::zero),
       project_(table, name + ".project", 4 * sizes.width, sizes.width, onto_stream(sizes),
                Linear<Real>::Bias::zero) {}
 

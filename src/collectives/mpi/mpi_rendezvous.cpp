@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "collectives/bootstrap/gathering.hpp"
-#include "collectives/wire/wire_tags.hpp"
 #include "collectives/mpi/process_deadline.hpp"
 #include "collectives/store/store_detail.hpp"
+#include "collectives/wire/wire_tags.hpp"
 #include "weft/core/backoff.hpp"
 #include "weft/core/log.hpp"
 #include "weft/interop/mpi.hpp"

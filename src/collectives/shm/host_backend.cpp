@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "collectives/shm/cores.hpp"
 #include "collectives/processes/peer_memory.hpp"
+#include "collectives/shm/cores.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/node_heap.hpp"

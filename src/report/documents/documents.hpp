@@ -24,7 +24,7 @@ struct Facts {
   int taken = 0;  ///< documents that were read whole
   std::vector<topology::Host> hosts{};
   std::vector<topology::Graph> graphs{};
-  std::vector<bandwidth::Table> tables{};  ///< results of nccl-tests and weft-bench
+  std::vector<bandwidth::Table> tables{};     ///< results of nccl-tests and weft-bench
   std::vector<FlightRecord> torch_records{};  ///< of PyTorch, as torch_records::add_record() keeps them
 };
 

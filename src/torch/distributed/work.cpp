@@ -84,7 +84,8 @@ TorchWork::~TorchWork() {
   try {
     group_->progress().watch(c10::make_intrusive<TorchWork>(GoesOn{}, *this));
   } catch (const std::exception& error) {
-    log::warn(text("rank ", group_->rank(), ": no thread goes on with what was dropped: ", message_of(error)));
+    log::warn(
+        text("rank ", group_->rank(), ": no thread goes on with what was dropped: ", message_of(error)));
   }
 }
 

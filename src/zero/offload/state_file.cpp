@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/memory/host_memory.hpp"
 #include "core/base/round_up.hpp"
 #include "core/files/scratch_file.hpp"
+#include "core/memory/host_memory.hpp"
 #include "weft/core/buffer.hpp"
 #include "weft/core/env.hpp"
 

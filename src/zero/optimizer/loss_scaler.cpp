@@ -50,7 +50,8 @@ void LossScaler::update(bool overflowed) {
 void LossScaler::load_state(const State& state) {
   expect(std::isfinite(state.scale) && state.scale >= options_.minimum, "a scale to go on from", state.scale,
          "it is finite and at least the minimum");
-  expect(state.overflows_left >= 1, "overflows left", static_cast<double>(state.overflows_left), "they are 1 or more");
+  expect(state.overflows_left >= 1, "overflows left", static_cast<double>(state.overflows_left),
+         "they are 1 or more");
   expect(state.clean_steps >= 0 && state.skipped >= 0, "steps to go on from",
          static_cast<double>(std::min(state.clean_steps, state.skipped)), "they are 0 or more");
   scale_ = state.scale;

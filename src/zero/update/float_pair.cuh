@@ -77,9 +77,13 @@ struct PairLane {
  private:
   static constexpr float lost = 0x1p-43F;  // of an operation's operands, and the rounding of bounds with it
 
-  static __device__ bool is_exactly_zero(const FloatPair& a) { return a.high == 0 && a.low == 0 && a.error == 0; }
+  static __device__ bool is_exactly_zero(const FloatPair& a) {
+    return a.high == 0 && a.low == 0 && a.error == 0;
+  }
   /// A little more, for the lower part and the error itself.
-  static __device__ float magnitude(const FloatPair& a) { return __fmul_rn(__fadd_rn(fabsf(a.high), a.error), 1.001F); }
+  static __device__ float magnitude(const FloatPair& a) {
+    return __fmul_rn(__fadd_rn(fabsf(a.high), a.error), 1.001F);
+  }
   static __device__ FloatPair joined(float high, float low) {
     if (low == 0) return {high, 0, 0};  // a zero keeps its sign
     const float sum = __fadd_rn(high, low);

@@ -143,7 +143,8 @@ struct InPairs {
   __device__ float operator()(float g, float p, float& m, float& v) const {
     float new_m = m;
     float new_v = v;
-    const float result = pairs(PairLane::wide(g), PairLane::wide(p), PairLane::wide(m), PairLane::wide(v), new_m, new_v);
+    const float result =
+        pairs(PairLane::wide(g), PairLane::wide(p), PairLane::wide(m), PairLane::wide(v), new_m, new_v);
     if (isnan(result) || isnan(new_v)) return Doubles(factors)(g, p, m, v);
     if (isnan(new_m)) {  // often, and cheap: nothing but the moment is computed here
       float unused = v;
@@ -179,7 +180,8 @@ __global__ void __launch_bounds__(threads_a_block)
   const Rule rule(factors);
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (std::int64_t i = thread; i < vectors; i += stride) step<form, together, moments>(arrays, rule, together * i);
+  for (std::int64_t i = thread; i < vectors; i += stride)
+    step<form, together, moments>(arrays, rule, together * i);
   for (std::int64_t i = together * vectors + thread; i < arrays.count; i += stride)
     step<form, 1, moments>(arrays, rule, i);
 }
@@ -189,7 +191,8 @@ bool aligned(const void* address) {  // null counts as aligned
 }
 
 template <Form form, class Doubles, class Pairs>
-cudaError_t start(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic, cudaStream_t stream) {
+cudaError_t start(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
+                  cudaStream_t stream) {
   const bool whole = aligned(arrays.gradient) && aligned(arrays.parameters) && aligned(arrays.master) &&
                      aligned(arrays.first) && aligned(arrays.second);
   const std::int64_t vectors = whole ? arrays.count / together : 0;
@@ -197,22 +200,28 @@ cudaError_t start(const StepArrays& arrays, const StepFactors& factors, Arithmet
   const std::int64_t blocks = std::min((threads + threads_a_block - 1) / threads_a_block, most_blocks);
   constexpr int moments = Doubles::moments;
   const auto run = [&](auto kernel) {
-    return cuda::launch(kernel, static_cast<unsigned>(blocks), threads_a_block, stream, arrays, factors, vectors);
+    return cuda::launch(kernel, static_cast<unsigned>(blocks), threads_a_block, stream, arrays, factors,
+                        vectors);
   };
   if (arithmetic == Arithmetic::f64) return run(update_kernel<form, moments, InDoubles<Doubles>>);
   return run(update_kernel<form, moments, InPairs<Pairs, InDoubles<Doubles>>>);
 }
 
 template <Form form>
-cudaError_t launch_as(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic, cudaStream_t stream) {
+cudaError_t launch_as(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
+                      cudaStream_t stream) {
   using namespace cuda_lanes;
   if (factors.rule == UpdateRule::adamw)
-    return start<form, AdaptiveRule<ThreadLane, false>, AdaptiveRule<PairLane, false>>(arrays, factors, arithmetic, stream);
+    return start<form, AdaptiveRule<ThreadLane, false>, AdaptiveRule<PairLane, false>>(arrays, factors,
+                                                                                       arithmetic, stream);
   if (factors.rule == UpdateRule::adam)
-    return start<form, AdaptiveRule<ThreadLane, true>, AdaptiveRule<PairLane, true>>(arrays, factors, arithmetic, stream);
+    return start<form, AdaptiveRule<ThreadLane, true>, AdaptiveRule<PairLane, true>>(arrays, factors,
+                                                                                     arithmetic, stream);
   if (factors.moments() == 1)
-    return start<form, DescentRule<ThreadLane, true>, DescentRule<PairLane, true>>(arrays, factors, arithmetic, stream);
-  return start<form, DescentRule<ThreadLane, false>, DescentRule<PairLane, false>>(arrays, factors, arithmetic, stream);
+    return start<form, DescentRule<ThreadLane, true>, DescentRule<PairLane, true>>(arrays, factors,
+                                                                                   arithmetic, stream);
+  return start<form, DescentRule<ThreadLane, false>, DescentRule<PairLane, false>>(arrays, factors,
+                                                                                   arithmetic, stream);
 }
 
 }  // namespace
@@ -222,12 +231,14 @@ cudaError_t find_fitting(Arithmetic& arithmetic) {
   int device = 0;
   int ratio = 0;
   cudaError_t code = cudaGetDevice(&device);
-  if (code == cudaSuccess) code = cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, device);
+  if (code == cudaSuccess)
+    code = cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, device);
   arithmetic = ratio < slow ? Arithmetic::f64 : Arithmetic::pairs;
   return code;
 }
 
-cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic, cudaStream_t stream) {
+cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
+                   cudaStream_t stream) {
   if (arrays.count == 0) return cudaSuccess;
   switch (arrays.form) {
     case Form::f32:

@@ -162,7 +162,8 @@ cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
 }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 template <class Kernel>
@@ -174,7 +175,8 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
 /// As <<<>>> and cudaGetLastError(). The first launch of a kernel waits, in the call, until the device is idle: kernels are loaded when they are needed,
 /// which "might require context synchronization" (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution").
 /// @param kernel which one it is @param thread what each thread does
-cudaError_t emulated_launch(const void* kernel, dim3 blocks, dim3 threads, cudaStream_t stream, std::function<void()> thread);
+cudaError_t emulated_launch(const void* kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
+                            std::function<void()> thread);
 
 namespace weft::emulation {
 
@@ -237,25 +239,53 @@ T __ldcg(const T* from) {
 }
 
 // Compiled with -ffp-contract=off: each is one rounded operation.
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline float __fsqrt_rn(float a) { return std::sqrt(a); }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dsub_rn(double a, double b) { return a - b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
-inline double __ddiv_rn(double a, double b) { return a / b; }
-inline double __dsqrt_rn(double a) { return std::sqrt(a); }
-inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
-inline float __double2float_rn(double a) { return static_cast<float>(a); }
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fsub_rn(float a, float b) {
+  return a - b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline float __fsqrt_rn(float a) {
+  return std::sqrt(a);
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline double __dsub_rn(double a, double b) {
+  return a - b;
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+inline double __ddiv_rn(double a, double b) {
+  return a / b;
+}
+inline double __dsqrt_rn(double a) {
+  return std::sqrt(a);
+}
+inline double __fma_rn(double a, double b, double c) {
+  return std::fma(a, b, c);
+}
+inline float __double2float_rn(double a) {
+  return static_cast<float>(a);
+}
 inline float __int_as_float(int bits) {
   float value = 0;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
-inline float __uint_as_float(unsigned bits) { return __int_as_float(static_cast<int>(bits)); }
+inline float __uint_as_float(unsigned bits) {
+  return __int_as_float(static_cast<int>(bits));
+}
 inline unsigned __float_as_uint(float value) {
   unsigned bits = 0;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -14,8 +14,6 @@ import subprocess
 import sys
 import tempfile
 
-import prose
-
 top, bin_folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 PROGRAMS = ("weft-scaling", "weft-bench", "weft-plan", "weft-report", "weft-launch", "gpt", "ddp")
 LAUNCHERS = ("mpirun", "srun", "weft-launch", "mpirun.sh", "cluster.sh")

@@ -3,7 +3,7 @@
 link leads to a file, and to a heading in it where it names one. The comments of the public headers have no longer sentences either.
 
 usage: pages_test.py FOLDER_OF_THE_PROJECT
-Not looked at: bench/results/README.md, which is generated from figures, as to its length. docs/README.md must lead to every page of docs/.
+Each folder of src with sources has a README, which names the folders within it. Not looked at: bench/results/README.md, which is generated from figures, as to its length. docs/README.md must lead to every page of docs/.
 Before the tree, the checks are tried on pages that are bad in one way each.
 """
 import pathlib
@@ -67,9 +67,23 @@ def pages_of(root):
             yield path
 
 
+def rooms(root):
+    """Folders of src that have no README, or one that leaves out a folder within them."""
+    for folder in sorted(path for path in (root / "src").rglob("*") if path.is_dir()):
+        name, page = folder.relative_to(root).as_posix(), folder / "README.md"
+        if not page.exists():
+            if any(path.suffix in (".cpp", ".hpp", ".cu") for path in folder.iterdir()):
+                yield f"{name} has no README.md"
+            continue
+        for inner in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+            if not re.search(rf"\b{re.escape(inner)}\b", page.read_text()):
+                yield f"{name}/README.md does not name {inner}/"
+
+
 def all_complaints(root):
     for path in pages_of(root):
         yield from complaints(root, path)
+    yield from rooms(root)
     contents = root / "docs/README.md"
     if contents.exists():
         listed = {match[1] for match in re.finditer(r"\(([\w-]+\.md)", contents.read_text())}
@@ -78,12 +92,15 @@ def all_complaints(root):
                 yield f"docs/README.md does not lead to {page.name}"
 
 
-def expect_refused(work, what, *found):
-    """The page or header `what` alone, in a folder of its own, gets exactly complaints that contain `found`."""
+def expect_refused(work, what, *found, beside=()):
+    """The page or header `what` alone, beside empty files, in a folder of its own, gets exactly complaints that contain `found`."""
     import tempfile
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder).resolve()
         (root / "include").mkdir()
+        for path in beside:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).touch()
         (root / work).write_text(what)
         said = list(all_complaints(root))
         if len(said) != len(found) or any(part not in one for part, one in zip(found, said)):
@@ -103,10 +120,12 @@ def try_the_checks():
     expect_refused("a.md", "# A b `c`: d\n\n[x](#a-b-c-d) [y](a.md#a-b)\n", "a.md#a-b names no heading")
     expect_refused("include/a.hpp", f"// {'word ' * 20}\n// {'word ' * 21}\n", "a sentence of 41 words")
     expect_refused("include/a.hpp", f"int a;  ///< {'word ' * 41}\n", "a sentence of 41 words")
+    expect_refused("src/a/README.md", "- [b](b)\n", "src/a/README.md does not name c/", "src/a/c has no README.md",
+                   beside=("src/a/README.md", "src/a/b/README.md", "src/a/c/c.cpp"))
 
 
 try_the_checks()
 top = pathlib.Path(sys.argv[1]).resolve()
 bad = list(all_complaints(top))
-print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines or {MOST_WORDS_OF_A_PAGE} words, every link leads somewhere")
+print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines or {MOST_WORDS_OF_A_PAGE} words, every link leads somewhere, every README of src names its folders")
 sys.exit(1 if bad else 0)

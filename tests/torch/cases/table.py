@@ -5,7 +5,7 @@ import typing
 import unittest
 
 import torch
-import torch._dynamo  # noqa: F401: optimizers take two seconds to import it; here once, and not in every rank
+import torch._dynamo  # noqa: F401  (optimizers take two seconds to import it; here once, and not in every rank)
 import torch.distributed as dist
 import weft.torch  # noqa: F401
 

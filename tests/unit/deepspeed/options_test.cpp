@@ -107,46 +107,47 @@ void expect_not_in_weft(const std::string& more, std::initializer_list<std::stri
 
 TEST(DeepSpeedOptions, RefuseWhatWeftDoesNotHave) {
   expect_not_in_weft("optimizer: {\"type\": \"Lion\"}",
-                 {"ds.json:1: optimizer.type is \"lion\"", "weft has AdamW, Adam and SGD"});
+                     {"ds.json:1: optimizer.type is \"lion\"", "weft has AdamW, Adam and SGD"});
   expect_not_in_weft("optimizer: {\"type\": \"SDG\"}", {"optimizer.type is \"SDG\"", "did you mean SGD?"});
   expect_not_in_weft("optimizer: {params: {lr: 1}}", {"optimizer.type is left out"});
   expect_not_in_weft("optimizer: {\"type\": \"SGD\", params: {betas: [0, 0]}}",
-                 {"optimizer.params.betas is no parameter of SGD", "momentum"});
+                     {"optimizer.params.betas is no parameter of SGD", "momentum"});
   expect_not_in_weft("optimizer: {\"type\": \"Adam\", params: {betas: [0.9, 1]}}",
-                 {"optimizer.params.betas is [0.9, 1]", "below 1"});
+                     {"optimizer.params.betas is [0.9, 1]", "below 1"});
   expect_not_in_weft("optimizer: {\"type\": \"Adam\", params: {amsgrad: true}}",
-                 {"optimizer.params.amsgrad is true", "weft has false alone"});
+                     {"optimizer.params.amsgrad is true", "weft has false alone"});
   expect_not_in_weft("optimizer: {\"type\": \"Adam\", params: {eps: 2}}",
-                 {"optimizer.params.eps is 2", "1e-18 to 1"});
+                     {"optimizer.params.eps is 2", "1e-18 to 1"});
   expect_not_in_weft("optimizer: {\"type\": \"SGD\", params: {momentum: 1}}",
-                 {"optimizer.params.momentum is 1", "below 1"});
+                     {"optimizer.params.momentum is 1", "below 1"});
   expect_not_in_weft("fp16: {enabled: true, consecutive_hysteresis: true}",
-                 {"fp16.consecutive_hysteresis is true"});
+                     {"fp16.consecutive_hysteresis is true"});
   expect_not_in_weft("fp16: {enabled: true, initial_scale_power: 200}",
-                 {"fp16.initial_scale_power is 200", "-126 to 127"});
+                     {"fp16.initial_scale_power is 200", "-126 to 127"});
   expect_not_in_weft("fp16: {enabled: true, initial_scale_power: 1, min_loss_scale: 4}",
-                 {"fp16.min_loss_scale is 4", "at most 2^initial_scale_power, which is 2"});
+                     {"fp16.min_loss_scale is 4", "at most 2^initial_scale_power, which is 2"});
   expect_not_in_weft("fp16: {enabled: true, hysteresis: 0}", {"fp16.hysteresis is 0"});
   expect_not_in_weft("data_types: {grad_accum_dtype: \"bf16\"}",
-                 {"data_types.grad_accum_dtype is bf16", "say f32"});
+                     {"data_types.grad_accum_dtype is bf16", "say f32"});
   expect_not_in_weft("data_types: {param_dtype: \"int8\"}",
-                 {"data_types.param_dtype is \"int8\"", "fp32, fp16 or bf16"});
+                     {"data_types.param_dtype is \"int8\"", "fp32, fp16 or bf16"});
   expect_not_in_weft("gradient_allreduce_op: \"sum\"", {"gradient_allreduce_op is \"sum\"", "averaged"});
   expect_not_in_weft("zero_optimization: {stage: 2, offload_param: {device: \"cpu\"}}",
-                 {"offload_param.device is cpu in stage 2", "stage 3"});
+                     {"offload_param.device is cpu in stage 2", "stage 3"});
   expect_not_in_weft("zero_optimization: {stage: 3, offload_param: {device: \"nvme\"}}",
-                 {"offload_param.device is nvme", "say cpu"});
+                     {"offload_param.device is nvme", "say cpu"});
   expect_not_in_weft("zero_optimization: {offload_optimizer: {device: \"cpu\"}}",
-                 {"offload_optimizer.device is cpu in stage 0"});
+                     {"offload_optimizer.device is cpu in stage 0"});
   expect_not_in_weft("zero_optimization: {stage: 1, offload_optimizer: {device: \"nvme\"}}",
-                 {"nvme without nvme_path"});
+                     {"nvme without nvme_path"});
   expect_not_in_weft("zero_optimization: {stage: 3, zero_hpz_partition_size: 3}",
-                 {"zero_hpz_partition_size is 3", "does not divide the 8 ranks"});
-  expect_not_in_weft("zero_optimization: {stage: 2, mics_shard_size: 4}", {"mics_shard_size is 4 in stage 2"});
+                     {"zero_hpz_partition_size is 3", "does not divide the 8 ranks"});
+  expect_not_in_weft("zero_optimization: {stage: 2, mics_shard_size: 4}",
+                     {"mics_shard_size is 4 in stage 2"});
   expect_not_in_weft("zero_optimization: {stage: 3, mics_shard_size: 4, zero_hpz_partition_size: 2}",
-                 {"both given"});
+                     {"both given"});
   expect_not_in_weft("zero_optimization: {stage: 3, zero_quantized_weights: true}",
-                 {"zero_quantized_weights is true", "weft has false alone"});
+                     {"zero_quantized_weights is true", "weft has false alone"});
   expect_not_in_weft("zero_optimization: {zenflow: {topk_ratio: 0.1}}", {"zero_optimization.zenflow is"});
   expect_not_in_weft("torch_autocast: {enabled: true}", {"torch_autocast.enabled is true"});
   expect_not_in_weft("sequence_parallel_size: 2", {"sequence_parallel_size is 2"});
