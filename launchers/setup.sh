@@ -52,6 +52,7 @@ docs_environment() {
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   "$venv/bin/pip" install -q -r "$wanted" && cp "$wanted" "$venv/requirements.txt" || { echo "setup: pip failed; see above" >&2; exit 70; }
 }
+
 # The tools that look at sources. pre-commit fetches the others, at the versions that .pre-commit-config.yaml names.
 lint_environment() {
   local venv=${WEFT_LINT_VENV:-$HOME/.cache/weft-lint}
@@ -61,6 +62,7 @@ lint_environment() {
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   "$venv/bin/pip" install -q "${tools[@]}" || { echo "setup: pip failed; see above" >&2; exit 70; }
 }
+
 environments() {
   torch_environment "$@"
   docs_environment "$@"
