@@ -50,7 +50,7 @@ def collect(app, tree, name):
 def index(sections, lang):
     """What search.js reads: pages, sections, and for each word the sections that have it, with their weights in hundredths."""
     counts, lengths = [], []
-    for name, title, _, heading, text in sections:
+    for _, title, _, heading, text in sections:
         count = collections.Counter(words(text, lang))
         lengths.append(sum(count.values()))
         for word in words(heading, lang):
