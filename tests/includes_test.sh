@@ -23,4 +23,22 @@ expect_refused src/zero/a.cpp '"weft/pipeline/b.hpp"'
 expect_refused include/weft/core/a.hpp '<mpi.h>'
 expect_refused src/gradient/a.cpp '"common/command_line.hpp"'
 expect_refused src/core/a.cpp '"weft/weft.hpp"'
-echo "and seven that do not were refused"
+# Rooms: both ways is refused, also through a source; one way and a room's own folder are not.
+expect() {  # refused|allowed NAME_OR_EMPTY FILE INCLUDE FILE INCLUDE
+  rm -rf "$work/include" "$work/src"
+  mkdir -p "$work/include/weft" "$work/src/zero/plan/inner" "$work/src/zero/update"
+  echo "#include \"$4\"" >"$work/src/$3"
+  echo "#include \"$6\"" >>"$work/src/$5"
+  local got=allowed
+  "$top/tests/includes.sh" "$work" >"$work/out" || got=refused
+  if [ $got != "$1" ] || ! grep -q "$2" "$work/out"; then
+    echo "FAILED: of $3 with $4 and $5 with $6, which is to be $1, it says"
+    cat "$work/out"
+    exit 1
+  fi
+}
+expect refused 'zero/plan and zero/update include each other' zero/plan/a.cpp zero/update/b.hpp zero/update/b.hpp zero/plan/a.hpp
+expect refused 'zero/update/b.cu includes zero/plan/a.hpp' zero/plan/a.hpp zero/update/b.hpp zero/update/b.cu zero/plan/a.hpp
+expect allowed 'point down' zero/plan/a.cpp zero/update/b.hpp zero/plan/c.cpp zero/update/d.hpp
+expect allowed 'point down' zero/plan/a.cpp zero/plan/inner/b.hpp zero/plan/inner/b.cpp zero/plan/a.hpp
+echo "and nine that do not were refused"

@@ -12,8 +12,8 @@
 #include "checkpoint/checkpoint_state.hpp"
 #include "checkpoint/saving/folder.hpp"
 #include "checkpoint/stored_bytes.hpp"
-#include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
+#include "core/files/input_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::checkpoint {

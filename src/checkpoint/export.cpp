@@ -6,7 +6,7 @@
 #include "checkpoint/checkpoint_state.hpp"
 #include "checkpoint/saving/rank_file.hpp"
 #include "checkpoint/stored_bytes.hpp"
-#include "core/base/output_file.hpp"
+#include "core/files/output_file.hpp"
 
 namespace weft::checkpoint {
 

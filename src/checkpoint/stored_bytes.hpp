@@ -6,7 +6,7 @@
 #include <string>
 
 #include "checkpoint/index.hpp"
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft::detail {

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
+#include "core/files/input_file.hpp"
 #include "deepspeed/resolving.hpp"
 #include "weft/core/error.hpp"
 

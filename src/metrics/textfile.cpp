@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/files/file_limit.hpp"
+#include "core/base/file_limit.hpp"
 #include "metrics/families.hpp"
 #include "metrics/outlets.hpp"
 #include "weft/core/error.hpp"

@@ -18,7 +18,7 @@
 #include "weft/core/buffer.hpp"
 #include "weft/core/stream.hpp"
 #include "weft/interop/cuda.hpp"
-#include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/exact_sum.hpp"
 #include "zero/update/float_pair.cuh"
 #include "zero/update/update_cuda.hpp"
 

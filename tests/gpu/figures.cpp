@@ -14,7 +14,7 @@
 #include "gpu/timing.hpp"
 #include "weft/weft.hpp"
 #include "zero/optimizer/gradient_norm.hpp"
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 #include "zero/update/update_cuda.hpp"
 
 namespace {

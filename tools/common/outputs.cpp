@@ -15,8 +15,8 @@
 #include "common/command_line.hpp"
 #include "common/late_warnings.hpp"
 #include "common/progress.hpp"
-#include "core/base/output_file.hpp"
 #include "core/base/strings.hpp"
+#include "core/files/output_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::tool {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "options.hpp"
 #include "weft/core/error.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "common/command_line.hpp"
 #include "common/outputs.hpp"
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "report/manifest/lint.hpp"
 #include "report/output/json.hpp"
 #include "report/output/report.hpp"

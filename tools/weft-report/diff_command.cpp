@@ -3,7 +3,7 @@
 #include <array>
 #include <iostream>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "diff_options.hpp"
 #include "print.hpp"
 #include "read_logs.hpp"

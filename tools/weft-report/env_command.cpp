@@ -7,7 +7,7 @@
 #include <iostream>
 #include <set>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "env_options.hpp"
 #include "print.hpp"
 #include "report/env/lint.hpp"

@@ -1,7 +1,7 @@
 #include "deepspeed.hpp"
 
 #include "common/usage_once.hpp"
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {

@@ -1,7 +1,7 @@
 #include "earlier.hpp"
 
 #include "contestant.hpp"
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "strategy.hpp"
 #include "weft/core/error.hpp"
 

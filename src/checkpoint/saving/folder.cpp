@@ -14,8 +14,8 @@
 #include <limits>
 #include <tuple>
 
-#include "core/base/input_file.hpp"
-#include "core/base/output_file.hpp"
+#include "core/files/input_file.hpp"
+#include "core/files/output_file.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "checkpoint/checksums.hpp"
 #include "core/base/descriptor.hpp"
-#include "core/base/output_file.hpp"
+#include "core/files/output_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "collectives/store/store_detail.hpp"

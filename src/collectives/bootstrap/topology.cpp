@@ -22,6 +22,7 @@ int Topology::local_rank(int rank) const {
 
 Topology Topology::of(const std::vector<int>& members) const {
   std::vector<std::string> hosts;
+  hosts.reserve(members.size());
   for (const int member : members) hosts.push_back(std::to_string(node_of(member)));
   return Topology(hosts);
 }

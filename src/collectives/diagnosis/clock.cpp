@@ -1,11 +1,9 @@
 #include "weft/collectives/clock.hpp"
 
-#include <array>
 #include <limits>
 
 #include "collectives/diagnosis/texts.hpp"
-#include "core/base/output_file.hpp"
-#include "weft/core/error.hpp"
+#include "core/files/output_file.hpp"
 
 namespace weft {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 
 #include "weft/core/error.hpp"
 #include "weft/core/version.hpp"

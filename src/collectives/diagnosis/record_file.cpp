@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string_view>
-#include <utility>
 
-#include "core/base/output_file.hpp"
+#include "core/files/output_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -21,6 +21,7 @@ std::vector<std::string> gather_texts(Communicator comm, const std::string& mine
   group.start(stream).wait();
   if (comm.rank() > 0) return {};
   std::vector<std::string> texts;
+  texts.reserve(received.size());
   for (const auto& one : received) texts.emplace_back(one.begin(), one.end());
   texts.front() = mine;
   return texts;

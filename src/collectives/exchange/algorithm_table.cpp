@@ -2,7 +2,7 @@
 #include <charconv>
 #include <sstream>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "weft/collectives/algorithm.hpp"
 #include "weft/core/error.hpp"
 

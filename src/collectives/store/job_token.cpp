@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
+#include "core/files/input_file.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "collectives/store/store_detail.hpp"
-#include "core/files/file_limit.hpp"
+#include "core/base/file_limit.hpp"
 #include "weft/collectives/store.hpp"
 #include "weft/core/backoff.hpp"
 

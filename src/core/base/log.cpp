@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/file_limit.hpp"
 #include "core/base/strings.hpp"
-#include "core/files/file_limit.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/files/file_limit.hpp"
+#include "core/base/file_limit.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 

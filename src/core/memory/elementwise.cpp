@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "core/base/round_up.hpp"
 #include "core/cuda/runtime.hpp"

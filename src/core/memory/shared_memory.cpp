@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "core/base/file_limit.hpp"
 #include "core/base/round_up.hpp"
-#include "core/files/file_limit.hpp"
 #include "core/memory/host_memory.hpp"
 #include "weft/core/env.hpp"
 

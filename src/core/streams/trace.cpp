@@ -5,8 +5,8 @@
 #include <map>
 #include <sstream>
 
+#include "core/base/file_limit.hpp"
 #include "core/base/strings.hpp"
-#include "core/files/file_limit.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {

@@ -2,7 +2,7 @@
 // The state behind a GradientReducer. Its functions are in six files: construction and what is read between
 // steps (gradient_reducer.cpp), its buckets (reducer_plans.cpp), a step (reducer_step.cpp), gradients that stay
 // where they are (reducer_in_place.cpp), what it counts (reducer_counts.cpp), and gradients in a bucket ring
-// (../bucket_ring/ring_gradients.cpp).
+// (reducer_ring.cpp).
 
 #include <memory>
 #include <optional>

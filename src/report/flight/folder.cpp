@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "report/flight/flight.hpp"
 #include "weft/core/error.hpp"
 

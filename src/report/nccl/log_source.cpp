@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "report/documents/start.hpp"
 #include "weft/core/error.hpp"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "report/torch_records/dump.hpp"
 #include "weft/core/error.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 
 namespace weft::detail {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "weft/collectives/communicator.hpp"
 #include "weft/core/recycled.hpp"
-#include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/exact_sum.hpp"
 
 namespace weft::detail {
 

@@ -12,8 +12,8 @@
 #include "zero/offload/share_finder.hpp"
 #include "zero/offload/state_layout.hpp"
 #include "zero/optimizer/gradient_guard.hpp"
-#include "zero/optimizer/optimizer_groups.hpp"
 #include "zero/params/params_state.hpp"
+#include "zero/tensors/optimizer_groups.hpp"
 #include "zero/tensors/whole_tensors.hpp"
 
 namespace weft::detail {

@@ -11,7 +11,7 @@
 #include "core/base/fnv.hpp"
 #include "weft/core/error.hpp"
 #include "zero/plan/group_runs.hpp"
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 
 namespace weft::zero {
 namespace {

@@ -5,7 +5,7 @@
 // elements, in one fixed order, and those sums exactly. Tensors and the parts of buckets begin on cache lines,
 // which are whole multiples of 16 elements, so no cut changes a bit. Host memory.
 
-#include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/exact_sum.hpp"
 #include "zero/update/fused_step.hpp"
 
 namespace weft::detail {

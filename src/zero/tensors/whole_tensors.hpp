@@ -12,7 +12,7 @@
 #include <span>
 
 #include "weft/collectives/communicator.hpp"
-#include "zero/optimizer/optimizer_groups.hpp"
+#include "zero/tensors/optimizer_groups.hpp"
 #include "zero/update/grouped_step.hpp"
 
 namespace weft::detail {

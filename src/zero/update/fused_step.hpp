@@ -10,7 +10,7 @@
 
 #include "weft/core/stream.hpp"
 #include "weft/core/view.hpp"
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 
 namespace weft::detail {
 

@@ -1,4 +1,4 @@
-// Adds the squares of gradients to an exact sum (zero/optimizer/exact_sum.hpp) that lies on the device: one read of the gradients, nothing written
+// Adds the squares of gradients to an exact sum (zero/update/exact_sum.hpp) that lies on the device: one read of the gradients, nothing written
 // but the sum, 184 bytes.
 //
 //   1. A line of 128 bytes lies in 8 lanes, 16 bytes each. A warp takes 32 lines at a time, 8 loads a lane.
@@ -14,7 +14,7 @@
 
 #include "core/cuda/elements.cuh"
 #include "core/cuda/launch.cuh"
-#include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/exact_sum.hpp"
 #include "zero/update/update_launch.hpp"
 
 namespace weft::detail::cuda::kernels {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "weft/core/dtype.hpp"
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 
 namespace weft::detail {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 #include "deepspeed/hjson.hpp"
 #include "deepspeed/keys.hpp"
 #include "weft/deepspeed/config.hpp"

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "core/base/input_file.hpp"
 #include "core/base/strings.hpp"
+#include "core/files/input_file.hpp"
 #include "deepspeed/resolving.hpp"
 #include "weft/core/error.hpp"
 #include "weft/deepspeed/config.hpp"

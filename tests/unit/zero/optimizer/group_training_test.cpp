@@ -9,7 +9,7 @@
 #include "support/expect_error.hpp"
 #include "support/under_tsan.hpp"
 #include "support/zero_training.hpp"
-#include "zero/optimizer/optimizer_groups.hpp"
+#include "zero/tensors/optimizer_groups.hpp"
 #include "zero/update/update_kernel.hpp"
 
 namespace weft::zero {

@@ -7,7 +7,7 @@
 #include "support/temporary_folder.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/checkpoint/saver.hpp"
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 
 namespace weft::zero {
 namespace {

@@ -10,9 +10,9 @@
 #include <iomanip>
 
 #include "weft/core/buffer.hpp"
+#include "zero/memory/memory_rows.hpp"
 #include "zero/offload/state_file.hpp"
 #include "zero/offload/state_layout.hpp"
-#include "zero/plan/memory_rows.hpp"
 #include "zero/plan/params_plan.hpp"
 #include "zero/tensors/matrix_owners.hpp"
 

@@ -1,4 +1,4 @@
-#include "zero/optimizer/optimizer_groups.hpp"
+#include "zero/tensors/optimizer_groups.hpp"
 
 #include <algorithm>
 

@@ -9,9 +9,9 @@
 #include "core/base/round_up.hpp"
 #include "weft/core/error.hpp"
 #include "weft/zero/memory_plan.hpp"
+#include "zero/memory/memory_rows.hpp"
 #include "zero/offload/state_file.hpp"
 #include "zero/offload/state_layout.hpp"
-#include "zero/plan/memory_rows.hpp"
 #include "zero/plan/params_plan.hpp"
 
 namespace weft::zero {

@@ -1,4 +1,4 @@
-#include "zero/update/step_factors.hpp"
+#include "zero/plan/step_factors.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "core/base/output_file.hpp"
+#include "core/files/output_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

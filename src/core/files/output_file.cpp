@@ -1,4 +1,4 @@
-#include "core/base/output_file.hpp"
+#include "core/files/output_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/file_limit.hpp"
 #include "core/base/strings.hpp"
-#include "core/files/file_limit.hpp"
 #include "weft/core/deadline.hpp"
 #include "weft/core/error.hpp"
 
@@ -40,7 +40,7 @@ int open_as_it_is(const std::string& path) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path, std::string called)
+OutputFile::OutputFile(const std::string& path, std::string called)
     : path_(behind_links(path)), called_(std::move(called)) {
   constexpr mode_t anyone = 0666;  // less what umask takes
   struct stat there {};

@@ -1,4 +1,4 @@
-#include "zero/optimizer/exact_sum.hpp"
+#include "zero/update/exact_sum.hpp"
 
 #include <gtest/gtest.h>
 

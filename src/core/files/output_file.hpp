@@ -17,7 +17,7 @@ class OutputFile {
  public:
   /// @param called what errors call it: "--json run.json"
   /// @throws Error (usage) "--json run.json: cannot write it: Permission denied"
-  OutputFile(std::string path, std::string called);
+  OutputFile(const std::string& path, std::string called);
   OutputFile(OutputFile&& other) noexcept
       : path_(std::move(other.path_)),
         called_(std::move(other.called_)),

@@ -1,4 +1,4 @@
-#include "core/base/input_file.hpp"
+#include "core/files/input_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
