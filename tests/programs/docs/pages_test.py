@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every page of the tree can be read: at most 300 lines and 2,500 words, no sentence above 40 words (prose.py says what both are), and every relative
-link leads to a file, and to a heading in it where it names one. The comments of the public headers have no longer sentences either.
+link leads to a file, and to a heading in it where it names one. The first 25 lines of a page of docs/ say for whom it is, and show a command or
+code. The comments of the public headers have no longer sentences either.
 
 usage: pages_test.py FOLDER_OF_THE_PROJECT
 Each folder of src with sources has a README, which names the folders within it. Not looked at: bench/results/README.md, which is generated from figures, as to its length. docs/README.md must lead to every page of docs/.
@@ -14,6 +15,8 @@ import prose
 
 MOST_LINES, MOST_WORDS, MOST_WORDS_OF_A_PAGE = 300, 40, 2500
 GENERATED = {"bench/results/README.md"}
+OPENING, FOR_WHOM = 25, re.compile(r"\bfor (those|programs)\b")
+OTHER_OPENINGS = {"docs/environment.md": "a program prints it", "docs/glossary.md": "it has no command"}
 SKIPPED = ("build", ".git", "tests/fuzz/corpus", "shared")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|<(?:img|source)[^>]*?src(?:set)?=\"([^\"]+)\"")
 
@@ -41,11 +44,21 @@ def complaints(root, path):
         words = sum(prose.words(prose.plain(block)) for _, block in prose.blocks(text))
         if words > MOST_WORDS_OF_A_PAGE and name not in GENERATED:
             yield f"{name} has {words} words, more than {MOST_WORDS_OF_A_PAGE}: split it, or cut it"
+        if name.startswith("docs/") and name not in OTHER_OPENINGS:
+            yield from opening_complaints(name, text)
         for match in LINK.finditer("\n".join(prose.without_fences(text))):
             yield from link_complaints(root, path, name, match[1] or match[2])
     for number, sentence in said:
         if prose.words(sentence) > MOST_WORDS:
             yield f"{name}:{number}: a sentence of {prose.words(sentence)} words, more than {MOST_WORDS}: {sentence[:70]}..."
+
+
+def opening_complaints(name, text):
+    opening = text.split("\n")[:OPENING]
+    if not FOR_WHOM.search(" ".join(opening)):
+        yield f"{name}: its first {OPENING} lines do not say for whom it is ('for those who')"
+    if not any(line.startswith(("    ", "```")) for line in opening):
+        yield f"{name}: its first {OPENING} lines show no command and no code"
 
 
 def link_complaints(root, path, name, link):
@@ -97,7 +110,8 @@ def expect_refused(work, what, *found, beside=()):
     import tempfile
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder).resolve()
-        (root / "include").mkdir()
+        for part in ("include", "docs"):
+            (root / part).mkdir()
         for path in beside:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).touch()
@@ -118,6 +132,9 @@ def try_the_checks():
     expect_refused("a.md", ("word " * 25 + "word.\n\n") * 97, "has 2522 words")
     expect_refused("a.md", "[x](b.md) [y](#a) [z](https://example.com)\n", "nothing is at b.md", "#a names no heading")
     expect_refused("a.md", "# A b `c`: d\n\n[x](#a-b-c-d) [y](a.md#a-b)\n", "a.md#a-b names no heading")
+    expect_refused("docs/a.md", "# A\n\nThis is for those who read.\n\n    command\n")
+    expect_refused("docs/a.md", "# A\n\nThis is for those who read.\n" + "\n" * 25 + "    command\n", "no command and no code")
+    expect_refused("docs/a.md", "# A\n\n    command\n", "for whom it is")
     expect_refused("include/a.hpp", f"// {'word ' * 20}\n// {'word ' * 21}\n", "a sentence of 41 words")
     expect_refused("include/a.hpp", f"int a;  ///< {'word ' * 41}\n", "a sentence of 41 words")
     expect_refused("src/a/README.md", "- [b](b)\n", "src/a/README.md does not name c/", "src/a/c has no README.md",
