@@ -1,6 +1,5 @@
 #include "earlier.hpp"
 
-#include "contestant.hpp"
 #include "core/files/input_file.hpp"
 #include "strategy.hpp"
 #include "weft/core/error.hpp"
@@ -43,6 +42,7 @@ void check_comparable(const report::EarlierRun& earlier, const Options& options,
 report::Comparison compare(const report::EarlierRun& earlier, const Setting& setting,
                            const std::vector<Run>& runs) {
   std::vector<report::Samples> now;
+  now.reserve(runs.size());
   for (const Run& run : runs) now.push_back({run.strategy, run.samples});
   const bool same_backend = earlier.backend == setting.backend;
   return report::compare(same_backend ? earlier.file : text(earlier.file, " on ", earlier.backend),

@@ -4,7 +4,6 @@
 #include "weft/pipeline/grid.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "pipeline/simulate/prediction.hpp"
 #include "weft/core/error.hpp"
