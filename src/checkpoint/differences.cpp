@@ -80,7 +80,7 @@ std::set<std::string> names_in(const Map& first, const Map& second) {
 
 std::vector<Difference> Checkpoint::differences(const Checkpoint& other) const {
   std::vector<Difference> all;
-  /// Whether both have it; else says which one has.
+  /// Whether both have it; otherwise says which one has it.
   const auto in_both = [&](const std::string& name, const auto& first, const auto& second) {
     if (first.contains(name) && second.contains(name)) return true;
     all.push_back({name, first.contains(name) ? "only in the first" : "only in the second"});

@@ -13,7 +13,7 @@ namespace weft::detail {
 
 class StoredBytes {
  public:
-  /// One file of the checkpoint in `folder`. @throws Error (system) where it is missing, no regular file, or of another
+  /// One file of the checkpoint in `folder`. @throws Error (system) if it is missing, no regular file, or of another
   /// length
   StoredBytes(const std::string& folder, const StoredFile& file);
 

@@ -272,7 +272,7 @@ class Reader {
     node.text = stripped(text_.substr(begin, at_ - begin));
   }
 
-  /// JSON's grammar; 0 where there is no number.
+  /// JSON's grammar; 0 if there is no number.
   std::size_t number_length() const {
     std::size_t place = at_;
     const auto digits = [&] {

@@ -37,7 +37,8 @@ struct Key {
   std::string allowed;         ///< in words, for errors: "a whole number from 0 to 3"
   double least = 0, most = 0;  ///< of numbers; both are allowed
   std::vector<std::string_view> words;
-  std::string fallback;  ///< DeepSpeed's default, as JSON; of a section "null" where it is optional, else ""
+  std::string
+      fallback;  ///< DeepSpeed's default, as JSON; of a section "null" where it is optional, otherwise ""
   KeyEffect effect = KeyEffect::sets;
   std::string same;          ///< as JSON
   std::string_view in_weft;  ///< what it does there

@@ -18,7 +18,7 @@ namespace weft::detail {
 /// @throws Error (usage)
 Node coerced(const Key& key, const Node& value, const std::string& called);
 
-/// What the file leaves out of the batch sizes, and overlap_comm. @throws Error (usage) where values contradict each other
+/// What the file leaves out of the batch sizes, and overlap_comm. @throws Error (usage) if values contradict each other
 void derive(deepspeed::Config& config);
 
 /// The rule of the section "optimizer", which is there. @throws Error (usage) for a rule that weft does not have

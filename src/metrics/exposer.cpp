@@ -135,7 +135,7 @@ class MeterExposer::Server {
                         read(scraper);
                       });
   }
-  /// Who sends what is no HTTP hears so.
+  /// A client whose request is not HTTP gets an answer that says so; one that is gone or silent gets none.
   void refuse(Place scraper, boost::system::error_code error) {
     const bool is_gone = error == http::error::end_of_stream || error == beast::error::timeout ||
                          error.category() != make_error_code(http::error::bad_method).category();
@@ -187,7 +187,7 @@ MeterExposer::MeterExposer(const Meter& meter, const std::string& bind, int port
   boost::system::error_code error;
   const auto address = asio::ip::make_address(bind, error);
   if (error)
-    throw Error(ErrorKind::usage, text("metrics on the address '", bind, "', which is none"),
+    throw Error(ErrorKind::usage, text("metrics on '", bind, "', which is not an IP address"),
                 "give a numeric one without a port, such as 127.0.0.1, 0.0.0.0 or ::1", here);
   try {
     server_ = std::make_unique<Server>(meter, tcp::endpoint(address, static_cast<unsigned short>(own)));

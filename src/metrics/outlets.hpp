@@ -40,7 +40,7 @@ class MeterExposer {
 
 class Textfile {
  public:
-  /// @throws Error (usage) where the folder cannot be written
+  /// @throws Error (usage) if the folder cannot be written
   Textfile(const Meter& meter, const std::string& folder, std::chrono::milliseconds every);
   /// Removes the file: what it says would look like a rank that stands still.
   ~Textfile();

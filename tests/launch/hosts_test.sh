@@ -42,9 +42,9 @@ wrong() {  # NAME PATTERN CONTENT-OF-FILE
 }
 refused "no file" "--hosts /no/such/file: cannot read it" "$launch" --hosts /no/such/file -n 2 true
 refused "a folder" "cannot read it: Is a directory" "$launch" --hosts /tmp -n 2 true
-wrong "no host" "no host stands in" '# a\n\n'
-wrong "an option for a host" "wrong:2: '-oProxyCommand=x' is no name of a host" 'a\n-oProxyCommand=x\n'
-wrong "a host twice" "wrong:3: 'a' stands there twice" 'a\nb\na\n'
+wrong "no host" "no host is listed in" '# a\n\n'
+wrong "an option for a host" "wrong:2: '-oProxyCommand=x' is not the name of a host" 'a\n-oProxyCommand=x\n'
+wrong "a host twice" "wrong:3: 'a' is listed twice" 'a\nb\na\n'
 wrong "no number of slots" "wrong:1: 'slots=x' is not slots=N" 'a slots=x\n'
 wrong "slots on one host alone" "some hosts in .* have slots=N and some have not" 'a slots=1\nb\n'
 wrong "localhost for others" "the first host is localhost, which the others cannot reach" 'localhost\nb\n'
@@ -56,7 +56,7 @@ refused "a variable without hosts" "-x is given without --hosts" "$launch" -x HO
 refused "an agent that is not there" "program no-such-agent is not on the PATH" "$launch" --hosts "$work/hosts" --agent no-such-agent -n 2 true
 refused "a variable that is not there" "-x NO_SUCH: this environment has no such variable" "${two[@]}" -x NO_SUCH -n 2 true
 refused "output of another kind" "--output pretty is neither ranks nor plain" "${two[@]}" --output pretty -n 2 true
-check "host without a job" 42 "this is no job of weft-launch" sh -c "echo job | '$launch' host"
+check "host without a job" 42 "this is not a job of weft-launch" sh -c "echo job | '$launch' host"
 check "host with nobody at the other end" 75 "weft-host" sh -c "'$launch' host < /dev/null"
 
 # --- ranks that do well

@@ -42,10 +42,10 @@ refused "abbreviated option" "--time" "$launch" -n 1 --time 3 true
 refused "bad timeout" "--timeout -1" "$launch" -n 1 --timeout -1 true
 refused "program not on the PATH" "program no-such-program is not on the PATH" "$launch" -n 2 no-such-program
 refused "program not there" "program ./no-such-program does not exist" "$launch" -n 2 ./no-such-program
-refused "program not executable" "is no executable file" "$launch" -n 2 /etc/passwd
+refused "program not executable" "is not an executable file" "$launch" -n 2 /etc/passwd
 echo "no program at all" > "$work/text" && chmod +x "$work/text"
 refused "program the kernel cannot run" "cannot start $work/text: Exec format error" "$launch" -n 2 "$work/text"
-refused "folder for a program" "is no executable file" "$launch" -n 2 /tmp
+refused "folder for a program" "is not an executable file" "$launch" -n 2 /tmp
 refused "unknown option of env" "--documents" "$launch" env --documents
 refused "environment that contradicts itself" "PMI: rank 0 of 2 . RANK/WORLD_SIZE: rank 1 of 4" \
   env PMI_RANK=0 PMI_SIZE=2 RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1 "$launch" env --json -

@@ -191,7 +191,7 @@ def check_refusals():
         taken.listen()
         refused("a port that is taken, by rank 1 alone", rf"rank 1.*127.0.0.1:{port + 1}: Address already in use.*choose another port", "--metrics", str(port), before=two)
     refused("an address of another machine", "192.0.2.7:9400.*address of this machine", "--metrics", "9400", "--metrics-bind", "192.0.2.7")
-    refused("an address that is none", "'lo', which is none", "--metrics", "9400", "--metrics-bind", "lo")
+    refused("an address that is none", "'lo', which is not an IP address", "--metrics", "9400", "--metrics-bind", "lo")
     refused("no port for rank 1", "65535, and on 65536 for rank 1 of its node", "--metrics", "65535", before=two)
     refused("port 0", "--metrics 0 is not a number from 1 to 65535", "--metrics", "0")
     refused("a port that is no number", "--metrics", "--metrics", "many")

@@ -44,7 +44,7 @@ check "help of flight" 0 "weft-report flight dumps --json -" "$report" flight --
 refused "nothing" "nothing to report on is named; allowed is flight, env, nccl, diff or tune" "$report"
 refused "an unknown word" "'lunch' is nothing to report on; allowed is flight, env, nccl, diff or tune" "$report" lunch "$work"
 refused "no folder" "no folder of flight records is named; it comes first" "$report" flight
-refused "two folders" "'more' is a second folder; allowed is one" "$report" flight "$work" more
+refused "two folders" "'more' is one folder too many; allowed is one" "$report" flight "$work" more
 refused "an unknown option" "unrecognised option '--bogus'; weft-report flight --help" "$report" flight "$work" --bogus
 refused "a folder that is not there" "cannot read the folder '/nowhere': No such file" "$report" flight /nowhere
 refused "a folder without records" "has no rank-R.json; ranks write them" "$report" flight "$work"
@@ -67,7 +67,7 @@ lines "what mends it" 1 "^    fix: see what rank 1 does instead"
 
 flight failed 0 3 error "$(error timeout 'rank 2 is missing' 90)" "$one" "$(operation 2 8 failed)"
 flight failed 1 3 error "$(error system 'cannot allocate\nmemory' 50)" "$one"
-check "one raised, one left no record" 2 "^critical: rank 1 on node1 alone raised an error of its own: system: cannot allocate\\\\nmemory \[rank-raised-first, confidence 0.95\]$" \
+check "one raised, one left no record" 2 "^critical: rank 1 on node1 failed first: system: cannot allocate\\\\nmemory \[rank-raised-first, confidence 0.95\]$" \
   "$report" flight "$work/failed" --json "$work/json"
 lines "its message in one line" 1 "^    rank-1.json: rank 1, .* UTC, system in all_reduce #2: cannot allocate\\\\nmemory$"
 lines "the table too" 1 "^1 +node1 +error +16 .* system: cannot allocate\\\\nmemory$"

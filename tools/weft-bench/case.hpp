@@ -50,7 +50,7 @@ struct Case {
   ReduceOp redop = ReduceOp::sum;
   int root = 0;
   bool in_place = true;
-  std::int64_t count = 0;  ///< elements of the whole buffer, or of a rank's part where there are parts
+  std::int64_t count = 0;  ///< elements of the whole buffer, or of a rank's part if there are parts
   int rank = 0;
   int ranks = 1;
 

@@ -41,7 +41,7 @@ class Contestant {
 };
 
 /// @param bytes of the largest case; `second` buffer only where `out_of_place`
-/// @param arena memory that all ranks of the node can map; else private memory
+/// @param arena memory that all ranks of the node can map; otherwise private memory
 std::unique_ptr<Contestant> make_weft(const Communicator& comm, std::size_t bytes, bool out_of_place,
                                       bool arena);
 

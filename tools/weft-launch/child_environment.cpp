@@ -12,8 +12,8 @@
 namespace weft::launch {
 
 bool names_a_rank(std::string_view variable) {
-  // weft reads only some variables of these families, but an MPI that a rank initializes itself must not find
-  // the others either. OMPI_MCA_* settings of the user stay.
+  // weft reads only some variables of these families. The rest go as well, because an MPI that a rank initializes
+  // itself must not find them. OMPI_MCA_* settings of the user stay.
   static constexpr std::array<std::string_view, 15> families{"PMIX_",
                                                              "PMI_",
                                                              "PRTE_",

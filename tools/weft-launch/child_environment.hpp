@@ -14,7 +14,7 @@ bool names_a_rank(std::string_view variable);
 /// 64 random digits.
 std::string new_token();
 
-/// Where a rank is among the others, of the job and of its host.
+/// The place of a rank in the job and on its host.
 struct Placement {
   int rank = 0;
   int size = 1;
@@ -23,7 +23,7 @@ struct Placement {
 };
 
 /// NAME=VALUE lines: `inherited` without variables that name a rank, and those of this rank.
-/// @param token WEFT_TOKEN, where none is inherited
+/// @param token WEFT_TOKEN, if none is inherited
 std::vector<std::string> child_environment(const std::vector<std::string>& inherited, const Placement& place,
                                            const std::string& rendezvous, const std::string& token);
 

@@ -37,7 +37,7 @@ class ChildProcess {
   bool is_running() const { return is_running_; }
   /// To its whole group.
   void signal(int signal) const;
-  /// If it has ended since the last time; what it started has ended then, too.
+  /// How the process ended, if it has ended since the last call. All processes that it started are then ended.
   std::optional<End> ended();
 
  private:

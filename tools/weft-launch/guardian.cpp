@@ -63,7 +63,7 @@ Guardian::~Guardian() {
   remove(folder_);  // where something killed the guardian
 }
 
-// A guardian that was killed itself is missed only when weft-launch is killed, too.
+// If the guardian itself was killed, that matters only if weft-launch is then killed too.
 void Guardian::tell(const Notice& notice) const {
   while (send(socket_, &notice, sizeof(notice), MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }

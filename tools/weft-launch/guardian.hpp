@@ -1,10 +1,10 @@
 #pragma once
-// A process of its own that clears away what weft-launch leaves when something kills it: the process groups of
+// A process that clears away what weft-launch leaves when something kills it: the process groups of
 // the ranks, with all that the ranks started, and the folder of the job.
 //
-// It sees the death of weft-launch by the end of a socket that both hold, so any way to die is noticed, at
-// once. It is in a session of its own, so that signals for the job do not reach it. A process that a rank moved
-// into another process group is not found. Where the number of a rank that ended is another process's by then, that
+// It sees the death of weft-launch by the end of a socket that both hold, so it notices any kind of death
+// at once. It has its own session, so that signals for the job do not reach it. A process that a rank moved
+// into another process group is not found. If another process has got the number of a rank that ended, that
 // process is left alone.
 //
 //   Guardian guardian(folder);    // before the first rank, from the only thread; the folder is its own from now on
@@ -20,7 +20,7 @@ namespace weft::launch {
 
 class Guardian {
  public:
-  /// @throws Error (system) where no process can be started; the folder is gone then
+  /// @throws Error (system) if no process can be started; the folder is gone then
   explicit Guardian(std::string folder);
   ~Guardian();
   Guardian(const Guardian&) = delete;

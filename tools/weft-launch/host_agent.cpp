@@ -84,7 +84,7 @@ bool HostAgent::hear() {
   return true;
 }
 
-/// What a login shell prints before is passed over.
+/// Skips what a login shell prints before the greeting.
 void HostAgent::greet() {
   constexpr std::size_t most = 1 << 20;
   const std::size_t begin = heard_.find(greeting_mark);

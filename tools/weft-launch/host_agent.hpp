@@ -31,14 +31,14 @@ class HostAgent {
   HostAgent(std::string host, const AgentOptions& agents, const Guardian& guardian, const Signals& signals);
 
   const std::string& host() const { return host_; }
-  /// Waits for nothing: what the host does not take now goes with the next call. One that has ended takes no more.
+  /// Never waits: bytes that the host does not take now go with the next call. An agent that has ended gets nothing.
   void send(const std::string& words = {});
   /// Reads a piece of what it says. @returns false: there is nothing now
-  /// @throws Error (usage) where that is no weft-launch, (mismatch) where it is another version
+  /// @throws Error (usage) if the other end is not weft-launch, (mismatch) if it is another version
   bool hear();
-  /// It has greeted: whatever a login shell printed before is over.
+  /// Whether the greeting has arrived; what a login shell printed before it is skipped.
   bool has_answered() const { return has_answered_; }
-  /// What it said since then; the reader erases what it has taken.
+  /// What has arrived since the greeting; the reader erases what it has taken.
   std::string& heard() { return heard_; }
   std::optional<ChildProcess::End> ended() { return process_->ended(); }
   bool is_running() const { return process_->is_running(); }

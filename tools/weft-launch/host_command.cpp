@@ -62,7 +62,7 @@ void tell(const Finished& finished) {
        text(finished.pid, '\n', finished.why));
 }
 
-/// The host's own variables, under those of the job.
+/// The variables of the host; variables of the job replace them.
 std::vector<std::string> environment(const std::vector<std::string>& of_job) {
   std::vector<std::string> lines = of_job;
   for (char** own = environ; own != nullptr && *own != nullptr; ++own) {
@@ -74,7 +74,7 @@ std::vector<std::string> environment(const std::vector<std::string>& of_job) {
   return lines;
 }
 
-constexpr int to_look_again = 50;  // milliseconds, whether the others have been told
+constexpr int to_look_again = 50;  // milliseconds between looks whether the other ranks have been told
 
 void obey(const std::string& order, LocalRanks& ranks) {
   int signal = 0;

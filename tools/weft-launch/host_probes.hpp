@@ -19,7 +19,7 @@ class HostProbes {
   /// As Ranks::watch() and next().
   void watch(std::vector<pollfd>& all) const;
   Deadline next() const;
-  /// Those that have answered, since the beginning.
+  /// All hosts that have answered so far.
   const std::set<std::string>& collect();
 
  private:

@@ -39,7 +39,7 @@ HostJob from_line(const std::string& line) {
             {number("first"), number("count")},
             word("folder")};
   } catch (const std::exception& error) {
-    throw Error(ErrorKind::usage, text("this is no job of weft-launch: ", message_of(error)),
+    throw Error(ErrorKind::usage, text("this is not a job of weft-launch: ", message_of(error)),
                 "weft-launch --hosts FILE starts `weft-launch host` itself");
   }
 }

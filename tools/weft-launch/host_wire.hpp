@@ -18,11 +18,11 @@ inline constexpr std::string_view greeting_mark = "weft-host ";
 
 enum class FrameKind : std::uint32_t { output = 'o', errors = 'e', exited = 'x', killed = 'k' };
 
-/// Followed by so many bytes: what a rank wrote, or its process number and why it ended, a line each.
+/// The header of a frame. `bytes` bytes follow: what a rank wrote, or its process number and why it ended, a line each.
 struct Frame {
   FrameKind kind{};
   std::int32_t rank = 0;
-  std::int32_t number = 0;  ///< status or signal of one that has ended
+  std::int32_t number = 0;  ///< status or signal of a rank that has ended
   std::uint32_t bytes = 0;
 };
 inline constexpr std::uint32_t most_framed = 1 << 20;
@@ -35,7 +35,7 @@ struct HostJob {
 };
 /// One line of JSON, whose strings are the bytes that a process gets: they need not be UTF-8.
 std::string to_line(const HostJob& job);
-/// @throws Error (usage) where the line is none of to_line()'s
+/// @throws Error (usage) if to_line() did not make this line
 HostJob from_line(const std::string& line);
 
 }  // namespace weft::launch

@@ -30,7 +30,7 @@ Host parse(const std::string& line, const std::string& where) {
   Host host;
   words >> host.name;
   if (host.name.starts_with('-') || host.name.find('=') != std::string::npos)
-    throw Error(ErrorKind::usage, text(where, ": '", host.name, "' is no name of a host"));
+    throw Error(ErrorKind::usage, text(where, ": '", host.name, "' is not the name of a host"));
   for (std::string word; words >> word;) {
     constexpr std::string_view key = "address=";
     if (word.starts_with(key) && word.size() > key.size()) {
@@ -56,10 +56,10 @@ std::vector<Host> read_hosts(const std::string& path) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     hosts.push_back(parse(line, where));
     if (!names.insert(hosts.back().name).second)
-      throw Error(ErrorKind::usage, text(where, ": '", hosts.back().name, "' stands there twice"),
+      throw Error(ErrorKind::usage, text(where, ": '", hosts.back().name, "' is listed twice"),
                   "give it more slots");
   }
-  if (hosts.empty()) throw Error(ErrorKind::usage, text("no host stands in ", path));
+  if (hosts.empty()) throw Error(ErrorKind::usage, text("no host is listed in ", path));
   const auto with_slots = std::ranges::count_if(hosts, [](const Host& host) { return host.slots > 0; });
   if (with_slots != 0 && with_slots != std::ssize(hosts))
     throw Error(ErrorKind::usage, text("some hosts in ", path, " have slots=N and some have not"),

@@ -20,7 +20,7 @@ std::vector<Host> read_hosts(const std::string& path);
 
 /// The ranks that each host has, consecutive, in the file's order; a host that gets none has a count of 0. Without slots in the
 /// file hosts share evenly.
-/// @param ranks 0: as many as there are slots. @throws Error (usage) where slots do not suffice
+/// @param ranks 0: as many as there are slots. @throws Error (usage) if slots do not suffice
 std::vector<Share> share_ranks(const std::vector<Host>& hosts, int ranks);
 
 }  // namespace weft::launch

@@ -3,8 +3,8 @@
 //
 //   weft-launch: 3 ranks on a, b; without c; 1 restart; 2 min 5 s; [0] gpt: 400 of 12000 steps, 3 min left
 //
-// It is drawn anew every second, and taken away before anything else is written. Shown where standard error is a terminal and ranks' output
-// goes through weft-launch (--hosts, or --output ranks): else ranks draw lines of their own there. One at a time in a process.
+// It is redrawn every second, and removed before anything else is written. It is shown only if standard error is a terminal and the output of ranks
+// passes through weft-launch (--hosts, or --output ranks); otherwise ranks draw their own lines there. A process has at most one.
 
 #include <chrono>
 #include <string>
@@ -25,7 +25,7 @@ class LiveLine {
   void begin(const std::string& job, int restarts);
   /// What ranks wrote to standard error, whole lines with their labels: the last stays in the line.
   void hear(std::string_view lines);
-  /// Draws it where it is time.
+  /// Draws it if a second has passed.
   void draw();
   void take_away();
   /// When to draw it next.

@@ -105,7 +105,7 @@ std::vector<Finished> LocalRanks::finished() {
   return all;
 }
 
-/// Not of one that has done well, or that ended because it lost another.
+/// Tells ranks that still meet why this one ended; not if it succeeded, or ended because it lost another rank.
 void LocalRanks::tell_others(const Finished& one) {
   const ChildProcess::End& end = one.end;
   const bool is_cause = end.by_signal || (end.status != 0 && end.status != exit_code(ErrorKind::peer_lost));
@@ -119,7 +119,7 @@ void LocalRanks::pass_on(Rank& rank) {
   pass_on(rank, 2, rank.errors);
 }
 
-/// What is there now, which at a rank's end is all that a pipe holds; of one that writes without end not too much at a time.
+/// Passes on what the pipe holds now: at the end of a rank, all that is left. If a rank writes without end, the amount for each call is bounded.
 void LocalRanks::pass_on(const Rank& rank, int stream, Descriptor& from) const {
   std::array<char, 64 << 10> piece;
   constexpr int most = 16;  // times that is the most that a pipe may be made to hold

@@ -11,7 +11,7 @@
 
 namespace weft::launch {
 
-/// What every rank of a job gets.
+/// What all ranks of a job have in common.
 struct Job {
   std::vector<std::string> program;    ///< with its arguments; a path
   std::vector<std::string> inherited;  ///< NAME=VALUE; what names a rank is left out

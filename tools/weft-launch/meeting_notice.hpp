@@ -1,6 +1,6 @@
 #pragma once
-// Tells the ranks of a job that are still meeting that one of them has ended: no other process knows of a rank that ended before it came, and where
-// rank 0 has, there is no place any more at which a rank that comes later could hear it.
+// Tells the ranks of a job that are still meeting that one of them has ended: no other process knows about a rank that ended before it arrived. If
+// that is rank 0, the place where later ranks would be told is gone as well.
 
 #include <condition_variable>
 #include <mutex>
@@ -17,8 +17,8 @@ class MeetingNotice {
   MeetingNotice(const MeetingNotice&) = delete;
   MeetingNotice& operator=(const MeetingNotice&) = delete;
 
-  /// On a thread of its own, for to_notice at most. After the first time it does nothing. Where the ranks have met, they let no process in, and
-  /// none hears it. In rank 0's stead it serves those that come later.
+  /// Runs on its own thread, for to_notice at most; only the first call has an effect. If the ranks have met already, they accept no connection, and
+  /// nobody is told. If rank 0 ended, it serves the ranks that arrive later in its place.
   /// @param environment the rank's, NAME=VALUE: where and how it was to meet the others
   /// @param how "it was killed by signal 9"
   void tell(const std::vector<std::string>& environment, int rank, const std::string& how);

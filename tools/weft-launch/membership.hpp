@@ -1,5 +1,6 @@
 #pragma once
-// The hosts of a job over its starts: which are lost, and how many ranks the others take. A value; asks no host.
+// The hosts of a job over its starts: which are lost, and how many ranks the remaining ones take. A value: it contacts no
+// host.
 
 #include <set>
 #include <string>
@@ -19,7 +20,7 @@ class Membership {
   int most() const { return most_; }
   /// Ranks that the hosts take that are there.
   int ranks() const;
-  /// Those that are there, with slots, in the file's order.
+  /// The hosts that are not lost, with slots, in the order of the file.
   std::vector<Host> present() const;
   const std::set<std::string>& lost() const { return lost_; }
   void lose(const std::string& host) { lost_.insert(host); }

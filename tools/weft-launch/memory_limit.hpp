@@ -13,14 +13,14 @@ class MemoryLimit {
  public:
   /// The group that this process is in; counts from now. @param root before /proc and /sys; for tests
   explicit MemoryLimit(const std::string& root = {});
-  /// "the memory limit of 67108864 bytes was reached (/sys/fs/cgroup/memory.max)"; empty when the kernel has killed no process for
-  /// it since, or where that cannot be known.
+  /// "the memory limit of 67108864 bytes was reached (/sys/fs/cgroup/memory.max)"; empty if the kernel has killed no process for
+  /// it since, or if that cannot be known.
   std::string reached() const;
 
  private:
   std::optional<std::uint64_t> kills() const;
 
-  std::string events_{};  // the file that counts; empty: there is none
+  std::string events_{};  // the file with the count; empty if there is none
   std::string limit_{};   // the file with the limit
   std::optional<std::uint64_t> before_{};
 };

@@ -13,7 +13,7 @@
 namespace weft::launch {
 namespace {
 
-/// Options of mpirun with words of their own, and how many. Those that say how many ranks or which hosts are weft-launch's.
+/// Options of mpirun that take values, and how many. Options for the number of ranks and the hosts are not among them: weft-launch sets them.
 const std::map<std::string_view, int> words_after{{"--mca", 2},
                                                   {"-mca", 2},
                                                   {"--gmca", 2},

@@ -13,12 +13,12 @@
 
 namespace weft::launch {
 
-/// Whether a program, with its arguments, is an mpirun. @throws Error (usage) where it is, and is told itself what weft-launch tells it
+/// Whether a program, with its arguments, is an mpirun. @throws Error (usage) if it is, and its arguments set what weft-launch sets
 bool is_mpirun(const std::vector<std::string>& program);
 
 class MpirunRanks final : public Ranks {
  public:
-  /// @param job without rendezvous and token: ranks meet by MPI @param hosts with slots; none: those of mpirun's own choice
+  /// @param job without rendezvous and token: ranks meet by MPI @param hosts with slots; if empty, mpirun chooses
   MpirunRanks(const Job& job, const std::vector<Host>& hosts, const Guardian& guardian,
               const Signals& signals);
 

@@ -23,32 +23,32 @@ po::options_description run_description() {
   po::options_description description("Options");
   description.add_options()  //
       ("ranks,n", po::value<int>()->value_name("N"),
-       "number of ranks to start; with slots in --hosts as many as those")  //
+       "number of ranks to start (if --hosts has slots: all of them)")  //
       ("hosts", po::value<std::string>()->value_name("FILE"),
        "start them on the hosts in FILE, a line each: NAME [slots=N] [address=HOST]")  //
       ("nodes", po::value<int>()->value_name("N"),
-       "this is one of N weft-launch that make up the job, each with -n ranks, as in the pods of a "
-       "Kubernetes Job; needs --node, --address with a port, and WEFT_TOKEN")       //
-      ("node", po::value<int>()->value_name("I"), "which of them this is, from 0")  //
+       "the job consists of N weft-launch, each with -n ranks, as in the pods of a "
+       "Kubernetes Job; needs --node, --address with a port, and WEFT_TOKEN")                //
+      ("node", po::value<int>()->value_name("I"), "the number of this weft-launch, from 0")  //
       ("agent", po::value<std::string>()->value_name("COMMAND"),
-       "what runs a command on a host: COMMAND NAME WORDS... (ssh -T -o BatchMode=yes)")  //
+       "the program that runs a command on a host: COMMAND NAME WORDS... (ssh -T -o BatchMode=yes)")  //
       ("address", po::value<std::string>()->value_name("HOST[:PORT]"),
-       "where rank 0 listens for the others (the first host, a random port)")  //
+       "where rank 0 listens for the other ranks (the first host, a random port)")  //
       (",x", po::value<std::vector<std::string>>()->value_name("NAME"),
-       "ranks on hosts get this variable, too; may be repeated")  //
+       "ranks on hosts also get this variable; may be repeated")  //
       ("output", po::value<std::string>()->value_name("ranks|plain"),
        "whether a line begins with the rank that wrote it, as [3] (with --hosts ranks, else plain)")  //
       ("timeout", po::value<double>()->value_name("SECONDS"),
        "end the job after this long, with status 75")  //
       ("min-ranks", po::value<int>()->value_name("N"),
-       "start the job again after a failure, with hosts that are left if they take N ranks (all)")    //
-      ("max-restarts", po::value<int>()->value_name("N"), "after so many failures (3) the job ends")  //
+       "start the job again after a failure, without lost hosts if the rest takes N ranks (all)")  //
+      ("max-restarts", po::value<int>()->value_name("N"), "end the job after N failures (3)")      //
       ("wait-hosts", po::value<double>()->value_name("SECONDS"),
-       "how long to wait for lost hosts where fewer than --min-ranks are left (600)")  //
+       "how long to wait for lost hosts if the rest takes fewer than --min-ranks (600)")  //
       ("grace", po::value<double>()->value_name("SECONDS"),
-       "what ranks have to save and end after SIGUSR1 (15 where the job may start again, else without "
-       "end)")  //
-      ("quiet,q", "no line about the job on a terminal");
+       "how long ranks may take to save and end after SIGUSR1 (15 if the job may start again, else "
+       "unlimited)")  //
+      ("quiet,q", "do not show the line about the job on a terminal");
   tool::add_common(description);
   return description;
 }
@@ -187,7 +187,7 @@ std::string find_program(const std::string& name) {
     struct stat status {};
     const bool exists = stat(name.c_str(), &status) == 0;
     throw Error(ErrorKind::usage,
-                text("program ", name, exists ? " is no executable file" : " does not exist"));
+                text("program ", name, exists ? " is not an executable file" : " does not exist"));
   }
   const char* path = std::getenv("PATH");  // NOLINT: one thread
   std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
@@ -260,7 +260,7 @@ std::string run_help() {
          "Starts N ranks of PROGRAM on this machine or on several hosts without MPI, watches them and ends "
          "with their status: 0, "
          "or that of\n"
-         "the first rank that failed (75 when a signal killed it). Then the others have "
+         "the first rank that failed (75 if a signal killed it). Then the other ranks have "
       << to_notice.count() << " s to notice, " << to_end.count() << " s to end after\n"
       << "SIGTERM, and are killed. SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or "
          "SIGTERM kills.\n"
@@ -274,8 +274,9 @@ std::string run_help() {
          "checkpoint.\n"
          "A host that is lost is left out. When it is back, the ranks get SIGUSR1 (save, and end with 75) "
          "and start again with it.\n"
-         "Before mpirun (Open MPI's) it tells that -n, and --host with the hosts that are there, and starts "
-         "it again.\n"
+         "If PROGRAM is mpirun (Open MPI's), weft-launch adds -n, and --host with the hosts that are there, "
+         "and "
+         "starts it again.\n"
          "`env` prints which launcher is detected in this environment, `lint` what is wrong with a manifest "
          "of "
          "Kubernetes; they start nothing.\n\n"

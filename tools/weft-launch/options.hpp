@@ -8,7 +8,7 @@
 
 namespace weft::launch {
 
-// What the other ranks have after one failed; the help says so.
+// How long the other ranks may run after a rank has failed; the help names these times.
 constexpr std::chrono::seconds to_notice{4};          ///< to notice it, and to say so
 constexpr std::chrono::seconds to_notice_another{2};  ///< the same after one more that failed
 constexpr std::chrono::seconds to_end{5};             ///< to end after SIGTERM
@@ -16,9 +16,10 @@ constexpr int most_ranks = 4096;
 
 /// When a job is started again after a failure.
 struct RestartOptions {
-  int min_ranks = 0;                     ///< hosts that are left must take so many; 0: all ranks
-  int most = 3;                          ///< starts again after failures
-  std::chrono::nanoseconds to_return{};  ///< what lost hosts have where fewer than min_ranks are left
+  int min_ranks = 0;  ///< the remaining hosts must take this many; 0: all ranks
+  int most = 3;       ///< restarts after failures
+  /// How long lost hosts may take to return if the rest takes fewer than min_ranks.
+  std::chrono::nanoseconds to_return{};
 };
 
 struct RunOptions {

@@ -12,7 +12,7 @@ namespace weft::launch {
 
 class Output {
  public:
-  /// @param labelled a line begins with "[3] ", the rank that wrote it @param live gets what ranks write to standard error, too
+  /// @param labelled a line begins with "[3] ", the rank that wrote it @param live also gets what ranks write to standard error
   Output(bool labelled, LiveLine& live) : labelled_(labelled), live_(live) {}
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -21,8 +21,8 @@ class Output {
   void hear(int rank, int stream, std::string_view piece);
   /// The rest of a rank's last line; no other rank's continues it.
   void end(int rank);
-  /// @throws Error (system) where something that ranks wrote to standard output could not be passed on, to a full disk for instance. A
-  /// reader that has gone is none: as under mpirun, the job is not ended for that.
+  /// @throws Error (system) if something that ranks wrote to standard output could not be passed on, to a full disk for instance. A
+  /// closed pipe is no error: as under mpirun, the job goes on.
   void expect_written() const;
 
  private:

@@ -35,14 +35,14 @@ class Ranks {
 
   /// @throws Error (usage) when the program cannot be started
   virtual void start() = 0;
-  /// Those that run, in order.
+  /// The ranks that run, in ascending order.
   virtual std::vector<int> running() const = 0;
   virtual void signal_all(int signal) = 0;
-  /// Adds what is readable when there is something to collect, beside SIGCHLD.
+  /// Adds the descriptors that become readable when there is something to collect; SIGCHLD is the other sign of it.
   virtual void watch(std::vector<pollfd>& all) const = 0;
   /// When to collect even if nothing happens.
   virtual Deadline next() const { return Deadline::never(); }
-  /// Passes output on; those that have ended since the last time.
+  /// Passes output on. @returns the ranks that have ended since the last call
   virtual std::vector<Ended> collect() = 0;
 };
 

@@ -20,7 +20,7 @@ std::string ranks_text(const std::set<int>& ranks) {
   return words;
 }
 
-/// The status of the job when a host is lost: its own where that is one of weft's, else that of a lost rank.
+/// The status of the job when a host is lost: the agent's status if it is one of weft's, otherwise that of a lost rank.
 int status_of(const ChildProcess::End& end) {
   for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::system}) {
     if (!end.by_signal && end.status == exit_code(kind)) return end.status;
@@ -83,7 +83,7 @@ void RemoteRanks::signal_all(int signal) {
 
 void RemoteRanks::watch(std::vector<pollfd>& all) const {
   for (const Remote& remote : remotes_) {
-    if (!remote.running.empty()) remote.agent->watch(all);  // a lost one's pipes would wake for ever
+    if (!remote.running.empty()) remote.agent->watch(all);  // the pipes of a lost host are readable for ever
   }
 }
 

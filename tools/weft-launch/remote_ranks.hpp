@@ -19,7 +19,7 @@ class RemoteRanks final : public Ranks {
  public:
   RemoteRanks(Job job, const std::vector<Host>& hosts, const std::vector<Share>& shares, AgentOptions agents,
               Output& output, const Guardian& guardian, const Signals& signals);
-  /// Hosts have a moment to end by themselves: a port that one of them has is free then for the next start.
+  /// Gives hosts a moment to end by themselves, so that their ports are free for the next start.
   ~RemoteRanks() override;
   RemoteRanks(const RemoteRanks&) = delete;
   RemoteRanks& operator=(const RemoteRanks&) = delete;

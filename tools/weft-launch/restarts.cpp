@@ -14,7 +14,7 @@
 namespace weft::launch {
 namespace {
 
-/// What ends the job, and not its ranks: none run.
+/// Whether a signal that ends the job has arrived. It is not passed on: no rank runs.
 bool has_ending_signal(Signals& signals) {
   bool ends = false;
   while (const auto signal = signals.take()) ends = ends || (*signal != SIGCHLD && *signal != SIGUSR2);

@@ -30,7 +30,7 @@ class Restarts {
   bool made_room_ = false;
 };
 
-/// How hosts are asked, and until when.
+/// How hosts are probed, and until when.
 struct Asking {
   const AgentOptions& agents;
   const Guardian& guardian;
@@ -39,7 +39,7 @@ struct Asking {
 };
 
 /// Takes back hosts that answer: some seconds long, or until there are enough. @returns the status with which to end, where a signal came
-/// @throws Error (timeout) where too few hosts are there in time, naming them
+/// @throws Error (timeout) if too few hosts are there in time, naming them
 std::optional<int> await_hosts(Membership& members, const RestartOptions& options, const Asking& asking);
 
 }  // namespace weft::launch

@@ -30,7 +30,7 @@ std::string new_folder() {
   return pattern;
 }
 
-/// What ranks on other hosts get of this environment.
+/// The variables of this environment that ranks on other hosts get.
 std::vector<std::string> exported(const std::vector<std::string>& inherited,
                                   const std::vector<std::string>& names) {
   static constexpr std::array<std::string_view, 4> families{"WEFT_", "NCCL_", "UCX_", "OMP_"};
@@ -59,7 +59,7 @@ std::string rendezvous_of(std::string address, const Host& first, std::size_t ho
   const bool bare_ipv6 = address.find(':') != colon && !address.starts_with('[');
   if (bare_ipv6) address = text('[', address, ']');
   const bool has_port = colon != std::string::npos && !bare_ipv6 && !address.ends_with(']');
-  constexpr int lowest = 61440;  // above those that the kernel hands out by itself
+  constexpr int lowest = 61440;  // above the ports that the kernel assigns by itself
   constexpr int highest = 65535;
   std::random_device random;
   if (!has_port) address += text(':', std::uniform_int_distribution(lowest, highest)(random));
@@ -161,7 +161,7 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
   }
 }
 
-/// mpirun says only that it failed, and not for which host: all are asked, and those that answer are there.
+/// mpirun reports that it failed, but not because of which host. So all hosts are probed, and those that answer take part.
 int run_under_mpirun(const RunOptions& options, const std::vector<std::string>& inherited) {
   const std::vector<Host> all =
       options.hosts ? read_hosts(*options.hosts) : std::vector<Host>{{"", options.ranks, ""}};

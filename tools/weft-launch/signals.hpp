@@ -17,7 +17,7 @@ class Signals {
 
   int fd() const { return fd_; }
   const sigset_t& before() const { return before_; }
-  /// The next one that has come.
+  /// The next signal that has arrived; nullopt if there is none.
   std::optional<int> take();
 
  private:

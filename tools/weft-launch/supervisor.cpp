@@ -105,8 +105,8 @@ void Supervisor::note(const Ended& ended) {
   fail(ended.status);
 }
 
-/// The first failure sets the status of the job, and gives the others time to notice. So does each that follows, a little: what a rank waits for may end
-/// later than the first.
+/// The first failure sets the status of the job and gives the other ranks time to notice it. Each further failure adds a little: a rank may be waiting
+/// for one that fails later than the first.
 void Supervisor::fail(int status) {
   if (course_.status == 0) course_.status = status;
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;

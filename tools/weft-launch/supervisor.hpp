@@ -19,7 +19,7 @@ namespace weft::launch {
 /// How long a job may take.
 struct Limits {
   Deadline job = Deadline::never();  ///< over all of its starts
-  /// What ranks have from a notice (SIGUSR1) to their end; nullopt: all the time.
+  /// How long ranks may run after a notice (SIGUSR1); nullopt: without limit.
   std::optional<std::chrono::nanoseconds> grace{};
 };
 
@@ -34,7 +34,7 @@ struct Course {
 
 class Supervisor {
  public:
-  /// @param lost_before asks hosts of an earlier start whether they are back; null: there are none
+  /// @param lost_before asks lost hosts of an earlier start whether they are back; null if no host was lost
   Supervisor(Ranks& ranks, Signals& signals, Limits limits, LiveLine& live, HostProbes* lost_before = nullptr)
       : ranks_(ranks), signals_(signals), limits_(limits), live_(live), lost_before_(lost_before) {}
 

@@ -37,7 +37,7 @@ double real(const char* option, const std::string& word, double least, double mo
 /// 0 to 1.
 double share(const char* option, const std::string& word);
 
-/// A file or a pipe. @throws Error (usage) where it cannot be read
+/// A file or a pipe. @throws Error (usage) if it cannot be read
 std::string read_text(const std::string& path);
 /// @throws Error (usage) for a file that cannot be read or is no JSON
 boost::json::value read_json(const std::string& path);

@@ -90,7 +90,7 @@ using zero::Place;
 /// One ZeRO stage on one number of ranks.
 struct MemoryCase {
   zero::MemoryOptions options{};
-  zero::MemoryPlan plan{};      // of the layout, if there is one; else the closed form
+  zero::MemoryPlan plan{};      // of the layout, if there is one; otherwise the closed form
   zero::MemoryPlan estimate{};  // the closed form
   bool fits = false;
   std::int64_t largest = 0;             // parameters, by the closed form

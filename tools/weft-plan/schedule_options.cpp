@@ -69,7 +69,7 @@ int whole(const Given& given, const char* option, int otherwise, int most) {
   return word ? static_cast<int>(number(option, *word, 1, most)) : otherwise;
 }
 
-/// In parts of a unit; `otherwise` units where it is not given. @param least 0 where nothing is a time, too
+/// In parts of a unit; `otherwise` units where it is not given. @param least 0 if nothing is a time, too
 std::int64_t time_of(const Given& given, const char* option, double otherwise, double least) {
   const auto word = given.word(option);
   const double units =
@@ -108,8 +108,8 @@ pipeline::Objective objective_named(const std::string& word) {
 
 /// For a schedule that is made; one that is read from a file is as long as the file.
 void expect_memory(int devices, int chunks, int microbatches) {
-  constexpr std::size_t least_of_each =
-      64;  // bytes for what one device does with a microbatch: its actions and their times
+  // Bytes for what one device does with a microbatch: its actions and their times.
+  constexpr std::size_t least_of_each = 64;
   const std::size_t needed = static_cast<std::size_t>(devices) * static_cast<std::size_t>(chunks) *
                              static_cast<std::size_t>(microbatches) * least_of_each;
   const auto left = detail::memory_left();

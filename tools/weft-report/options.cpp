@@ -28,7 +28,7 @@ FlightOptions parse_flight_options(const std::vector<std::string>& arguments) {
     rest.erase(rest.begin());
   }
   if (is_word())
-    throw Error(ErrorKind::usage, text("'", rest.front(), "' is a second folder"),
+    throw Error(ErrorKind::usage, text("'", rest.front(), "' is one folder too many"),
                 "allowed is one: weft-report flight DIR [--json FILE]");
   const po::variables_map values = tool::parse(rest, flight_description(), "weft-report flight --help");
   options.help = values.count("help") != 0;

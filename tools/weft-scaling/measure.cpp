@@ -40,7 +40,7 @@ double measure_single(Communicator comm, const Options& options, const examples:
   return agreed;
 }
 
-/// Every strategy beside nocomm, where that is one, and beside one rank alone.
+/// Fills in the efficiency of each strategy against one rank alone and, if nocomm is among the strategies, against that.
 void compare(std::vector<Run>& runs, const Options& options, double single) {
   const auto nocomm = std::ranges::find(runs, "nocomm", &Run::strategy);
   for (Run& run : runs) {

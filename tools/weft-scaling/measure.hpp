@@ -22,8 +22,8 @@ struct Run {
   double p99_seconds = 0;        ///< of the slowest rank
   double tokens_per_second = 0;  ///< of all ranks
   std::optional<double> efficiency_vs_nocomm;
-  std::optional<double>
-      efficiency_vs_single;             ///< speed per rank, as a share of one rank alone on the machine
+  /// Speed per rank, as a share of one rank alone on the machine.
+  std::optional<double> efficiency_vs_single;
   double exposed_seconds = 0;           ///< per step, mean over ranks
   StepParts parts;                      ///< the account of a step; see weft/gradient/step_account.hpp
   std::optional<double> bound_seconds;  ///< lower bound of a step, if a rate is given

@@ -11,8 +11,8 @@ namespace weft::scaling {
 
 /// A name, taken apart.
 struct Strategy {
-  std::optional<std::string>
-      schedule{};                      ///< the schedule of a pipeline; none if the model stays in one piece
+  /// The schedule of a pipeline; none if the model stays in one piece.
+  std::optional<std::string> schedule{};
   int stage = 0;                       ///< of ZeRO
   std::optional<std::string> codec{};  ///< a name for hook_named(); none if gradients are sent as they are
   zero::Offload offload{};

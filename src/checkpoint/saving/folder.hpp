@@ -34,15 +34,15 @@ struct Saved {
   std::optional<std::int64_t> number{};
 };
 /// All, in the order of saving; those whose place is not known come last, so that who takes the last one meets the damage. None where there is
-/// no such folder. @throws Error (usage) where it cannot be read
+/// no such folder. @throws Error (usage) if it cannot be read
 std::vector<Saved> all_saved(const std::string& folder);
-/// @throws Error (system) where the names in it cannot be made durable
+/// @throws Error (system) if the names in it cannot be made durable
 void flush_folder(const std::string& folder);
 
 /// What rank 0 does in the folder.
 class SaveFolder {
  public:
-  /// Makes it, locks it, and removes what killed jobs left. @throws Error (usage) where another job saves there, or it cannot be written
+  /// Makes it, locks it, and removes what killed jobs left. @throws Error (usage) if another job saves there, or it cannot be written
   explicit SaveFolder(std::string folder);
 
   /// Makes the folder that ranks write into. @throws Error (system)

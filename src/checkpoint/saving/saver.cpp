@@ -48,7 +48,7 @@ Error heard(const std::string& words, const ErrorContext& context) {
                words.substr(problem + length), context);
 }
 
-/// Empty where `body` returned, else why not.
+/// Empty if `body` returned, otherwise why not.
 template <class Body>
 std::string reason_of(Body&& body) {
   try {
@@ -130,7 +130,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
     const std::optional<Error>& failed() const { return failed_; }
 
     const std::int64_t step;
-    /// The thread is at this rank's own part; else it waits for other ranks, each time with a deadline that names who is late.
+    /// The thread is at this rank's own part; otherwise it waits for other ranks, each time with a deadline that names who is late.
     std::atomic<bool> is_writing = false;
     SharedPieces pieces;
     std::thread thread{};

@@ -15,7 +15,7 @@ using checkpoint::Piece;
 
 namespace {
 
-/// Elements in host memory where they are, if they are there; else nothing.
+/// Elements in host memory where they are, if they are there; otherwise nothing.
 const ConstView* on_host(const Piece& piece) {
   const ConstView* const values = std::get_if<ConstView>(&piece.values);
   return values != nullptr && values->device().is_host() ? values : nullptr;
@@ -87,7 +87,8 @@ void SharedPieces::end() noexcept {
   progressed_.notify_all();
 }
 
-// From the last piece on: the writer comes to that last, so what it waits for is next.
+// Copies from the last piece backwards. The writer goes forwards, so the pieces that remain to be read from the training's memory are those that it
+// reads next.
 void SharedPieces::copy_and_wait(std::unique_lock<std::mutex>& lock) {
   std::size_t left = copy_at_most_;
   for (std::size_t piece = owned_.size(); piece-- > 0;) {

@@ -17,7 +17,8 @@ using detail::Arrival;
 using detail::RankIdentity;
 using detail::Refusal;
 
-/// Beyond their own deadline, the others wait so long for rank 0's verdict: it may have come later than they, and knows best who is missing.
+/// How long the other ranks wait for rank 0's verdict after their own deadline: rank 0 may have arrived later, so its deadline ends later, and it
+/// knows best which rank is missing.
 constexpr std::chrono::seconds grace{2};
 /// And rank 0 for the word of a rank that connects, which it misses: that one says who kept it.
 constexpr std::chrono::milliseconds grace_of_rank_0{500};
@@ -125,7 +126,7 @@ class StoreRendezvous final : public Rendezvous {
     if (size) refuse(round, detail::sizes_differ(mine_, who_counts(*size, round)));
   }
 
-  /// One of those who count so many ranks.
+  /// A process that has arrived with this number of ranks, for a message that names it.
   RankIdentity who_counts(const std::string& size, const std::string& round) {
     RankIdentity who{0, 0, "an earlier process"};
     std::from_chars(size.data(), size.data() + size.size(), who.size);

@@ -97,7 +97,8 @@ detail::Facts facts_of(const World& world, const ConnectOptions& options) {
   return facts;
 }
 
-/// Where all ranks have it wrong alike, all say so; where one has, they differed.
+/// Checks the settings that ranks have compared before. If a setting is wrong, it is so on all ranks, and each reports it; had only one rank a wrong
+/// value, the comparison would have failed.
 void expect_valid(const Environment& environment, const ConnectOptions& options) {
   (void)heap_bytes(environment);
   if (!options.order) (void)detail::order_from(environment);

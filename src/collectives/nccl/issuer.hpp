@@ -27,7 +27,7 @@ struct Description {
   std::chrono::nanoseconds timeout{};     ///< 0: the issuer's
 };
 
-/// NCCL hears of a closed connection before it is known here whose it was, and does not say it.
+/// Names the rank behind an error of NCCL. NCCL notices a closed connection before weft knows which rank is gone, and does not report the rank.
 /// @returns who is gone, if that becomes known within a second; else `error`. @param status may be null
 Error who_is_gone(PeerStatus* status, const Error& error);
 

@@ -12,9 +12,10 @@
 namespace weft::detail {
 namespace {
 
-// Where rank 0 does not answer, its words may be those of an attempt before, on a machine that is gone: they are read again after so long, at first.
+// How long a rank tries the address that rank 0 has left before it reads the address again: an earlier attempt of the job, on a machine that is gone,
+// may have left it. The time grows with each try.
 constexpr std::chrono::nanoseconds first_call = std::chrono::seconds(2);
-// And where it is refused, or someone else answers, after so long.
+// The same if the connection is refused, or another process answers.
 constexpr std::chrono::nanoseconds pause = std::chrono::milliseconds(50);
 
 std::shared_ptr<Store> listen_and_say_where(LauncherKvs& kvs, const std::string& key, Deadline deadline,

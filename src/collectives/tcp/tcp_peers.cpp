@@ -122,7 +122,7 @@ void TcpPeers::watch(Link& link, bool for_room) {
 void TcpPeers::receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) {
   Link& from = link(slot.peer);
   const auto found = from.earlier.find(tag);
-  // One that another waits for already is not this one's.
+  // A message that has begun to arrive for an earlier receive is not for this one.
   const auto is_free = [](const Early& one) { return one.room.slot == nullptr; };
   if (found != from.earlier.end()) {
     const auto one = std::ranges::find_if(found->second, is_free);

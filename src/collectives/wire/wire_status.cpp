@@ -17,9 +17,11 @@ constexpr std::size_t remembered = 1024;
 constexpr auto say_when_stuck = 250ms;
 constexpr std::chrono::nanoseconds say_every = 1s;
 constexpr std::chrono::nanoseconds for_each_rank = 10ms;
-constexpr int of_its_cost = 20;  // a word at most so often: after twenty times what the last one took to send
+constexpr int min_interval_ratio =
+    20;                          // the pause after a word is at least twenty times as long as sending it took
 constexpr int silent_after = 3;  // words that did not come
-constexpr int at_most_times = 2;  // as long between two words: below that
+constexpr int max_interval_ratio =
+    2;  // and at most twice the least pause, so that peers can tell silence from a slow sender
 
 constexpr std::string_view is_at = "at";
 constexpr std::string_view left = "left";
@@ -147,7 +149,7 @@ void WirePeerStatus::say(const std::string& message) {
   channel_.post(message);
   const std::chrono::nanoseconds took = Clock::now() - before;
   const std::lock_guard lock(mutex_);
-  between_ = std::clamp(of_its_cost * took, least_between_, at_most_times * least_between_);
+  between_ = std::clamp(min_interval_ratio * took, least_between_, max_interval_ratio * least_between_);
 }
 
 /// What a rank says of itself.

@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-/// What the steps are for until gradients travel as chosen.
+/// The phases before gradients travel by the chosen codec, and after.
 enum class Phase : std::uint8_t {
   observing,
   agreeing,   ///< ranks exchange figures; the slowest rank's are used

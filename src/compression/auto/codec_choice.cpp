@@ -87,7 +87,8 @@ std::string measured(const StepProfile& profile) {
       << 1e9 / profile.link.bytes_per_second << " ms/MB; coding takes " << profile.coding.bf16 * 1e9
       << " (bf16) or " << profile.coding.matrix * 1e9 << " (PowerSGD) ms for a million elements, "
       << (profile.beside ? "beside the backward pass" : "in the way of the backward pass");
-  if (profile.slowdown > 1) out << ", where all takes " << profile.slowdown << " times as long as alone";
+  if (profile.slowdown > 1)
+    out << ", where everything takes " << profile.slowdown << " times as long as alone";
   return std::move(out).str();
 }
 

@@ -95,7 +95,7 @@ float* floats(Buffer& buffer) {
   return static_cast<float*>(buffer.view().data());
 }
 
-// Both products and the pass that rebuilds are of one matrix whose residual is kept in 16 bits, as in training.
+// Both products and the rebuilding pass work on one matrix, whose residual is kept in 16 bits, as in training.
 void measure_low_rank(CodingSpeed& speed, const MatrixShape& shape, int rank, Bench& bench) {
   constexpr std::int64_t bytes_of_residual = 2;
   const std::int64_t count = shape.elements();
@@ -142,8 +142,8 @@ void measure_low_rank(CodingSpeed& speed, const MatrixShape& shape, int rank, Be
                  static_cast<double>(shape.factor_elements(rank));
 }
 
-/// What a rank does to a bucket that lies on the host: a rank decodes a part of what every rank encoded, as
-/// much as one whole bucket.
+/// The work of a rank on a bucket on the host. It decodes its part from every rank, in all as much as one
+/// bucket.
 double bf16_on_host(Buffer& values, Bench& bench) {
   const std::int64_t count = values.count();
   const auto codec = bf16_codec();
@@ -157,8 +157,8 @@ double bf16_on_host(Buffer& values, Bench& bench) {
   });
 }
 
-/// The same as the kernels of one of so many ranks (hooks/blockwise_hook.cpp), which read whatever lies there
-/// as the others' encoded parts.
+/// The same on a device: the kernels of one of `ranks` ranks (hooks/blockwise_hook.cpp). Uninitialised memory
+/// stands for the encoded parts of other ranks.
 double bf16_on_device(Buffer& values, int ranks, Bench& bench) {
   const auto codec = bf16_codec();
   const std::int64_t blocks = ceil_div(values.count(), block_elements);

@@ -91,13 +91,13 @@ constexpr RandomKey random_key(std::uint64_t seed, int rank, std::uint64_t step,
   return {mixed(mixed(mixed(seed) + static_cast<std::uint64_t>(rank)) ^ step), first_block};
 }
 
-/// What a block codec is made of.
+/// The parts of a block codec.
 struct BlockForm {
   BlockFormat format = BlockFormat::f16;
   Rounding rounding = Rounding::nearest;
   std::uint64_t seed = 0;
 };
-/// None for codecs that are not by blocks, and those of users.
+/// nullopt for codecs that do not work by blocks, and for codecs of users.
 std::optional<BlockForm> block_form(const Codec& codec);
 
 struct BlockKernel {

@@ -44,7 +44,7 @@ double fraction_of(const std::string& name, const std::string& codec,
   const std::string digits = parameter.value_or("");
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
   if (error == std::errc() && end == digits.data() + digits.size()) return fraction;
-  refuse_codec(text("codec '", name, "': '", digits, "' is no fraction"),
+  refuse_codec(text("codec '", name, "': '", digits, "' is not a fraction"),
                text("give one, as ", codec, ":0.01"));
 }
 

@@ -17,19 +17,19 @@ checkpoint::Piece kept_piece(std::string name, std::vector<std::int64_t> shape,
                              std::int64_t count);
 std::string residual_name(int rank, const std::string& parameter);
 
-/// The value of a name. @throws Error (usage) where it is none of whole numbers
+/// The value with this name. @throws Error (usage) if it is not an integer
 std::int64_t saved_number(const checkpoint::Values& values, const std::string& name);
 inline constexpr const char* hook_steps = "gradient hook/steps";
 inline constexpr const char* hook_ranks = "gradient hook/ranks";
 
-/// Where residuals come from, and who wants one.
+/// The residuals of a checkpoint, for a rank that loads them.
 struct SavedResiduals {
   int ranks_before;
   int ranks;
   int rank;
 
-  /// Fills it with the one that this rank had or, after another number of ranks, with the mean of theirs: the sum over ranks, divided by
-  /// the number of ranks, is what later means of gradients get, and stays the same.
+  /// Reads a residual: the one that this rank had or, if the number of ranks has changed, the mean over the earlier ranks. Later means of gradients
+  /// contain the sum of residuals over ranks divided by the number of ranks, and that value stays the same.
   void read(const checkpoint::Reader& read, const std::string& parameter,
             const std::vector<std::int64_t>& shape, std::span<float> to) const;
 };

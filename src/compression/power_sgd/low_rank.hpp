@@ -62,7 +62,7 @@ void project_transposed(const Matrix& matrix, const float* left, int rank, float
 /// In one pass: next = a - product(mine), clamped to largest_residual; values = product(mean). Sums over k
 /// are added in order.
 void rebuild(const Matrix& matrix, const Factors& mine, const Factors& mean);
-/// next = a - product(mine). Does nothing where no residual is kept.
+/// next = a - product(mine). Does nothing if no residual is kept.
 void keep_residual(const Matrix& matrix, const Factors& mine);
 /// values = product(mean) for elements [begin, end) of the matrix.
 void expand(const Matrix& matrix, const Factors& mean, std::int64_t begin, std::int64_t end);

@@ -129,7 +129,7 @@ void expect_of_this_model(const PowerSgdState& state, const PowerSgdTensors& ten
     const auto has_name = [&](const auto& tensor) { return layout.name(tensor.id) == saved.name; };
     if (std::ranges::none_of(tensors.all(), has_name)) refuse(saved.name, "is compressed there and not here");
   }
-  if (state.steps < 0) refuse("its number of steps,", text(state.steps, ", is none"));
+  if (state.steps < 0) refuse("its number of steps,", text(state.steps, ", is negative"));
 }
 
 void expect_taken_by_all(const PowerSgdState& state, const std::optional<Error>& refusal,

@@ -41,7 +41,7 @@ class JsonNode {
     for (const auto& one : *object) {
       const std::string_view key{one.key().data(), one.key().size()};
       if (std::ranges::find(members, key) == members.end())
-        refuse(text("has \"", key, "\", which is none of its members"));
+        refuse(text("has an unknown member \"", key, "\""));
     }
   }
   /// For a value that has() found to be an object.

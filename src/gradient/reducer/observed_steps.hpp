@@ -32,7 +32,7 @@ class ObservedSteps {
   explicit ObservedSteps(const BucketPlan& plan);
 
   /// Begins a step whose gradients are exchanged, and keeps what the last one showed.
-  /// @param device where the gradients' streams are of one, which has passed all of the last step; else null
+  /// @param device where the gradients' streams are of one, which has passed all of the last step; otherwise null
   /// @param compute the last step's stream on it, if there was one
   void begin_step(cuda::DeviceClock* device, const std::optional<Stream>& compute);
   void ready(ParamId id, cuda::DeviceClock* device, const Stream& stream) {

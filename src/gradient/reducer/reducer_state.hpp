@@ -131,8 +131,8 @@ class GradientReducer::State {
   std::shared_ptr<detail::Wire> wire_;
   bool is_planned_;  // whether buckets are planned from the first steps
   std::unique_ptr<BucketPlan> plan_;
-  std::unique_ptr<BucketPlan>
-      first_plan_;  // kept after a change of plan: consumers may still hold its buckets
+  // Kept after a change of plan: consumers may still hold its buckets.
+  std::unique_ptr<BucketPlan> first_plan_;
   std::optional<BackwardProfile> profile_;
   std::shared_ptr<CommHook> hook_;
   ReducedListener listener_;

@@ -45,7 +45,8 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   }
   if (exchange == Exchange::now && has_batch && !shares_.takes(micro_steps, ring_ != nullptr))
     refuse("begin_step", text(micro_steps, " micro-step(s) of this rank for ", shares_.words()),
-           "take that share of every step, and one with gradients of zero where it is none");
+           "take that share of every step; a rank with a share of 0 takes one micro-step with gradients of "
+           "zero");
   const bool counts_from_here = bad_values_ && (ring_ ? fresh : exchange == Exchange::now);
   if (counts_from_here) bad_values_->found();
   if (fresh) step_began_ = Wire::Clock::now();

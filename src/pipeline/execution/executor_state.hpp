@@ -84,7 +84,7 @@ class StageExecutor::State {
   MicrobatchSlots& of(int stage, int microbatch);
   bool is_here(int stage) const;
   MicrobatchValues values(const Action& action);
-  /// The first `count` elements of a value at a boundary; empty where it has no slot.
+  /// The first `count` elements of a value at a boundary; empty if it has no slot.
   View view(int slot, int boundary, std::int64_t count);
   Event free_since(int slot) const;
 

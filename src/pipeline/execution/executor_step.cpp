@@ -41,7 +41,7 @@ void StageExecutor::State::step(const Stream& on) {
     give_up(step_error(Error(ErrorKind::peer_lost, message_of(error))));
     throw;
   } catch (...) {
-    give_up(step_error(Error(ErrorKind::peer_lost, "a stage threw something that is no std::exception")));
+    give_up(step_error(Error(ErrorKind::peer_lost, "a stage threw something that is not a std::exception")));
     throw;
   }
   if (broken_) throw Error(*broken_);

@@ -47,7 +47,7 @@ class MessageQueue {
   std::shared_ptr<Message> receive(View room, const Event& after);
   /// Starts every message that can be started, and drives an inline stream.
   void poll();
-  /// Gives the queue a thread of its own. No message may be pending. @throws Error (usage) where MPI forbids
+  /// Gives the queue a thread of its own. No message may be pending. @throws Error (usage) if MPI forbids
   /// it
   void run_on_thread();
 

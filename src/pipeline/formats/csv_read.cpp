@@ -75,7 +75,8 @@ void read_cell(CsvCells& cells, std::string_view cell, std::int32_t column, CsvF
   for (std::size_t entry = before; entry < to.size(); ++entry) {
     if (has_word(to[entry], format)) continue;
     const bool other = has_word(to[entry], CsvFormat::compute_comms);
-    refuse(row, column, text(to[entry], other ? " is no computation" : " is no word of PyTorch's CSV"),
+    refuse(row, column,
+           text(to[entry], other ? " is not a computation" : " is not an action of PyTorch's CSV"),
            other ? "read it as compute_comms" : "weft's text form has it");
   }
   cells.columns[row].resize(to.size(), column);

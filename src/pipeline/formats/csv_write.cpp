@@ -13,7 +13,7 @@ namespace {
 [[noreturn]] void no_word_for(const Action& action, std::size_t device, std::size_t entry, CsvFormat format) {
   const std::string where = text("device ", device, ", entry ", entry, ": ", action);
   if (format == CsvFormat::compute_only && detail::has_word(action, CsvFormat::compute_comms))
-    throw Error(ErrorKind::usage, where + " is no computation", "export it as compute_comms");
+    throw Error(ErrorKind::usage, where + " is not a computation", "export it as compute_comms");
   throw Error(ErrorKind::usage, where + " has no word in PyTorch's CSV",
               action.awaits ? "the format has no waits: leave them out, or export the schedule as text"
                             : "export the schedule as text");

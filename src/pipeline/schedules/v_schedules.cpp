@@ -24,7 +24,7 @@ std::optional<Refusal> v_refusal(const Problem& problem) {
 
 namespace {
 
-/// Priorities of a V: `rank` is that of the first chunk's F, the second's F, the first's I, the second's I.
+/// Priorities of a V: `rank` has the rank of the first chunk's F, the second's F, the first's I and the second's I.
 struct VRules {
   std::vector<int> rank;
   bool alternate = false, make_room = false, eager_weights = false, patient = false;

@@ -48,8 +48,8 @@ class Checker {
     if (before_last) return length - load_without_fill(with_head) + drain_idle();
     return length - std::max(load_without_fill(with_head), stream_without_fill());
   }
-  /// When the device has done so many forwards; or all it must before its last input gradient, and so many
-  /// weight gradients.
+  /// When the device has done `count` forwards; or, with `before_last`, everything that must come before its
+  /// last input gradient, and `count` weight gradients.
   Nanoseconds done_by(std::int64_t count, bool before_last) const {
     const StageCosts& only = mine_[0];
     if (!before_last) return count * only.forward;

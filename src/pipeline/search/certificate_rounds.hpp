@@ -14,7 +14,7 @@ struct Recount {
   std::vector<Nanoseconds> gradient_ends;  // of the input
 };
 
-/// Empty where the device's memory holds all microbatches, or none.
+/// Empty if the device's memory holds all microbatches, or none.
 Recount recount(const Problem& problem, int stage, Bytes limit);
 
 }  // namespace weft::pipeline::detail

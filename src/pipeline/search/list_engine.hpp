@@ -1,7 +1,7 @@
 #pragma once
-// List scheduling, whatever the rules: time passes, and a device that is free is asked what it starts of what
-// is there, or until when it waits. Kept here is where microbatches are, what devices hold, and who is asked
-// next.
+// List scheduling without its rules. The engine lets time pass and asks each idle device which of the available
+// actions it starts, or how long it waits. It keeps where microbatches are, what devices hold, and which device
+// is asked next.
 //
 //   ListEngine engine(problem, device_of, {});
 //   engine.run([&](int device, Nanoseconds now) -> ListEngine::Choice { ... engine.stages(device) ... });
@@ -30,11 +30,11 @@ class ListEngine {
  public:
   static constexpr Nanoseconds never = std::numeric_limits<Nanoseconds>::max() / 4;
 
-  /// What schedulers differ in beside their rules; schedules depend on it.
+  /// The order in which devices are asked: schedulers differ in it, and schedules depend on it.
   struct Asking {
-    /// Devices that are free together are asked in order; else as the heap has them.
+    /// Devices that become idle at the same time are asked by number; otherwise in the order of the heap.
     bool by_number = false;
-    /// Who waits is asked again whenever something arrives; else when a stage's next microbatch does.
+    /// A waiting device is asked again at any arrival; otherwise only when the next microbatch of a stage arrives.
     bool at_any_arrival = false;
   };
   struct Stage {
@@ -42,7 +42,7 @@ class ListEngine {
     int number = 0, device = 0, before = -1, after = -1;  // places of its neighbours
     Nanoseconds delay_before = 0, delay_after = 0;
     int forwards = 0, inputs = 0, weights = 0;                // begun
-    Nanoseconds next_forward = never, next_gradient = never;  // when what the next F and I need is there
+    Nanoseconds next_forward = never, next_gradient = never;  // when the inputs of the next F and I are there
 
     int held() const { return forwards - weights; }
     Bytes held_bytes() const {

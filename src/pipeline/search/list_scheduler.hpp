@@ -5,12 +5,12 @@
 // Microbatches are alike, so every stage takes them in order, forward, backward and weights each. What is
 // left to choose is which of the three, and of which of its stages, a device does next:
 //   - an input gradient that is there goes first: others wait for it;
-//   - else a forward, if there is room for its activation, and unless an input gradient is about to arrive;
-//   - else a weight gradient, unless something is about to arrive;
-//   - else it waits.
-// Or it goes in step, as long as it has forwards: an input gradient, a weight gradient and a forward in turn,
-// so many weight gradients behind, and waits for each. What waits then is the same in every round. Or it
-// is told how many forwards come before its first input gradient, and waits for each of these. A device
+//   - otherwise a forward, if there is room for its activation, and unless an input gradient is about to arrive;
+//   - otherwise a weight gradient, unless something is about to arrive;
+//   - otherwise it waits.
+// Or a device works in rounds (`step`) as long as it has forwards: an input gradient, a weight gradient of an
+// earlier microbatch, a forward. It waits for each, so every round leaves the same work waiting. Or it is
+// given the number of forwards before its first input gradient (`first`), and waits for each of them. A device
 // with several stages keeps room for one microbatch to go through the later ones, so that it never fills its
 // memory with microbatches that cannot come back.
 
@@ -28,19 +28,20 @@ struct Rules {
   int forward_overlap = 0;     ///< 0: a forward is begun whatever arrives; 1000: only if it ends before
   int weight_overlap = 0;      ///< the same for a weight gradient
   int weights_kept = 1 << 30;  ///< with more of them waiting a weight gradient goes before a forward
-  int fill =
-      0;  ///< while fewer are between forward and input gradient, a forward goes before that of another
-  int depth = 1 << 30;            ///< and with so many there is no further forward
-  bool later_stage_first = true;  ///< of forwards that are there
-  /// In step, for a device with one stage: so many forwards before its first input gradient. 0: as they come.
+  /// While fewer are between forward and input gradient, a forward goes before that of another.
+  int fill = 0;
+  int depth = 1 << 30;            ///< with this many there, no further forward begins
+  bool later_stage_first = true;  ///< among forwards that could begin
+  /// In rounds, for a device with one stage: the number of forwards before its first input gradient. 0: no rounds.
   int step = 0;
-  int weights_behind = 0;  ///< in step: input gradients that are through before their weight gradients begin
-  /// For a device with one stage: so many forwards before its first input gradient, and no more. 0: as they
-  /// come.
+  int weights_behind = 0;  ///< in rounds: by how many input gradients the weight gradients lag
+  /// For a device with one stage: exactly this many forwards come before its first input gradient. 0: any
+  /// number.
   int first = 0;
-  int on_time =
-      0;  ///< before so many of its last input gradients a weight gradient begins only if it ends before
-  int weights_last = 0;  ///< after its last forward so many wait until its last input gradient is through
+  /// Before this many of its last input gradients, a weight gradient begins only if it ends in time.
+  int on_time = 0;
+  /// Weight gradients that wait, after the last forward, for the end of the last input gradient.
+  int weights_last = 0;
 
   friend bool operator==(const Rules&, const Rules&) = default;
 };

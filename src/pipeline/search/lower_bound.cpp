@@ -137,7 +137,7 @@ class DeviceView {
     return best.of(limit_) + 1;
   }
   /// Weight gradients that come before the last forward, because they must make room for it. Input gradients
-  /// make what room they can: all but those of the last microbatch.
+  /// make room first: all of them but the last microbatch's.
   Nanoseconds forced_weights(Bytes all, std::int64_t count) const {
     Bytes by_inputs = 0;
     for (const std::size_t s : stages_)
@@ -166,14 +166,14 @@ class DeviceView {
 /// gradient begins after whole actions of one kind.
 struct InTurn {
   Nanoseconds before = 0;   // from its first start: what comes before that gradient in any case
-  Nanoseconds action = 0;   // takes so long
-  std::int64_t most = 0;    // of them, before it
+  Nanoseconds action = 0;   // duration of one action
+  std::int64_t most = 0;    // how many actions can come before that gradient
   Nanoseconds to_next = 0;  // what that gradient waits longer than that of the next device
   Nanoseconds busy = 0;     // the step without idle time before that gradient
 };
 
-/// The device that cannot end in time, however the others put off their input gradients; -1: all can. An idle
-/// device may do one action more instead, as long as there are any, and its input gradient waits.
+/// A device that cannot end in time, however the other devices delay their input gradients; -1 if all can. An
+/// idle device may do one more action, if there is one; its input gradient then waits.
 int late_device(const std::vector<InTurn>& devices, Nanoseconds in_time) {
   Nanoseconds begin = 0;  // of the gradient, from the start of the device's first forward
   for (std::size_t d = devices.size(); d-- > 0;) {
@@ -207,8 +207,8 @@ class Bounder {
       if (turn > longest) slowest = device;
       longest = std::max(longest, turn);
     }
-    // Crossings take long: they are for the device where they are most likely to say most, and for the best
-    // so far.
+    // Crossings are slow to compute. They are computed for the device whose bound they are most likely to
+    // raise, and for the best device so far.
     const int best = best_.device;
     if (slowest >= 0) offer_rounds(look_at(slowest), slowest, true);
     if (best != slowest && look_at(best).held_at_once() > 0) offer_rounds(look_at(best), best, true);

@@ -3,16 +3,16 @@
 // holds fewer microbatches than there are: microbatch by microbatch, for the lower bound. Devices have one
 // stage each.
 //
-// What holds for the n-th forward and so on holds whichever microbatches these are: they are alike.
+// All microbatches cost the same, so a statement about the n-th forward holds whichever microbatch that is.
 //
 //   room      The forward of n begins when the input gradient of n - K is through, where K fit in memory, and
 //             either the weight gradients that must make room or more input gradients. Between any earlier
 //             input gradient and this forward the device does as many of all three.
-//   way       From a forward's start a microbatch goes to the last device and back, where all that came since
-//             some other take turns.
+//   way       From a forward's start a microbatch goes to the last device and back, where all microbatches
+//             that entered after some earlier one take turns.
 //   crossing  On a device beyond, the forward of j comes before the input gradient of an earlier i, or after
 //             it. If before, i waits for j to get there, and with i the microbatch that needs its room. If after, j goes
-//             on from where i turned back, and all behind j with it. One of the two holds: what is lower.
+//             on from where i turned back, and all behind j with it. One of the two holds, so the lower value is a bound.
 //
 // Times count from the start of the device's first forward.
 
@@ -27,7 +27,7 @@ class Rounds {
  public:
   /// @param stage of the device
   /// @param limit the device's memory, which holds less than all microbatches
-  /// @param crossings without them it takes time linear in microbatches, else times those that memory holds
+  /// @param crossings without them it takes time linear in microbatches, otherwise times those that memory holds
   Rounds(const Problem& problem, std::size_t stage, Bytes limit, bool crossings);
 
   Nanoseconds begin(std::size_t microbatch) const { return begin_[microbatch]; }

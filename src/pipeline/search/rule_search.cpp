@@ -35,7 +35,7 @@ bool hops_are_short(const Costs& costs) {
 }
 
 /// For each device of one stage: how many weight gradients fit between its last input gradient and the end,
-/// while that goes on to the first stage. By span the device has begun later, too.
+/// while that gradient travels on to the first stage. If the objective is the span, the device has also begun later.
 std::vector<int> weights_at_the_end(const Problem& problem, Objective objective) {
   std::vector<int> result;
   Nanoseconds way = 0;
@@ -144,8 +144,8 @@ bool RuleSearch::try_in_step() {
 }
 
 /// For each device, from the last to the first: as many forwards as fill the time until its first input
-/// gradient can be there; and one more where it would else be idle for longer than a span of that length
-/// leaves it. Then that gradient waits, and those of all devices before with it. Empty where memory holds too
+/// gradient can be there; and one more if the device would otherwise be idle for longer than a span of that
+/// length allows. Then that gradient waits, and with it the gradients of all devices before. Empty if memory holds too
 /// few.
 std::vector<int> RuleSearch::warm_ups(Nanoseconds span) const {
   std::vector<int> result(need_.size());

@@ -9,7 +9,7 @@ namespace weft::pipeline::detail {
 
 class Wakes {
  public:
-  /// @param by_number of those that wake together, the lowest number is first; else the one that lies above
+  /// @param by_number of those that wake together, the lowest number is first; otherwise the one that lies above
   Wakes(int devices, bool by_number) : by_number_(by_number), heap_(at(devices)), place_(at(devices)) {
     reset();
   }

@@ -27,8 +27,8 @@ class HeldMemory {
   const Problem& problem_;
   std::size_t microbatches_;
   std::vector<Bytes> held_, peak_;
-  std::vector<char>
-      recomputed_;  // by stage and microbatch: whether its forward holds nothing; empty: nowhere
+  // By stage and microbatch: whether its forward holds nothing; empty: nowhere.
+  std::vector<char> recomputed_;
   std::vector<char> given_back_;  // the same: whether I has run; empty: nothing is offloaded
 };
 

@@ -104,7 +104,7 @@ class Row {
     }
   }
 
-  /// The next stage (+1) or the one before (-1) if it is on another device, else -1.
+  /// The next stage (+1) or the one before (-1) if it is on another device, otherwise -1.
   int stage_of(const Action& action, int step) const {
     const int stage = action.stage + step;
     const bool is_there = stage >= 0 && stage < schedule_.stages();

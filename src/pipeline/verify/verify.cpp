@@ -61,7 +61,7 @@ std::string fault_of_pair(const std::vector<Action>& row, std::size_t entry) {
   if (entry + 1 == row.size()) return "overlaps the next, which is not there";
   const Action& next = row[entry + 1];
   const bool is_backward = (mark(next.type) & (any_backward | any_end)) != 0 && !next.awaits;
-  if (!is_backward) return text("overlaps ", next, ", which is no backward");
+  if (!is_backward) return text("overlaps ", next, ", which is not a backward");
   if (next.stage == forward.stage && next.microbatch == forward.microbatch)
     return text("overlaps ", next, ", which needs it");
   return {};

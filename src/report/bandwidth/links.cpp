@@ -89,7 +89,8 @@ bool take_port(std::string_view message, std::string_view host, const MakeEviden
   return bw.has_value();
 }
 
-/// "NET/IB : Made virtual device [0] name=mlx5_0 speed=400000 ndevs=1". One of several cards is beside these, and no other.
+/// "NET/IB : Made virtual device [0] name=mlx5_0 speed=400000 ndevs=1". A virtual device of several cards (its name has a "+") adds no
+/// bandwidth: its cards are counted one by one.
 bool take_device(std::string_view message, std::string_view host, const MakeEvidence& evidence,
                  Links& links) {
   const std::string_view words = after(message, " name=");

@@ -223,7 +223,7 @@ double confidence_of(const Behind& found, bool failed, bool explained, bool old)
 std::string fix_of(const Behind& found) {
   const RankTimeline& first = *found.behind.front();
   if (first.record->error && first.record->error->own())
-    return text("mend what rank ", first.record->rank, " reports: it came no further");
+    return text("correct the error of rank ", first.record->rank, ": it came no further");
   const std::string who = ranks_text(ranks_of(found.behind));
   if (!found.waits_for_others.empty())
     return text("see the other communicators first: ", ranks_text(found.waits_for_others),

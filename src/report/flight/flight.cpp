@@ -69,8 +69,8 @@ std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
   Finding finding{.cause = "rank-raised-first", .confidence = 0.95};
   finding.verdict = text(
       "rank ", first.rank, " on ", first.host,
-      raised.size() == 1 ? " alone raised an error of its own: "
-                         : text(" raised first of ", raised.size(), " ranks with an error of their own: "),
+      raised.size() == 1 ? " failed first: "
+                         : text(" failed first, of ", raised.size(), " ranks with an error of their own: "),
       name(first.error->kind), ": ", first.error->message);
   bool close = false;
   for (const FlightRecord* one : raised) {
@@ -88,7 +88,8 @@ std::optional<Raised> raised_first(const std::vector<FlightRecord>& records) {
          text("written ", first.reason == "signal" ? "on a signal" : "by the program itself",
               ": the rank went on after its error")});
   }
-  finding.fix = text("mend what rank ", first.rank, " reports; the others only waited for it, or lost it");
+  finding.fix =
+      text("correct the error of rank ", first.rank, "; the other ranks only waited for it, or lost it");
   return Raised{std::move(finding), raised_at(first)};
 }
 

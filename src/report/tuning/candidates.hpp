@@ -33,7 +33,8 @@ GainBySize gains_of(const Candidate& candidate, const Candidate& unchanged);
 /// Their mean over sizes.
 double gain_of(const Candidate& candidate, const Candidate& unchanged);
 
-/// The best first; of two that are alike the one that changes less. Of algorithms that is the one that adds most to those before it, for each size takes the fastest.
+/// The candidates from the best to the worst; of two with equal gains the one that changes fewer settings comes first. Algorithms are ranked by what
+/// each adds to those before it, because every size may take the fastest of them.
 std::vector<Candidate*> by_worth(std::vector<Candidate*> alive, Candidate& unchanged);
 
 }  // namespace weft::report::tuning

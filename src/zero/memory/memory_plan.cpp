@@ -31,7 +31,7 @@ detail::ParamsSharing sharing_of(int ranks, const MemoryOptions& options) {
           .whole_below = options.whole_below};
 }
 
-/// Where the buckets' parts begin in the state; where nothing is sharded, one cell of all elements.
+/// Where the buckets' parts begin in the state; if nothing is sharded, one cell of all elements.
 std::vector<std::int64_t> bounds_of(const detail::ParamsPlan& plan) {
   if (!plan.shards()) return {0, plan.state()};
   std::vector<std::int64_t> bounds{0};

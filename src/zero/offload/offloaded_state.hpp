@@ -1,7 +1,7 @@
 #pragma once
 // The offloaded part of an optimizer's state. Gradients are copied to the host in tiles, a worker thread
-// updates, and new parameters are copied to the device. The first elements' masters and moments lie in host
-// memory, the others' in a file.
+// updates, and new parameters are copied to the device. Masters and moments of the first elements lie in host
+// memory, all others in a file.
 //
 // Gradients pass through two staging tiles, so that one is copied while the other is used. Parameters are
 // kept whole on the host: a bucket that is updated behind backward must not reach the device before backward
@@ -89,7 +89,7 @@ class OffloadedState {
   Buffer parameters_;
   StateArrays arrays_;
   std::int64_t in_memory_;           // elements in host memory
-  std::unique_ptr<StateFile> file_;  // the others; null where there are none
+  std::unique_ptr<StateFile> file_;  // the others; null if there are none
   std::array<Tile, 2> tiles_;
   std::size_t next_tile_ = 0;
   RecycledDeque<Updated> updated_;  // and not uploaded yet

@@ -2,8 +2,8 @@
 // Finds the share of an optimizer's state that should lie on the host.
 //
 // 1. The first three steps have all state off the device. ShareFinder measures how much time a step leaves to
-//    hide host updates behind: backward too, where updates begin as buckets are reduced, else the forward
-//    pass.
+//    hide host updates behind: backward and forward if updates begin as buckets are reduced, otherwise the
+//    forward pass alone.
 // 2. It times one tile on each path: update on the device, copy to the host, update there, copy back. The
 //    file's rate is measured by OffloadedState.
 // 3. share() takes the slowest rates and the shortest time of all ranks and returns the share for which the
@@ -43,9 +43,9 @@ class ShareFinder {
  public:
   explicit ShareFinder(std::size_t tile_bytes) : tile_bytes_(tile_bytes) {}
 
-  /// A bucket of this step has been handed to the reducer's wire: the forward pass is over.
+  /// Call it when a bucket of this step is handed to the reducer's wire; the first call ends the forward pass.
   void bucket_reduced();
-  /// Backward is over. @param exposed seconds of waiting so far, behind which nothing hides
+  /// Call it at the end of backward. @param exposed seconds of waiting so far, which no work overlaps
   /// @param hides_behind_backward whether updates began as buckets were reduced
   void begin_step(const Stream& compute, double exposed, bool hides_behind_backward);
   void end_step(double exposed);

@@ -64,7 +64,7 @@ class StateFile {
   using Visitor = std::function<void(const StateViews& there)>;
 
   /// The state begins as zeros.
-  /// @throws Error (system) where space, memory, the folder or io_uring is missing; (usage) in a build
+  /// @throws Error (system) if space, memory, the folder or io_uring is missing; (usage) in a build
   /// without io_uring
   StateFile(Device device, const StateKind& kind, StateFrames frames, const std::string& directory, int rank);
 
@@ -77,7 +77,7 @@ class StateFile {
   /// Calls `visitor` with elements of one frame: blocks until the frame is in memory, and afterwards writes
   /// it back if the visitor `changes` it.
   /// @param step the step's number for messages; 0: none
-  /// @throws Error (system, timeout) where this frame could not be read, or an earlier one not written
+  /// @throws Error (system, timeout) if this frame could not be read, or an earlier one not written
   void visit(std::int64_t at, std::int64_t count, bool changes, std::uint64_t step, const Visitor& visitor);
   /// Blocks until every frame is written. @throws Error as visit()
   void settle(std::uint64_t step);

@@ -92,7 +92,7 @@ std::string GradientGuard::why() const {
                 reducer_.layout().dtype());
   const BadValues& first = found.front();
   const std::string more =
-      found.size() > 1 ? text("; ", found.size() - 1, " other ranks have some, too") : std::string();
+      found.size() > 1 ? text("; ", found.size() - 1, " other ranks also have some") : std::string();
   return text("rank ", first.rank, " has ", first.nans, " NaN and ", first.infinities,
               " infinite values in its gradients, first in ", reducer_.layout().name(first.first), more);
 }

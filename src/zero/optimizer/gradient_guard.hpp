@@ -26,7 +26,7 @@ class GradientGuard {
     Communicator comm;                          ///< the ranks that reduce
     bool everywhere = true;                     ///< whether each of them has all means
     std::optional<Communicator> whole_model{};  ///< ranks with the other parts of the model
-    bool has_replicas = false;                  ///< whether ranks beyond `comm` reduce, too
+    bool has_replicas = false;                  ///< whether ranks beyond `comm` also reduce
   };
   /// Lets the reducer count bad values, if a step is to look at them.
   GradientGuard(GradientReducer& reducer, Place place, const zero::GradientScalerOptions& options);
@@ -59,7 +59,7 @@ class GradientGuard {
   std::optional<zero::LossScaler> scaler_;
   std::optional<GradientNorm> norm_;
   std::shared_ptr<Counters> counters_;
-  std::uint64_t steps_ = 0;  // with those that were skipped
+  std::uint64_t steps_ = 0;  // including skipped steps
 };
 
 }  // namespace weft::detail

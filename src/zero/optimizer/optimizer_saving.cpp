@@ -140,7 +140,7 @@ void ShardedOptimizer::State::each_range(bool own, Visit&& visit) {
   }
 }
 
-/// A matrix of Muon has a momentum, beside tensors that have the moments of AdamW.
+/// Under Muon a matrix has one momentum; the tensors that AdamW updates have its two moments.
 int ShardedOptimizer::State::moments_of(ParamId id) const {
   const auto tensor = groups_->tensor(static_cast<int>(id));
   return tensor.is_whole && std::holds_alternative<Muon>(tensor.rule) ? 1 : kind_.moments;
@@ -199,7 +199,7 @@ std::vector<Wanted> ShardedOptimizer::State::wanted() {
     const auto add = [&](const std::string& ending, auto values) {
       all.push_back({layout.name(id) + ending, layout.shape(id), first, std::move(values)});
     };
-    // A split master brings its parameter, which is its upper half and not always the one that an f32 master was rounded to.
+    // A split master contains its parameter as its upper half. That is not always the value to which an f32 master would be rounded.
     if (kind_.kept != detail::Master::split) add("", parameters);
     const auto visit = visitor_of(piece);
     for (const Array& array : kept_arrays(kind_, moments_of(id))) {

@@ -178,7 +178,7 @@ void ShardedOptimizer::State::second_pass(const Stream& compute) {
   }
 }
 
-// Updates the offloaded pieces behind backward where the rate is known and no norm is needed; else step()
+// Updates the offloaded pieces behind backward where the rate is known and no norm is needed; otherwise step()
 // does.
 void ShardedOptimizer::State::on_reduced(const Bucket& bucket, const Event& reduced) {
   if (finder_) finder_->bucket_reduced();

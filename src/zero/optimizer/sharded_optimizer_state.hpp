@@ -29,7 +29,7 @@ void agree_on_options(Communicator all, const zero::Optimizer& optimizer,
 
 /// Checks that all parts clip and scale alike; otherwise they would train with different scales, or wait for
 /// a sum that other parts do not take. Collective over `whole_model`.
-/// @throws Error (mismatch) where options differ, or the ranks do not have the same rank in their parts
+/// @throws Error (mismatch) if options differ, or the ranks do not have the same rank in their parts
 void agree_on_whole_model(Communicator whole_model, const Communicator& part,
                           const zero::ShardedOptimizerOptions& options);
 
@@ -136,7 +136,7 @@ class ShardedOptimizer::State {
   Optimizer optimizer_;
   ShardedOptimizerOptions options_;
   std::optional<detail::OptimizerGroups> groups_;  // always, once options are checked
-  std::unique_ptr<detail::WholeTensors> tensors_;  // null where the rule is element-wise
+  std::unique_ptr<detail::WholeTensors> tensors_;  // null if the rule is element-wise
   detail::StateKind kind_;
   std::optional<detail::GradientGuard> guard_;  // always, once options are checked
   detail::CountedRanges counted_;
@@ -152,7 +152,7 @@ class ShardedOptimizer::State {
   std::vector<std::int64_t> bounds_;             // of the state's cells
   detail::StateSplit split_;
   detail::StateArrays arrays_;                                   // on the device
-  std::unique_ptr<detail::OffloadedState> offloaded_;            // null where nothing is
+  std::unique_ptr<detail::OffloadedState> offloaded_;            // null if nothing is
   std::vector<std::shared_ptr<std::function<void()>>> readers_;  // what state() gave, since the last change
 };
 

@@ -34,7 +34,7 @@ class GatherBuffers {
     seen_.reserve(most_seen);
   }
 
-  /// Holds the unit in a gather buffer; nullopt where all gather buffers are held.
+  /// Holds the unit in a gather buffer; nullopt if all gather buffers are held.
   std::optional<Held> hold(int unit);
   void release(int unit);
   std::vector<int> held() const;
@@ -52,7 +52,7 @@ class GatherBuffers {
   static constexpr std::size_t never = ~std::size_t{0};
 
   std::size_t next_use(int unit) const;
-  /// The gather buffer to evict, which is not held and not needed before use `before`; nullopt where there is
+  /// The gather buffer to evict, which is not held and not needed before use `before`; nullopt if there is
   /// none.
   std::optional<std::size_t> least_needed(std::size_t before) const;
   void follow(int unit);

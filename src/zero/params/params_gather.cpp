@@ -16,7 +16,7 @@ namespace {
 
 /// Makes a host compute stream wait for gathers, and progresses them meanwhile. Another rank may need this
 /// rank's part of a gradient bucket before it reaches the gather, so an inline stream also polls the reducer.
-/// A compute stream with a thread of its own leaves that to the trainer's thread.
+/// If the compute stream has its own thread, the trainer's thread does that.
 class GatherWait final : public Task {
  public:
   GatherWait(RecycledVector<Event> arrived, RecycledVector<Event> offloaded,

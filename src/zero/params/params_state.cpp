@@ -29,7 +29,7 @@ detail::ParamsSharing sharing_of(const ShardedOptions& options, const std::vecto
           .whole_below = options.whole_below};
 }
 
-/// What the stage does not say.
+/// The options of the reducer that do not follow from the stage.
 ReducerOptions reducer_of(const ShardedOptions& options) {
   return {.hook = options.hook,
           .wire = options.wire,
@@ -149,7 +149,7 @@ void ShardedParams::State::make_shards(const detail::ParamsPlan& plan) {
   wire_->serve(shards_->plan().buckets().size());
 }
 
-// A unit of the model that has no trained parameter is none of the plan.
+// The plan has no unit for a unit of the model whose parameters are all frozen.
 void ShardedParams::State::place_units(const detail::ParamsPlan& plan,
                                        const std::vector<std::size_t>& numbers) {
   whole_ = gathers_.allocate(layout().dtype(), plan.whole());
@@ -177,7 +177,7 @@ void ShardedParams::State::place_units(const detail::ParamsPlan& plan,
   if (plan.gather_buffers() > 0) make_gather_buffers(plan);
 }
 
-// The shard has this rank's parts in the order of its optimizer state, without those of replicated units.
+// The shard holds this rank's parts in the order of its optimizer state; parts of replicated units are left out.
 void ShardedParams::State::make_gather_buffers(const detail::ParamsPlan& plan) {
   const DataType dtype = layout().dtype();
   shard_at_.resize(unit_of_bucket_.size());
@@ -249,7 +249,7 @@ void ShardedParams::State::set(ParamId id, ConstView values) {
   own_.synchronize();
 }
 
-// A rank that has loaded nothing takes part, too, before the first step.
+// Collective: before the first step, a rank that has loaded nothing also takes part.
 void ShardedParams::State::expect_alike() {
   if (alike_ || options_.initial_values != InitialValues::compare) return;
   const ParamLayout& model = model_.model();

@@ -40,7 +40,7 @@ class ShardedParams::State {
   GradientReducer& reducer() { return *reducer_; }
   /// The ranks that state is sharded over.
   const Communicator& comm() const { return comm_; }
-  /// All ranks: those of comm() and, in hybrid sharding, those with replicas.
+  /// All ranks: the ranks of comm() and, in hybrid sharding, the ranks that hold replicas.
   const Communicator& all() const { return all_; }
   bool has_replicas() const { return replicas_.has_value(); }
   int units() const { return static_cast<int>(units_.size()); }
@@ -71,9 +71,9 @@ class ShardedParams::State {
   void updated(const Bucket& bucket, const Stream& compute, const Event& offloaded = {});
   /// All buckets are updated: drops the gather buffers' contents and prefetches.
   void all_updated();
-  /// Whether this rank saves its state: one of the ranks that keep the same.
+  /// Whether this rank saves its state: of the ranks with the same state, one does.
   bool saves() const { return all_.rank() < comm_.size(); }
-  /// Frozen parameters: their layout, and where they lie; none where nothing is frozen.
+  /// Frozen parameters: their layout, and where they lie; none if nothing is frozen.
   const std::optional<ParamLayout>& frozen_layout() const { return model_.frozen(); }
   View frozen_memory() const { return frozen_; }
   /// All ranks have loaded the same checkpoint: there is nothing to compare.
@@ -96,7 +96,7 @@ class ShardedParams::State {
     ParamId first{};
     std::int64_t begin = 0;  // in the flat space; a unit may have nothing but frozen parameters
     std::int64_t count = 0;
-    std::vector<std::size_t> buckets{};  // empty where nothing is sharded
+    std::vector<std::size_t> buckets{};  // empty if nothing is sharded
     bool is_whole = true;                // or gathered into gather buffers
     View memory{};                       // of a replicated unit
     RecycledVector<Event> arrived{};     // gathers into `memory`

@@ -41,7 +41,7 @@ class GroupRuns {
   std::vector<Run> runs_;  // ascending; the last one is endless
 };
 
-/// The optimizer with the options that a group gives. @throws Error (usage) where its rule has no such option
+/// The optimizer with the options that a group gives. @throws Error (usage) if its rule has no such option
 zero::Optimizer rule_of(const zero::Optimizer& optimizer, const zero::ParamGroup& group);
 
 /// @throws Error (usage) naming the group unless the factor is finite and 0 or more

@@ -33,7 +33,7 @@ class ParamsPlan {
     ParamId first{};
     std::int64_t begin = 0;  ///< in the flat space
     std::int64_t count = 0;
-    std::vector<std::size_t> buckets{};  ///< empty where nothing is sharded
+    std::vector<std::size_t> buckets{};  ///< empty if nothing is sharded
     /// Offset in the memory of replicated units; nullopt: the unit is gathered into gather buffers.
     std::optional<std::int64_t> whole_at{};
   };
@@ -42,7 +42,7 @@ class ParamsPlan {
   /// or held_units below 1
   ParamsPlan(const ParamLayout& layout, const ParamsSharing& sharing);
 
-  /// nullopt in stage 0, where nothing is sharded.
+  /// nullopt in stage 0, in which nothing is sharded.
   const std::optional<ShardPlan>& shards() const { return shards_; }
   /// Bytes of the bucket ring; nullopt in stages 0 and 1, which have none.
   const std::optional<std::size_t>& bucket_ring_bytes() const { return bucket_ring_bytes_; }

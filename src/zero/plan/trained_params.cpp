@@ -26,7 +26,7 @@ std::vector<bool> marked(const ParamLayout& model, const std::vector<ParamId>& f
   return marks;
 }
 
-/// The parameters that have the mark, or do not. Numbers are those in this layout.
+/// A layout of the parameters whose mark equals `mark`. @param numbers gets their numbers in this layout, by parameter of the model
 ParamLayout some(const ParamLayout& model, const std::vector<bool>& marks, bool mark,
                  std::vector<ParamId>& numbers) {
   std::vector<ParamSpec> specs;

@@ -15,13 +15,13 @@ namespace weft::detail {
 class TrainedParams {
  public:
   /// @param frozen of the model, in any order
-  /// @throws Error (usage) for a number that is no parameter's, one that is given twice, and where all are
+  /// @throws Error (usage) if a number belongs to no parameter or is given twice, and if all parameters are
   /// frozen
   TrainedParams(const ParamLayout& model, const std::vector<ParamId>& frozen);
 
   const ParamLayout& model() const { return model_; }
   const ParamLayout& trained() const { return trained_; }
-  /// nullopt where nothing is frozen.
+  /// nullopt if nothing is frozen.
   const std::optional<ParamLayout>& frozen() const { return frozen_; }
   bool is_frozen(ParamId id) const { return is_frozen_[index(id)]; }
   /// The number of one of the model's parameters in the layout that it is in: trained() or frozen().
@@ -29,12 +29,12 @@ class TrainedParams {
   /// The number among the trained. @param operation for the message
   /// @throws Error (usage) for a frozen parameter, which has no gradient
   ParamId trained(ParamId id, const char* operation) const;
-  /// The numbers of those that are trained. @param name of the list, for the message
-  /// @throws Error (usage) for a number that is no parameter's
+  /// The numbers of the parameters in `ids` that are trained. @param name of the list, for the message
+  /// @throws Error (usage) if a number belongs to no parameter
   std::vector<ParamId> trained_of(const std::vector<ParamId>& ids, const char* name) const;
   /// Units of the model that have trained parameters, by number; `firsts` are the model's, or empty.
   struct Units {
-    std::vector<ParamId> firsts{};  ///< among the trained; empty where `firsts` are
+    std::vector<ParamId> firsts{};  ///< among the trained; empty if `firsts` are
     std::vector<std::size_t> of{};  ///< the model's number of each
   };
   Units units(const std::vector<ParamId>& firsts) const;

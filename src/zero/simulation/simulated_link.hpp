@@ -30,7 +30,7 @@ class SimulatedLink {
     return {queue, number};
   }
   bool done(Transfer transfer) const { return transfer.number < done_[transfer.queue]; }
-  /// When the next transfer is done if nothing else is posted; infinity where none is under way.
+  /// When the next transfer is done if nothing else is posted; infinity if none is under way.
   double next() const { return now_ + least() * transfers_in_parallel(); }
   /// @param time at most next()
   void advance(double time) {
@@ -60,7 +60,7 @@ class SimulatedLink {
     return done_[queue] < queued_[queue].size() &&
            queued_[queue][done_[queue]].posted == posted_[queue].size();
   }
-  /// The least link time that a transfer under way still takes; infinity where none is under way.
+  /// The least link time that a transfer under way still takes; infinity if none is under way.
   double least() const {
     double least = std::numeric_limits<double>::infinity();
     for (const Queue queue : {gathers, reductions}) {

@@ -42,7 +42,7 @@ class Trainer {
       proceed(now);
     }
   }
-  /// When its present computation ends; never where it waits or has ended.
+  /// When its present computation ends; never if it waits or has ended.
   double busy_until(double now) const { return now < busy_until_ ? busy_until_ : never; }
   const std::vector<double>& ends() const { return ends_; }
 
@@ -74,7 +74,7 @@ class Trainer {
       update(now);
     }
   }
-  /// Starts the computation before the next call; false where that is over already.
+  /// Starts the computation before the next call; false if that is over already.
   bool compute(double now, double seconds) {
     if (computed_) return false;
     computed_ = true;

@@ -2,9 +2,9 @@
 // How long steps of stage 3 should take: replays the recorded calls and compute times of every rank's trainer
 // against a link that carries gathers and reductions as fast as they were measured.
 //
-// Gather buffers, prefetching, the bucket ring and the order of reductions are those of a real step. But
-// calls cost nothing, no rank waits for a core, and a transfer takes its time alone, or twice as long while
-// one of the other kind is under way. A real step's time beyond the simulated one is weft's overhead.
+// Gather buffers, prefetching, the bucket ring and the order of reductions are the same as in a real step. But
+// calls cost nothing, no rank waits for a core, and a transfer takes its own time, or twice that while a
+// transfer of the other kind is under way. A real step's time beyond the simulated one is weft's overhead.
 //
 // A discrete-event simulation: let every rank proceed as far as it can, then advance the clock to the next
 // end of a computation or transfer. bench_gathering and a test use it; it is a library of its own and not
@@ -48,7 +48,7 @@ struct SimulatedSteps {
 };
 
 /// @param plan of stage 3 @param tapes by rank and step; the same calls on all ranks
-/// @throws Error (usage) where ranks' calls differ, or a rank waits for a transfer that another never posts
+/// @throws Error (usage) if ranks' calls differ, or a rank waits for a transfer that another never posts
 SimulatedSteps simulate_steps(const ParamsPlan& plan, const std::vector<std::vector<StepTape>>& tapes,
                               const WireSeconds& wire);
 

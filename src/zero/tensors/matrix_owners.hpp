@@ -27,7 +27,7 @@ class MatrixOwners {
     std::int64_t rows = 0;     ///< the first dimension
     std::int64_t columns = 0;  ///< all others
     int owner = 0;
-    std::int64_t at = 0;  ///< where it lies in its owner's buffer, in elements: on a cache line
+    std::int64_t at = 0;  ///< its place in its owner's buffer, in elements; begins on a cache line
 
     std::int64_t count() const { return rows * columns; }
   };
@@ -42,7 +42,7 @@ class MatrixOwners {
   const std::vector<double>& costs() const { return costs_; }
   /// Elements of the layout's type that every rank has room for: as many as the rank with most owns.
   std::int64_t owned_elements() const { return owned_elements_; }
-  /// f32 elements to work in, for the largest matrix: those of orthogonalize(), and with 16 bits its f32 copy.
+  /// f32 elements of workspace for the largest matrix: what orthogonalize() needs and, for 16-bit matrices, an f32 copy.
   std::int64_t workspace_elements() const { return workspace_elements_; }
 
  private:

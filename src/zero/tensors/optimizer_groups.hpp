@@ -42,7 +42,7 @@ class OptimizerGroups {
   /// @throws Error (usage) for a name of no group or a frozen one's, and a factor that is negative or not
   /// finite
   void set_rate_factor(std::string_view name, double factor);
-  /// By name, without frozen groups; none where there are no groups.
+  /// By name, without frozen groups; none if there are no groups.
   std::map<std::string, double> rate_factors() const;
 
  private:

@@ -100,7 +100,7 @@ class TrustRatios final : public WholeTensors {
     comm_.all_reduce(View(std::span(sums_)), ReduceOp::sum, Stream()).wait();
   }
 
-  /// @param p, u norms of the tensor; NaN where it has values that are not finite, and then its parameters become NaN
+  /// @param p, u norms of the tensor; NaN if it has values that are not finite, and then its parameters become NaN
   void set_factors(int number, double p, double u) {
     const auto [rule, rate_factor, is_whole] = groups_.tensor(number);
     const bool is_lamb = std::holds_alternative<zero::Lamb>(rule);

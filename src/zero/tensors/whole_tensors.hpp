@@ -19,7 +19,7 @@ namespace weft::detail {
 
 class WholeTensors {
  public:
-  /// What a pass needs to know of a step.
+  /// The values of a step that both passes use.
   struct Step {
     std::int64_t number = 1;
     double learning_rate = 0;
@@ -44,7 +44,7 @@ class WholeTensors {
   WholeTensors(const WholeTensors&) = delete;
   WholeTensors& operator=(const WholeTensors&) = delete;
 
-  /// Valid until the next first(), as are those of second().
+  /// The factors of the first pass. Valid until the next first(); so are the factors of second().
   virtual const GroupedFactors& first(const Step& step) = 0;
   virtual void add(const Part& part, const Stream& compute) = 0;
   /// @param parts all of them, in an order that is the same on every rank

@@ -65,7 +65,7 @@ StepArrays arrays_of(const StepSlice& slice) {
           .form = form_of(slice)};
 }
 
-/// The values of an array of a wide step; null where the step does not use it.
+/// The values of an array of a wide step; null if the step does not use it.
 double* values(const View& view, const StepSlice& slice, bool wanted) {
   const bool fits = wanted ? view.count() == slice.parameters.count() && view.dtype() == DataType::f64 &&
                                  view.device().is_host()

@@ -27,8 +27,8 @@ struct StepSlice {
   ConstView gradient;  ///< f32, bf16 or f16
   View parameters;     ///< f32, bf16 or f16
   View master{};       ///< Master::f32: f32; split: the lower halves, as bits of type bf16; none: empty
-  View first{};        ///< first moments, f32; empty where the rule keeps none
-  View second{};       ///< second moments, f32; empty where the rule keeps none
+  View first{};        ///< first moments, f32; empty if the rule keeps none
+  View second{};       ///< second moments, f32; empty if the rule keeps none
   Master kept = Master::none;
 };
 

@@ -17,8 +17,8 @@ struct GroupedFactors {
 /// A range of a slice's arrays. @param moments how many the range has
 StepSlice part(const StepSlice& slice, std::int64_t at, std::int64_t count, int moments = 2);
 
-/// One step of all elements, in the order of `stream` and on its device. A group without moments (SGD) leaves
-/// those that other groups have as they are; one of rule `none` leaves everything.
+/// One step of all elements, in the order of `stream` and on its device. A group without moments (SGD) does not
+/// touch the arrays of moments, which other groups use; a group of rule `none` touches nothing.
 /// @param begin where the slice begins in the flat space of trained parameters
 /// @throws Error (usage) as fused_step()
 void grouped_step(const StepSlice& slice, std::int64_t begin, const GroupedFactors& factors,

@@ -1,5 +1,5 @@
-// The CUDA kernel of an optimizer's step. A thread takes four elements at a time where all arrays are aligned
-// for vector loads, else one; threads stride over the arrays. It reads each value once and writes it once.
+// The CUDA kernel of an optimizer's step. A thread takes four elements at a time if all arrays are aligned
+// for vector loads, otherwise one; threads stride over the arrays. It reads each value once and writes it once.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -13,7 +13,7 @@ namespace weft::detail {
 /// How parameters are stored: f32, which need no master; 16 bits with an f32 master; bf16 with lower halves.
 enum class Form : std::uint8_t { f32, bf16, f16, split };
 
-/// Arrays of `count` elements; a pointer is null where the step does not use the array.
+/// Arrays of `count` elements; a pointer is null if the step does not use the array.
 struct StepArrays {
   const void* gradient = nullptr;
   void* parameters = nullptr;

@@ -12,7 +12,7 @@
 
 namespace weft::detail::cuda::kernels {
 
-/// What the current device is fast in.
+/// Finds the arithmetic (f64, or pairs of f32) that is fast on the current device.
 cudaError_t find_fitting(Arithmetic& arithmetic);
 cudaError_t update(const StepArrays& arrays, const StepFactors& factors, Arithmetic arithmetic,
                    cudaStream_t stream);

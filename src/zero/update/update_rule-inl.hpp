@@ -65,7 +65,7 @@ struct AdaptiveRule {
   typename L::NarrowConstant epsilon, one;
 };
 
-/// SGD: g = scale gradient + pull p;  m = momentum m + g where it `remembers`, else g;  p -= rate m
+/// SGD: g = scale gradient + pull p;  m = momentum m + g where it `remembers`, otherwise g;  p -= rate m
 template <class L, bool remembers>
 struct DescentRule {
   using Wide = typename L::Wide;

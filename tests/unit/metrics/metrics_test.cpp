@@ -224,8 +224,8 @@ TEST(Metrics, RefuseWhatCannotBeServed) {
   const Metrics first(comm, {.port = port});
   refuses({text("127.0.0.1:", port), "already in use", "choose another port", "rank 0"}, {.port = port});
   refuses({"192.0.2.1:9400", "assign", "address of this machine"}, {.port = 9400, .bind = "192.0.2.1"});
-  refuses({"'somewhere', which is none", "0.0.0.0"}, {.port = 9400, .bind = "somewhere"});
-  refuses({"'127.0.0.1:80', which is none"}, {.port = 9400, .bind = "127.0.0.1:80"});
+  refuses({"'somewhere', which is not an IP address", "0.0.0.0"}, {.port = 9400, .bind = "somewhere"});
+  refuses({"'127.0.0.1:80', which is not an IP address"}, {.port = 9400, .bind = "127.0.0.1:80"});
   refuses({"port 0", "1 to 65535"}, {.port = 0});
   refuses({"port 70000", "1 to 65535"}, {.port = 70000});
   refuses({"nothing can read", "textfile"}, {});

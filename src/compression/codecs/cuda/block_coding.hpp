@@ -28,7 +28,7 @@ struct BlockCoding {
   /// Error feedback: what is added to gradients, and where what is lost is kept, of the whole flat space. Null without.
   const std::byte* errors = nullptr;
   std::byte* kept = nullptr;
-  bool are_f32 = false;  ///< errors; else blocks of i16
+  bool are_f32 = false;  ///< errors; otherwise blocks of i16
 
   std::int64_t part_bytes() const { return bytes_of(form.format, part); }
 };
@@ -43,12 +43,12 @@ class BlockCodecKernels {
   BlockCodecKernels& operator=(const BlockCodecKernels&) = delete;
 
   /// Encodes gradients + errors, a header and the encoded part for each rank. Without errors the gradients
-  /// stay as they are; else what is lost is kept, and what this rank's own part lost stands in its gradients.
+  /// stay as they are. With errors the loss of encoding is kept; for this rank's own part it is left in the gradients.
   virtual void encode_parts(const BlockCoding& coding, std::byte* out, Place place) = 0;
-  /// Encodes the mean of what all ranks encoded of this rank's part. Keeps what that loses, too.
+  /// Encodes the mean of what all ranks encoded of this rank's part. Also keeps the loss of that.
   /// @param in a header and an encoded part from each rank
   /// @param mine if not null, gets the decoded mean
-  /// @param bad set to 1 if a rank's gradients cannot count, else left unchanged; host memory that kernels can write
+  /// @param bad set to 1 if a rank's gradients cannot count, otherwise left unchanged; host memory that kernels can write
   virtual void sum_mine(const BlockCoding& coding, const std::byte* in, std::byte* mean, float* mine,
                         std::int32_t* bad, Place place) = 0;
   /// Decodes the means of all parts into the gradients.

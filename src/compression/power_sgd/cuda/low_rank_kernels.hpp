@@ -28,7 +28,7 @@ class LowRankKernels {
   LowRankKernels& operator=(const LowRankKernels&) = delete;
 
   virtual void multiply(Jobs jobs, Place place) = 0;
-  /// @param bad set to 1 if anything is not finite, else left unchanged; in memory that kernels can write
+  /// @param bad set to 1 if anything is not finite, otherwise left unchanged; in memory that kernels can write
   virtual void check_finite(Jobs jobs, std::int32_t* bad, Place place) = 0;
   virtual void check_finite(ConstView sums, std::int32_t* bad, Place place) = 0;
   virtual void check_counts(ConstView counts, std::int32_t* bad, Place place) = 0;

@@ -126,7 +126,7 @@ constexpr std::int64_t stripes_of(const Matrix& matrix) {
   return (matrix.columns + stripe - 1) / stripe;
 }
 
-/// The four columns of a thread: adjacent where one load can bring them, else every 32nd.
+/// The four columns of a thread: adjacent where one load can bring them, otherwise every 32nd.
 template <bool side_by_side>
 __device__ int column_of(int q) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -24,7 +24,7 @@ constexpr int rows_at_once(Pass pass) {
 constexpr int blocks_at_once = 4;
 
 /// The eight columns of a thread: two groups of four adjacent ones where loads can bring them,
-/// else every 32nd.
+/// otherwise every 32nd.
 template <bool side_by_side>
 __device__ int column_of(int q) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

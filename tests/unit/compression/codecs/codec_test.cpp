@@ -242,8 +242,8 @@ TEST(CodecNamed, NamesTheNearestAndListsWhatIsAllowed) {
   refused("", {"no codec is named ''"});
   refused("int8:stochastics", {"no rounding 'stochastics'", "did you mean int8:stochastic?"});
   refused("bf16:nearest", {"bf16 takes no parameter", "say bf16"});
-  refused("top-k", {"'' is no fraction", "top-k:0.01"});
-  refused("top-k:1%", {"'1%' is no fraction"});
+  refused("top-k", {"'' is not a fraction", "top-k:0.01"});
+  refused("top-k:1%", {"'1%' is not a fraction"});
   refused("random-k:0", {"fraction of 0 of", "at most 1"});
   refused("random-k:1.5", {"fraction of 1.5"});
   refused("top-k:-0.1", {"fraction of -0.1"});

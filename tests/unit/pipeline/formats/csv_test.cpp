@@ -81,7 +81,7 @@ TEST(Csv, RefusesToWriteWhatItHasNoWordFor) {
             "weft: device 0, entry 1: 0WAIT_RECV_F0 has no word in PyTorch's CSV; the format has no waits: "
             "leave them out, or export the schedule as text");
   EXPECT_EQ(says("0SEND_F0", CsvFormat::compute_only),
-            "weft: device 0, entry 1: 0SEND_F0 is no computation; export it as compute_comms");
+            "weft: device 0, entry 1: 0SEND_F0 is not a computation; export it as compute_comms");
   for (const char* one : {"0RECOMPUTE0", "0OFFLOAD0", "0LOAD0"})
     EXPECT_EQ(says(one, CsvFormat::compute_comms), text("weft: device 0, entry 1: ", one,
                                                         " has no word in PyTorch's CSV; export the schedule "
@@ -126,10 +126,10 @@ TEST(Csv, NamesRowAndColumnOfWhatItRefuses) {
       {"0F0,0F2147483647\n", "row 1, column 2 of a CSV: 0F2147483647 of a file with 2 actions; number micro"},
       {"0F0\n\n1F0\n", "row 2, column 1 of a CSV: no action in this row"},
       {"", "row 1, column 1 of a CSV: the file is empty"},
-      {"0F0,0SEND_F0\n", "row 1, column 2 of a CSV: 0SEND_F0 is no computation; read it as compute_comms"},
+      {"0F0,0SEND_F0\n", "row 1, column 2 of a CSV: 0SEND_F0 is not a computation; read it as compute_comms"},
       {"0F0,,0B0\n", "row 1, column 2 of a CSV: an empty cell", comms},
-      {"0F0,0WAIT_SEND_F0\n", "row 1, column 2 of a CSV: 0WAIT_SEND_F0 is no word of PyTorch's", comms},
-      {"0F0,0RECOMPUTE0\n", "row 1, column 2 of a CSV: 0RECOMPUTE0 is no word of PyTorch's", comms},
+      {"0F0,0WAIT_SEND_F0\n", "row 1, column 2 of a CSV: 0WAIT_SEND_F0 is not an action of PyTorch's", comms},
+      {"0F0,0RECOMPUTE0\n", "row 1, column 2 of a CSV: 0RECOMPUTE0 is not an action of PyTorch's", comms},
       {"0F0,0SEND_F0,0SEND_F0\n", "row 1, column 3 of a CSV: 0SEND_F0 is already in row 1, column 2", comms}};
   for (const Refused& one : cases) {
     try {

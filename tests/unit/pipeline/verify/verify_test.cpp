@@ -95,7 +95,7 @@ TEST(Verify, HoldsActivationsAgainstTheLimit) {
 TEST(Verify, WantsAPairThatOverlapsToStartAtOnce) {
   EXPECT_EQ(fault("0F0 0F1& 0B0 0B1", 2), "");
   EXPECT_EQ(fault("0F0& 0B0"), "device 0, entry 0 (0F0): overlaps 0B0, which needs it");
-  EXPECT_EQ(fault("0F0& 0F1 0B0 0B1", 2), "device 0, entry 0 (0F0): overlaps 0F1, which is no backward");
+  EXPECT_EQ(fault("0F0& 0F1 0B0 0B1", 2), "device 0, entry 0 (0F0): overlaps 0F1, which is not a backward");
   EXPECT_EQ(fault("0F0 0B0&"), "device 0, entry 1 (0B0): only a forward overlaps what is next");
   // Device 1 cannot give 1B0 before it has 0F1, which is in the pair.
   EXPECT_EQ(

@@ -99,7 +99,7 @@ TEST(FlightFile, RefusesWhatTheRecorderDoesNotWrite) {
            {"\"weft_flight\": 1", "\"weft_flight\": \"1\"",
             "weft_flight is \"1\"; this program reads version 1"},
            {"\"pid\": 77", "\"tid\": 77", "has no \"pid\""},
-           {"\"pid\": 77", "\"pid\": 77, \"tid\": 7", "has \"tid\", which is none of its members"},
+           {"\"pid\": 77", "\"pid\": 77, \"tid\": 7", "has an unknown member \"tid\""},
            {"\"pid\": 77", "\"pid\": 7.5", "pid is 7.5E0; it is a whole number from 1"},
            {"\"rank\": 1,", "\"rank\": 4,", "rank is 4; it is a whole number from 0 to 3"},
            {"\"rank\": 1,", "\"rank\": \"1\",", "rank is \"1\"; it is a whole number from 0 to 3"},

@@ -192,8 +192,7 @@ TEST(Raised, TheEarliestErrorOfARanksOwnIsTheCauseAndItsMessageTheEvidence) {
   const auto findings = examine(records);
   ASSERT_EQ(causes(findings), Causes{"rank-raised-first"});
   EXPECT_EQ(findings[0].severity, Severity::critical);
-  EXPECT_EQ(findings[0].verdict,
-            "rank 2 on node1 alone raised an error of its own: system: cannot allocate 4 GiB");
+  EXPECT_EQ(findings[0].verdict, "rank 2 on node1 failed first: system: cannot allocate 4 GiB");
   EXPECT_EQ(findings[0].evidence.at(0).file, "rank-2.json");
   EXPECT_TRUE(says(findings[0], "system in all_reduce #4: cannot allocate 4 GiB")) << words(findings[0]);
 }
@@ -206,7 +205,7 @@ TEST(Raised, TimesAreComparedByTheWallAsSteadyClocksOfHostsDiffer) {
   const auto findings = examine(records);
   ASSERT_EQ(causes(findings), Causes{"rank-raised-first"});
   EXPECT_EQ(findings[0].verdict,
-            "rank 2 on node1 raised first of 2 ranks with an error of their own: usage: the first");
+            "rank 2 on node1 failed first, of 2 ranks with an error of their own: usage: the first");
   EXPECT_TRUE(says(findings[0], "2026-09-21 14:14:40.000 UTC, usage")) << words(findings[0]);
   EXPECT_GT(findings[0].confidence, 0.9);
 
@@ -295,7 +294,7 @@ TEST(LeftNoRecord, GoesBeforeWhoIsBehindAndAfterWhoRaised) {
   EXPECT_NE(examine(records)[1].fix.find("see what rank 1 does instead"), std::string::npos);
   fails(records[1], ErrorKind::internal, 1 * second, "a defect");
   EXPECT_EQ(causes(examine(records)), (Causes{"rank-raised-first", "rank-left-no-record", "rank-behind"}));
-  EXPECT_EQ(examine(records)[2].fix, "mend what rank 1 reports: it came no further");
+  EXPECT_EQ(examine(records)[2].fix, "correct the error of rank 1: it came no further");
 }
 
 // --- behind
