@@ -4,7 +4,6 @@
 #include "weft/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -35,6 +34,7 @@ const StoredTensor& tensor_for(const Wanted& wanted, const Index& index, const s
   const char* const advice = "build the model that was saved";
   if (found == index.tensors.end()) {
     std::vector<std::string> names;
+    names.reserve(index.tensors.size());
     for (const auto& [name, tensor] : index.tensors) names.push_back(name);
     const auto near = nearest_name(names, wanted.tensor);
     throw Error(ErrorKind::mismatch, text(path, " has no tensor ", wanted.tensor),

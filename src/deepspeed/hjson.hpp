@@ -26,7 +26,7 @@ struct Node {
   std::optional<std::int64_t> integer{};  ///< where the number is whole and fits: 5e8, too
   std::string text{};                     ///< of a string
   std::vector<Node> items{};              ///< of an array
-  std::vector<Member> members{};          ///< of an object, in the text's order, each name once
+  std::vector<Member> members;            ///< of an object, in the text's order, each name once
 };
 
 struct Member {

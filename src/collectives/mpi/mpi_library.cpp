@@ -80,7 +80,7 @@ MPI_Datatype type_of(DataType dtype) {
 MPI_Op op_of(ReduceOp op, DataType dtype) {
   const auto index = static_cast<std::size_t>(op);  // a mean is a sum that is divided afterwards
   if (OwnTypes::of(dtype) != nullptr) return OwnTypes::made().ops[index];
-  constexpr std::array predefined{MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_SUM, MPI_BAND, MPI_BOR, MPI_BXOR};
+  const std::array predefined{MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_SUM, MPI_BAND, MPI_BOR, MPI_BXOR};
   return predefined[index];
 }
 

@@ -24,8 +24,8 @@ struct Value {
   bool block = false;          ///< its text begins on the line after `line`
   int line = 0;                ///< of its key, or of itself within a list; 0: it is not there
   std::vector<Value> items{};  ///< of a list
-  std::vector<Member>
-      members{};  ///< of a map, in the file's order; a key that stands there twice is here twice
+  /// Of a map, in the file's order; a key that is there twice is here twice.
+  std::vector<Member> members;
 
   /// Null where this is no map, or has no such key.
   const Value& operator[](std::string_view key) const;
