@@ -61,6 +61,18 @@ class Server(http.server.ThreadingHTTPServer):
         pass
 
 
+def command(home):
+    return [program(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
+            f"--user-data-dir={home}/profile", "--window-size=1920,1080"]
+
+
+def from_disk(page, query):
+    """A page as it is when its scripts are done, read from the disk and not from a server."""
+    with tempfile.TemporaryDirectory() as home:
+        return subprocess.run([*command(home), "--virtual-time-budget=20000", "--dump-dom", f"file://{page}{query}"], capture_output=True, text=True,
+                              timeout=300, env={**os.environ, "HOME": home}).stdout
+
+
 def run(site, script, seconds=600):
     """What `script` hands to done(). An error of the script, or a browser that says nothing for so long, is a RuntimeError."""
     answer = {"came": threading.Event()}
@@ -68,10 +80,9 @@ def run(site, script, seconds=600):
     with Server(("127.0.0.1", 0), handler) as server, tempfile.TemporaryDirectory() as home:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         log = pathlib.Path(home, "log")
-        command = [program(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
-                   f"--user-data-dir={home}/profile", "--window-size=1920,1080", f"http://127.0.0.1:{server.server_address[1]}/page-of-the-test"]
+        address = f"http://127.0.0.1:{server.server_address[1]}/page-of-the-test"
         with open(log, "w") as out:
-            browser = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "HOME": home}, start_new_session=True)
+            browser = subprocess.Popen([*command(home), address], stdout=out, stderr=out, env={**os.environ, "HOME": home}, start_new_session=True)
         try:
             came = answer["came"].wait(seconds)
         finally:
@@ -79,7 +90,7 @@ def run(site, script, seconds=600):
             browser.wait()
             server.shutdown()
         if not came:
-            raise RuntimeError(f"{command[0]} has said nothing for {seconds} s: {log.read_text()[-1500:]}")
+            raise RuntimeError(f"{program()} has said nothing for {seconds} s: {log.read_text()[-1500:]}")
     value = answer["value"]
     if isinstance(value, dict) and "error" in value:
         raise RuntimeError(f"the page of the test: {value['error']}")

@@ -106,6 +106,7 @@ def try_links(top, site):
             if page.name != "README.md" and not re.search(rf'class="reference internal" href="{page.stem}\.html"', first)]
     bad += [f"{page} has no link back" for page in ("reference/index.html", "reference/gradient__reducer_8hpp.html")
             if "../docs/README.html" not in (site / page).read_text() and "../docs/README.html" not in (site / "reference/menudata.js").read_text()]
+    bad += [f"the first page has no {part}" for part in ("copybutton.js", "theme-toggle", 'action="../search.html"') if part not in first]
     return bad
 
 
@@ -196,6 +197,8 @@ def try_browser(site):
         ours, theirs = ranked(index, query, language)[:3], seen["found"][query][:3]
         if ours != theirs:
             yield f"{query!r}: the browser finds {theirs}, and the index has {ours}"
+    if 'href="docs/errors.html#deadlines"' not in browser.from_disk(site / "search.html", "?q=deadline"):
+        yield "read from the disk, the page of the search finds no deadline"
     pages = [page.relative_to(site).as_posix() for page in sorted(site.rglob("*.html")) if "reference" not in page.relative_to(site).parts[:1]]
     pages += [f"reference/{name}" for name in ("index.html", "annotated.html", "files.html", "gradient__reducer_8hpp.html", "communicator_8hpp.html",
                                               "classweft_1_1GradientReducer.html", "classweft_1_1Communicator.html")]
