@@ -35,7 +35,7 @@ extern zero::ShardedParams& params;
 extern zero::ShardedOptimizer& adam_of_zero;
 extern checkpoint::Saver& saver;
 extern ReduceOp op;
-extern View view, parameters;
+extern View view, parameters, gradients;
 extern ParamId id;
 extern int device, data_rank;
 extern zero::Optimizer rule;
