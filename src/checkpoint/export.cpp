@@ -1,4 +1,4 @@
-// One file with all tensors whole. Pieces follow each other as they lie in their tensors, block by block: memory is that of one block.
+// One file with all tensors whole. Pieces follow each other as they lie in their tensors, block by block, so one block of memory is enough.
 
 #include <algorithm>
 #include <functional>

@@ -5,8 +5,8 @@
 //    "files":[{"name":"rank-00000.safetensors","bytes":8192,"header":"..."}],
 //    "tensors":{"w":{"dtype":"F32","shape":[4,8],"pieces":[{"file":0,"first":0,"count":32,"at":128,"blocks":"..."}]}}}}
 //
-// "save" is the number of the save in its folder, from 1 on, with a checksum of its own: what comes after what is known without reading all.
-// Before there was one, checkpoints had none. Values are whole numbers, texts, and doubles as {"double":"0.1"}. The checksum is of the bytes of "index"'s value. `at` is the place in the file, in bytes; `blocks` are the checksums of the piece's MiBs.
+// "save" is the number of the save in its folder, from 1 on, with its own checksum, so that the order of saves is known without reading whole
+// indices. Checkpoints of earlier versions have none. Values are whole numbers, texts, and doubles as {"double":"0.1"}. The checksum is of the bytes of "index"'s value. `at` is the place in the file, in bytes; `blocks` are the checksums of the piece's MiBs.
 // The same text, for one file alone, is how a rank tells rank 0 what it wrote.
 
 #include <cstdint>
@@ -63,7 +63,7 @@ std::string text_of(const Index& index);
 /// their files and in their tensors, and each has the checksums that its length asks for
 Index parse_index(std::string_view content, const std::string& called);
 
-/// The number of the save, from the first bytes of an index; 0 for one without a number. None where they are damaged, or no index
+/// The number of the save, from the first bytes of an index; 0 if it has no number; nullopt if they are damaged or are not an index
 constexpr std::size_t save_number_bytes = 160;
 std::optional<std::int64_t> save_number_in(std::string_view start);
 /// The largest; no folder sees as many saves.

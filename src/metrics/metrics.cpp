@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-/// What a rank tells the others before any of them trains.
+/// What a rank tells the other ranks before any of them trains.
 struct Note {
   std::int32_t account_every = 0;
   std::array<char, 508> problem{};  ///< why it cannot serve; empty: it can

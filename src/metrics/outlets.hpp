@@ -63,8 +63,8 @@ class Textfile {
   std::thread thread_;
 };
 
-/// While it lives, threads that are started block all signals: those of the process are its own threads' to
-/// handle.
+/// While it lives, new threads block all signals, so that the program's own threads handle the signals of the
+/// process.
 class BlockedSignals {
  public:
   BlockedSignals();

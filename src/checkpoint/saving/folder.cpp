@@ -197,7 +197,7 @@ void SaveFolder::publish(Index index) {
   flush_folder(folder_);
 }
 
-// Two renames, and not one that exchanges: few network filesystems have that. The old one is put back where the second does not come.
+// Two renames instead of one exchange, which few network filesystems have. If the second rename fails, the old checkpoint is renamed back.
 void SaveFolder::replace(std::int64_t step) {
   const std::string old = path(step) + std::string(replaced_ending);
   remove_with_all(old);

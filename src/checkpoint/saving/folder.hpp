@@ -4,8 +4,8 @@
 //   FOLDER/.weft-saver             locked by the job that saves there; says who that is
 //   FOLDER/step-00000040           a complete checkpoint
 //   FOLDER/step-00000048.part      being written, or being removed; the next job to save here removes what a killed one left
-//   FOLDER/step-00000040.replaced  one of before, while another save of that step takes its name; the next job to save here puts it back
-//                                  where a killed one came no further
+//   FOLDER/step-00000040.replaced  an earlier save of that step, while a new one takes its name; if the job was killed meanwhile,
+//                                  the next job to save here renames it back
 //
 // A rename is what makes it complete, after everything in it is on the disk; and the first step of removing it, before anything in it goes.
 // Which one is older is a matter of the numbers that saves have in their indices: clocks jump, copies have times of their own, and a training
@@ -30,11 +30,11 @@ std::optional<std::int64_t> step_of(const std::string& name);
 /// A complete checkpoint in a folder.
 struct Saved {
   std::int64_t step = 0;
-  /// By which saves follow each other; those of one number, or without (0), by their steps. None where the index cannot be read
+  /// Gives the order of saves; saves with equal numbers, or without (0), are ordered by step. nullopt if the index cannot be read
   std::optional<std::int64_t> number{};
 };
-/// All, in the order of saving; those whose place is not known come last, so that who takes the last one meets the damage. None where there is
-/// no such folder. @throws Error (usage) if it cannot be read
+/// All checkpoints in the order of saving. Those without a known place come last, so that a reader of the last one notices the damage. Empty if
+/// there is no such folder. @throws Error (usage) if it cannot be read
 std::vector<Saved> all_saved(const std::string& folder);
 /// @throws Error (system) if the names in it cannot be made durable
 void flush_folder(const std::string& folder);
@@ -42,16 +42,16 @@ void flush_folder(const std::string& folder);
 /// What rank 0 does in the folder.
 class SaveFolder {
  public:
-  /// Makes it, locks it, and removes what killed jobs left. @throws Error (usage) if another job saves there, or it cannot be written
+  /// Creates and locks the folder, and removes what killed jobs left. @throws Error (usage) if another job saves there, or it cannot be written
   explicit SaveFolder(std::string folder);
 
   /// Makes the folder that ranks write into. @throws Error (system)
   void begin(std::int64_t step);
-  /// Gives it the next number, adds its index and makes it complete. One that has the step already goes then. @throws Error (system)
+  /// Gives the save the next number, adds the index and makes it complete. An earlier save of this step is removed then. @throws Error (system)
   void publish(Index index);
   /// Removes it.
   void discard(std::int64_t step) noexcept;
-  /// Removes the oldest complete ones beyond the `count` that were saved last, never `newest`, and says which. One whose place is not known
+  /// Removes the oldest complete checkpoints beyond the last `count`, never `newest`, and logs which. A checkpoint without a known place
   /// stays and does not count. @throws Error (system)
   void keep_last(int count, std::int64_t newest);
 

@@ -2,8 +2,8 @@
 // whether it sees their files and whether the tensors are whole, writes the index and renames the folder; all hear how it went.
 // Messages beside the files: the index, once to rank 0, and a reason from there.
 //
-// A save behind the training is the same in a thread of its own, over a communicator of its own: whatever the training issues meanwhile,
-// the two do not wait for each other. The training waits for the thread where it changes what is saved (SharedPieces), and in the next save.
+// A save behind the training does the same in a separate thread over a separate communicator, so that it and the operations of the training
+// do not wait for each other. The training waits for the thread before it changes what is saved (SharedPieces), and in the next save.
 
 #include "weft/checkpoint/saver.hpp"
 
@@ -118,7 +118,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
       const std::lock_guard lock(mutex_);
       return is_over_;
     }
-    /// @param timeout of other ranks, which the thread itself waits for: it has more time to say who is late
+    /// @param timeout how long the thread waits for other ranks. This waits longer, so that the thread can report who is late
     bool wait(std::chrono::nanoseconds timeout) {
       constexpr int most_waits = 5;
       std::unique_lock lock(mutex_);
@@ -126,11 +126,11 @@ class Saver::State : public std::enable_shared_from_this<State> {
       if (over_.wait_for(lock, 2 * timeout, is_over)) return true;
       return !is_writing && over_.wait_for(lock, most_waits * timeout, is_over);
     }
-    /// Once it is over.
+    /// The error of the save. Call it when the save is over.
     const std::optional<Error>& failed() const { return failed_; }
 
     const std::int64_t step;
-    /// The thread is at this rank's own part; otherwise it waits for other ranks, each time with a deadline that names who is late.
+    /// Whether the thread works on this rank's own part. Otherwise it waits for other ranks, with a deadline that names the late ones.
     std::atomic<bool> is_writing = false;
     SharedPieces pieces;
     std::thread thread{};
@@ -215,7 +215,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
     if (origin_.is_here()) return;
     throw origin_.misuse("the Saver", "save in the parent", {comm_.rank(), "Saver", 0});
   }
-  /// Runs `body` on rank 0. @returns its reason there, where it failed; elsewhere nothing
+  /// Runs `body` on rank 0. @returns on rank 0 the reason if it failed; on other ranks nothing
   template <class Body>
   std::string of_rank_0(Body&& body) {
     return comm_.rank() == 0 ? reason_of(body) : std::string();

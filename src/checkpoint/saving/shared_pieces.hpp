@@ -2,8 +2,8 @@
 // Elements for a writer, block by block, also while their owner trains on.
 //
 // Behind the training the writer copies a block of 1 MiB under a lock, and hashes and writes the copy. An owner that is about to change its
-// memory calls release(): what the writer has not come to yet is copied then, and the writer goes on from the copies. A writer that is
-// faster than the training costs no memory but the block; one that is slower costs what it had not read, and the time of that copy.
+// memory calls release(): this copies what the writer has not read yet, and the writer continues from the copies. A writer that is
+// faster than the training costs no memory but the block. A slower one costs memory for what it has not read, and the time of that copy.
 
 #include <chrono>
 #include <condition_variable>
@@ -18,7 +18,7 @@
 
 namespace weft::detail {
 
-/// Pieces that stay as they are. What lies on a device, or nowhere, passes through 1 MiB of staging.
+/// Pieces that do not change. Data on a device, or without an address, passes through 1 MiB of staging.
 class PieceReader {
  public:
   explicit PieceReader(std::span<const checkpoint::Piece> pieces) : pieces_(pieces) {}
@@ -42,7 +42,7 @@ class PieceReader {
 /// Pieces whose owner takes them back. One thread reads, another releases.
 class SharedPieces final : public PieceReader {
  public:
-  /// @param copy_at_most bytes that release() copies; for the others it waits until they are read, or `timeout` has passed
+  /// @param copy_at_most bytes that release() copies; for the rest it waits until the writer has read them, or `timeout` has passed
   SharedPieces(std::vector<checkpoint::Piece> pieces, std::size_t copy_at_most,
                std::chrono::nanoseconds timeout);
 

@@ -23,8 +23,8 @@ class RingPlaces {
   std::int64_t size() const { return size_; }
   /// The place of a bucket's first element, counted from the memory's begin.
   std::int64_t begin(std::size_t bucket) const { return begins_[bucket]; }
-  /// The buckets whose memory a bucket takes over, rising: those that leave before it in the same step, and
-  /// those of the step before. Where several had an element, only the last of them counts.
+  /// The buckets whose memory a bucket takes over, in ascending order: buckets that leave before it in the
+  /// same step, and buckets of the step before. If several had an element, only the last of them counts.
   const std::vector<std::size_t>& after(std::size_t bucket) const { return after_[bucket]; }
   const std::vector<std::size_t>& after_last_step(std::size_t bucket) const {
     return after_last_step_[bucket];
@@ -39,8 +39,8 @@ class RingPlaces {
   std::vector<std::vector<std::size_t>> after_last_step_;
 };
 
-/// Elements of a ring that is given so many bytes: whole cache lines, at least what the largest bucket
-/// takes, at most what all buckets take.
+/// The number of elements of a ring of about `bytes` bytes: whole cache lines, at least the largest bucket, at
+/// most all buckets.
 std::int64_t ring_elements(const BucketPlan& plan, std::size_t bytes);
 
 }  // namespace weft::detail

@@ -1,5 +1,5 @@
 // Steps: every rank describes each tensor by one line (its name, count, type, and a hash of its values, which
-// from_rank_0 leaves out). Ranks compare a hash of all lines; only where it differs do they send the lines
+// from_rank_0 leaves out). Ranks compare a hash of all lines; only if it differs do they send the lines
 // themselves (plan_agreement.cpp). Then rank 0 broadcasts each tensor, if asked to.
 
 #include "weft/gradient/initial_values.hpp"

@@ -64,10 +64,10 @@ class BlockSquares {
 
   /// @param owned by bucket, the elements whose means this rank will have. Between steps
   void adopt(const std::vector<Range>& owned);
-  /// The means of `range`, one of `owned`, are there when `lane` gets to this point.
+  /// Adds the means of `range`, one of `owned`. They are complete when `lane` reaches this point.
   /// @param values elements of the flat space from `begin` on: at least the blocks that `range` touches
   void add(Range range, ConstView values, std::int64_t begin, const Stream& lane);
-  /// f64, by block; zero where this rank has no means.
+  /// f64, by block; zero for blocks of which this rank has no means.
   ConstView sums() const { return sums_.view(); }
 
  private:

@@ -57,7 +57,7 @@ class ObservedSteps {
   /// Whether this step counts.
   bool counts() const { return steps_ > 1; }
 
-  /// This step's. Those of a device come when it has passed the place.
+  /// The times of this step. Times of a device are known when it has passed the place.
   struct Times {
     Clock::time_point begin{};
     std::vector<Clock::time_point> ready;  // by parameter

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// An account that the trainer asks for is added to the meter, too.
+// Adds the account of a step to the meter when the trainer asks for it.
 void GradientReducer::State::count_account(const StepHistory& history) {
   for (const StepAccount& step : history.steps) {
     counters_->accounted_steps.add();
@@ -31,7 +31,7 @@ void GradientReducer::State::count_step() {
   counters_->step_finished(this, step_began_);
 }
 
-// Of N ranks each sends 2 (N - 1) / N of a bucket that is all-reduced, and half of that where it is scattered.
+// Each of N ranks sends 2 (N - 1) / N of a bucket in an all-reduce, and half of that in a reduce-scatter.
 void GradientReducer::State::count_bucket(const Bucket& bucket, std::uint64_t sent) {
   const auto ranks = static_cast<std::uint64_t>(comm_.size());
   const auto bytes = static_cast<std::uint64_t>(bucket.count()) * size_of(layout_.dtype());

@@ -123,8 +123,8 @@ void GradientReducer::State::expect_given_plan(const BucketPlan& plan, const Par
   if (options_.ring) expect_whole_parameters(plan);
 }
 
-// The unit of a rank's part of a bucket: whole cache lines and whole blocks of the hook. Where sharded means
-// are summed by block (norm_block), whole blocks of that, too.
+// The unit of a rank's part of a bucket: whole cache lines and whole blocks of the hook. If sharded means
+// are summed by block (norm_block), also whole blocks of that.
 std::int64_t GradientReducer::State::part_unit() const {
   const auto line = static_cast<std::int64_t>(Buffer::alignment / size_of(layout_.dtype()));
   const std::int64_t unit = std::lcm(line, hook_->granularity());

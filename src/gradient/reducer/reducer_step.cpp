@@ -81,8 +81,8 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   return true;
 }
 
-// A slow rank is one whose step takes three times as long as usual: the others then wait for two medians.
-// Waits below 250 ms are put down to the machine's scheduling. The median is taken anew every 16 steps.
+// A rank is slow if its step takes three times as long as usual: the other ranks then wait for two medians.
+// Waits below 250 ms are attributed to the machine's scheduling. The median is updated every 16 steps.
 void GradientReducer::State::watch_for_slow_ranks() {
   constexpr std::uint64_t now_and_then = 16;
   if (ready_->step() % now_and_then != 0) return;
@@ -274,9 +274,9 @@ void GradientReducer::State::wait_for(std::size_t bucket, Event reduced, Stream&
   wire_->on_device().stop(stream);
 }
 
-// The small operations beside the buckets are on inline streams of their own, which nothing else may ever
-// poll; and an operation that is not progressed holds up the one 32 operations later. So a compute stream of
-// the host waits for them. A device's stream does not wait for the host: there the next step waits.
+// The small operations beside the buckets are on inline streams that nothing else polls, and an operation
+// without progress blocks the one 32 operations later. So a compute stream of the host waits for them. A
+// device's stream does not wait for the host: there the next step waits.
 void GradientReducer::State::join_side_operations(Stream& stream) {
   if (!stream.device().is_host()) return;
   stream.wait(used_.shared());

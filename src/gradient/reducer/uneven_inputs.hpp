@@ -1,7 +1,7 @@
 #pragma once
 // How ranks differ within a step: how they share out its micro-batches, which have run out of batches, and which
-// parameters had a gradient. The last two are shared by a small all_reduce on an inline stream of its own, which compute streams progress in
-// finish_step.
+// parameters had a gradient. The last two are exchanged by a small all_reduce on a separate inline stream, which compute streams
+// progress in finish_step.
 
 #include <algorithm>
 #include <memory>
@@ -25,7 +25,7 @@ class UnevenInputs {
   const Event& shared() const { return shared_.event(); }
   /// The ranks that have a batch in this step. Blocks until all ranks have begun it.
   int ranks_left();
-  /// Turns a mean over all `ranks` into one over those that have a batch, in the order of `lane`. Does
+  /// Turns a mean over all `ranks` into a mean over the ranks that have a batch, in the order of `lane`. Does
   /// nothing unless the constructor was told to rescale.
   void correct(View means, int ranks, Stream lane);
 
@@ -42,7 +42,7 @@ class MicroBatchShares {
   /// @param all as ReducerOptions::micro_batches
   MicroBatchShares(std::int64_t all, int ranks) : all_(all), ranks_(ranks) {}
 
-  /// Whether a rank may take so many micro-steps. @param alike whether each takes as many as the others
+  /// Whether a rank may take this many micro-steps. @param alike whether all ranks must take equally many
   bool takes(int micro_steps, bool alike) const;
   /// "4 micro-batches on 3 ranks, of which each takes 1 or 2".
   std::string words() const;

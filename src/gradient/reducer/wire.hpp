@@ -1,10 +1,9 @@
 #pragma once
 // The streams that carry buckets, and the time that compute streams have waited for them.
 //
-// A stream with a thread of its own, or one that the trainer gave, carries buckets one after the other. Where
-// the compute thread itself has to carry them, each bucket gets a stream (a lane), up to 32: a bucket can
-// then be posted while those before it still wait for a rank that is late, and one poll() progresses all of
-// them.
+// A stream with its own thread, or the stream that the trainer gave, carries buckets one after the other. If
+// the compute thread has to carry them, each bucket gets a stream (a lane), up to 32. A bucket can then be
+// posted while earlier buckets still wait for a late rank, and one poll() progresses all of them.
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +24,7 @@ class Wire {
   Wire(const Communicator& comm, const std::optional<Stream>& given) : is_given_(given.has_value()) {
     lanes_.push_back(given ? *given : comm.progress_stream());
   }
-  /// Adds lanes for so many buckets, if the compute thread carries them.
+  /// Adds lanes for this many buckets, if the compute thread carries them.
   void serve(std::size_t buckets) {
     if (is_given_ || !is_inline()) return;
     while (lanes_.size() < std::min(buckets, most_lanes)) lanes_.emplace_back();
