@@ -1,7 +1,5 @@
 #include "gpt/pipeline/sharded_stage.hpp"
 
-#include <ranges>
-
 #include "weft/core/copy.hpp"
 
 namespace weft::examples {
@@ -12,7 +10,8 @@ StageUnits::StageUnits(const std::vector<int>& unit_firsts, const std::vector<in
   const auto first_of = [&](int stage) {
     return unit_firsts[static_cast<std::size_t>(cut[static_cast<std::size_t>(stage)])];
   };
-  for (const int stage : reduced_order | std::views::reverse) {
+  for (auto reduced = reduced_order.rbegin(); reduced != reduced_order.rend(); ++reduced) {
+    const int stage = *reduced;
     firsts.push_back(ParamId{static_cast<int>(parameters.size())});
     for (int parameter = first_of(stage); parameter < first_of(stage + 1); ++parameter) {
       ids[static_cast<std::size_t>(parameter)] = static_cast<int>(parameters.size());

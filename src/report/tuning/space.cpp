@@ -63,7 +63,7 @@ std::vector<Choice> Space::choices(std::size_t most, std::uint64_t seed) const {
   if (all.size() <= most) return all;
   std::mt19937_64 random(seed);
   std::ranges::shuffle(all, random);
-  std::ranges::stable_partition(all, [](const Choice& one) { return one.size() == 1; });
+  std::stable_partition(all.begin(), all.end(), [](const Choice& one) { return one.size() == 1; });
   const auto alone =
       static_cast<std::size_t>(std::ranges::count_if(all, [](const Choice& one) { return one.size() == 1; }));
   all.resize(std::max(most, alone));

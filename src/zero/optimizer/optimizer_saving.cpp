@@ -156,7 +156,7 @@ checkpoint::State ShardedOptimizer::State::state(const Stream& compute) {
   each_range(true, [&](const Range& range) {
     const auto& [id, first, parameters, piece] = range;
     if (std::ranges::find(elsewhere, id) != elsewhere.end()) return;  // another part saves it
-    const auto add = [&](const std::string& ending, auto values) {
+    const auto add = [&, id = id, first = first](const std::string& ending, auto values) {
       saved.pieces.push_back({layout.name(id) + ending, layout.shape(id), first, std::move(values)});
     };
     add("", ConstView(parameters));
@@ -196,7 +196,7 @@ std::vector<Wanted> ShardedOptimizer::State::wanted() {
   const ParamLayout& layout = params_.layout();
   each_range(false, [&](const Range& range) {
     const auto& [id, first, parameters, piece] = range;
-    const auto add = [&](const std::string& ending, auto values) {
+    const auto add = [&, id = id, first = first](const std::string& ending, auto values) {
       all.push_back({layout.name(id) + ending, layout.shape(id), first, std::move(values)});
     };
     // A split master contains its parameter as its upper half. That is not always the value to which an f32 master would be rounded.

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <ranges>
 
 #include "zero/optimizer/sharded_optimizer_state.hpp"
 
@@ -149,7 +148,8 @@ StepResult ShardedOptimizer::State::step_by_norm(const Stream& compute, double l
   }
   const Factors factors = groups_->factors(steps_ + 1, learning_rate, verdict.factor);
   // Forward first needs the buckets that backward reduced last.
-  for (const Bucket& bucket : std::views::reverse(params_.buckets())) update(bucket, factors, compute);
+  const auto& buckets = params_.buckets();
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) update(*bucket, factors, compute);
   ++steps_;
   return {.norm = verdict.norm};
 }
