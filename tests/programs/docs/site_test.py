@@ -73,7 +73,7 @@ def made(tree, site):
 
 def small_tree(top, folder, page):
     """A tree with one page and one header."""
-    tree = pathlib.Path(folder, "tree")
+    tree = pathlib.Path(folder, "a tree")
     shutil.copytree(top / "docs/site", tree / "docs/site", ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "include/weft/core").mkdir(parents=True)
     for name in ("docs/site.sh", "docs/reference.sh", "docs/Doxyfile", "docs/header_manual.awk", "include/weft/core/version.hpp"):
