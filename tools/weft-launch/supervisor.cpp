@@ -102,11 +102,15 @@ void Supervisor::note(const Ended& ended) {
     return ask();
   }
   say(ended.what);
+  // A rank that only lost another may end before the one that made the mistake, whose status is the job's.
+  const bool is_cause = ended.signal != 0 || ended.status != exit_code(ErrorKind::peer_lost);
+  if (is_cause && stage_ == Stage::noticing && !has_cause_) course_.status = ended.status;
+  has_cause_ = has_cause_ || is_cause;
   fail(ended.status);
 }
 
-/// The first failure sets the status of the job and gives the other ranks time to notice it. Each further failure adds a little: a rank may be waiting
-/// for one that fails later than the first.
+/// The first failure sets the status of the job (see note()), and gives the other ranks time to notice it. Each further failure adds a little: a rank
+/// may be waiting for one that fails later than the first.
 void Supervisor::fail(int status) {
   if (course_.status == 0) course_.status = status;
   if (stage_ == Stage::asked || stage_ == Stage::killed) return;

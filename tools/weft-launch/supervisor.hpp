@@ -62,6 +62,7 @@ class Supervisor {
   LiveLine& live_;
   HostProbes* const lost_before_;
   Course course_{};
+  bool has_cause_ = false;  ///< whether a rank has failed that did not only lose another
   int interrupts_ = 0;
   Stage stage_ = Stage::running;
   Deadline next_ = Deadline::never();  ///< of the stage

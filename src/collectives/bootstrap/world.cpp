@@ -6,9 +6,11 @@
 #include <array>
 #include <atomic>
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "collectives/bootstrap/device_choice.hpp"
+#include "core/memory/per_process.hpp"
 #if WEFT_HAS_BOOST
 #include "collectives/store/job_token.hpp"
 #include "collectives/store/launcher_kvs.hpp"
@@ -57,7 +59,7 @@ std::shared_ptr<Rendezvous> meet_by_mpi(LaunchClaim& claim, Deadline deadline,
                                         std::chrono::nanoseconds timeout) {
 #if WEFT_HAS_MPI
   const detail::RankIdentity mine = detail::RankIdentity::of_this_process(claim.rank, claim.size);
-  auto runtime = detail::MpiRuntime::acquire({mine.name(), deadline.left(), timeout});
+  auto runtime = detail::MpiRuntime::acquire({mine.name(), deadline.left()});
   int rank = 0;
   int size = 1;
   {
@@ -137,6 +139,30 @@ std::shared_ptr<Store> open_store_of(LaunchClaim& claim, Deadline deadline, cons
   return open_store(claim.rendezvous, claim.rank, deadline, options);
 }
 
+/// The stores that this process has open. A second World of one address meets the others in the store of the first, under a
+/// name of its own: ranks make their Worlds in the same order.
+struct OpenStore {
+  std::weak_ptr<Store> store;
+  int worlds = 0;
+};
+constinit detail::PerProcess<std::map<std::string, OpenStore>> open_stores;
+
+std::pair<std::shared_ptr<Store>, std::string> store_and_name_of(LaunchClaim& claim, Deadline deadline,
+                                                                 const Environment& environment) {
+  const std::string key = text(claim.rendezvous, ' ', claim.rank, ' ', claim.size);
+  const bool is_own = claim.size == 1 || claim.rendezvous.empty();
+  auto known = is_own ? OpenStore() : open_stores.use([&](auto& all) { return all[key]; });
+  std::shared_ptr<Store> store = known.store.lock();
+  if (store == nullptr) {
+    known.worlds = 0;
+    store = open_store_of(claim, deadline, environment);
+  }
+  ++known.worlds;
+  known.store = store;
+  if (!is_own) open_stores.use([&](auto& all) { all[key] = known; });
+  return {std::move(store), known.worlds == 1 ? "world" : text("world again ", known.worlds)};
+}
+
 std::string decision(const LaunchClaim& claim) {
   std::string line = text(describe(claim), " by ", name(claim.launcher));
   if (claim.local_rank) line += text(", local rank ", *claim.local_rank);
@@ -183,8 +209,9 @@ World World::from_environment(const WorldOptions& options, const Environment& en
   if (ask_mpi) world.rendezvous_ = meet_by_mpi(claim, deadline, world.timeout_);
   if (ask_mpi && initialised && !is_explicit) claim.launcher = Launcher::mpi;
   if (world.rendezvous_ == nullptr) {
-    world.store_ = open_store_of(claim, deadline, environment);
-    world.rendezvous_ = make_store_rendezvous(world.store_, "world", claim.rank, claim.size);
+    auto [store, name] = store_and_name_of(claim, deadline, environment);
+    world.store_ = std::move(store);
+    world.rendezvous_ = make_store_rendezvous(world.store_, std::move(name), claim.rank, claim.size);
   }
   world.choose_device(options);
   return world;

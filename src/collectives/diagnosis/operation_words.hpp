@@ -38,8 +38,10 @@ inline std::optional<Operation> operation_from(std::istringstream& in) {
   return is_whole ? std::optional(operation) : std::nullopt;
 }
 
+/// The advice to a rank that hears of another's error.
+inline constexpr std::string_view its_own_message = "its own message says why";
 inline Error lost_error(std::string how) {
-  return Error(ErrorKind::peer_lost, std::move(how), "its own message says why");
+  return Error(ErrorKind::peer_lost, std::move(how), std::string(its_own_message));
 }
 /// What helps where a rank has left before the others. The torch backend has other words for it.
 inline constexpr std::string_view uneven_batches_advice =
@@ -51,6 +53,12 @@ inline Error left_error(std::string how) {
 }
 inline Error left_error(int rank) {
   return left_error(text("rank ", rank, " has left the communicator without an error"));
+}
+/// How a rank says that its process ends while its communicator lives.
+inline constexpr std::string_view exit_words = "called exit(";
+inline std::string exit_problem(int status) {
+  return text(exit_words, status, "), or returned ", status,
+              " from main(), and had not left the communicator");
 }
 /// The ranks that a problem names: the numbers behind "rank ".
 inline std::vector<int> ranks_in(std::string_view problem) {
@@ -66,9 +74,17 @@ inline std::vector<int> ranks_in(std::string_view problem) {
 }
 
 /// What `reader` hears of another rank that has failed. A disagreement has two sides, and says so itself. A rank that waited for others, or lost
-/// one, says whom: they are to blame, and not who tells of them. With anything else, that rank began.
+/// one, says whom: they are to blame, and not who tells of them. With anything else, that rank began. Who misuses weft ends with 42, and so do
+/// those that hear of it: so the job's status is that of its cause, in whichever order they end.
 inline Error failure_of(int reader, int rank, ErrorKind kind, std::string_view problem) {
   if (kind == ErrorKind::mismatch) return Error(kind, std::string(problem), "its own message says more");
+  if (problem.starts_with(exit_words)) {
+    const bool is_well = problem.substr(exit_words.size()).starts_with("0)");
+    return Error(kind, text("rank ", rank, ' ', problem),
+                 is_well ? std::string(uneven_batches_advice) : "its own output may say why");
+  }
+  if (kind == ErrorKind::usage)
+    return Error(kind, text("rank ", rank, " failed: ", problem), std::string(its_own_message));
   const bool lost_others = kind == ErrorKind::timeout || kind == ErrorKind::peer_lost;
   const std::vector<int> named = ranks_in(problem);
   const auto is_another = [&](int one) { return one != reader && one != rank; };

@@ -54,7 +54,7 @@ CommunicatorState::~CommunicatorState() {
   if (std::uncaught_exceptions() == 0 || is_broken_ || size_ == 1) return;
   const auto why = Error::in_flight();
   fail(why ? why->in({rank_, {}, 0})
-           : Error(ErrorKind::usage, "an exception of the program's own ended it",
+           : Error(ErrorKind::system, "an exception of the program's own ended it",
                    "Communicator::run() tells the others what it says", {rank_, {}, 0}));
 }
 
@@ -106,20 +106,6 @@ Work CommunicatorState::work(Event event, const Issued& issued, std::shared_ptr<
   };
   return {std::move(event), issued.label, issued.number,
           make_recycled<Asked>(weak_from_this(), issued.place, std::move(group))};
-}
-
-std::string CommunicatorState::late(std::uint64_t place, const GroupProgress* group) {
-  const auto entry = log_->look(place);
-  if (!entry) return {};
-  const bool on_device = entry->sequence == OperationLog::Sequence::device;
-  if (!on_device && entry->state == OperationLog::State::issued)
-    return text("this rank (", rank_,
-                "), where work before it on its stream, or a message before it, is not done");
-  if (group != nullptr) return group->missing();
-  const std::uint64_t number = entry->operation.number;
-  if (on_device) return backend_->peer_status() != nullptr ? backend_->peer_status()->behind(number) : "";
-  const std::chrono::steady_clock::time_point since{std::chrono::nanoseconds(entry->begun)};
-  return watchdog_ ? watchdog_->late(number, since).names : backend_->late(number);
 }
 
 std::uint64_t CommunicatorState::sends(Payload payload) {
@@ -247,18 +233,6 @@ Event CommunicatorState::submit(std::unique_ptr<Task> task, const Issued& issued
   return event;
 }
 
-bool CommunicatorState::tell_late(const Issued& issued, std::chrono::steady_clock::time_point since) {
-  if (!issued.is_collective) return true;  // who is behind in collectives need not be who it waits for
-  if (log::level() < log::Level::warn) return true;
-  const std::string late =
-      watchdog_ ? watchdog_->late(issued.number, since).names : backend_->late(issued.number);
-  if (late.empty()) return false;
-  const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-  log::warn(
-      text("rank ", rank_, ": ", issued.label, " #", issued.number, " has waited ", waited, " s for ", late));
-  return true;
-}
-
 void CommunicatorState::fail(const Error& error) noexcept {
   if (!is_here()) return;
   {
@@ -340,9 +314,11 @@ std::optional<Communicator> CommunicatorState::split(std::optional<int> color, i
 Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
                                Topology topology, std::chrono::nanoseconds timeout,
                                std::shared_ptr<Trace> trace, Identity identity) {
-  return Communicator(std::make_shared<CommunicatorState>(std::move(backend), std::move(rendezvous),
-                                                          std::move(topology), timeout, std::move(trace),
-                                                          std::move(identity)));
+  auto state =
+      std::make_shared<CommunicatorState>(std::move(backend), std::move(rendezvous), std::move(topology),
+                                          timeout, std::move(trace), std::move(identity));
+  if (state->size() > 1) tell_of_exit(state);
+  return Communicator(std::move(state));
 }
 
 }  // namespace detail

@@ -73,6 +73,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   /// Called by an operation that failed: later ones fail with the same error, and peers hear of it.
   void fail(const Error& error) noexcept;
+  /// The process ends by exit(), and this is still there: peers that wait for this rank hear of it.
+  void exits(int status) noexcept;
   /// @throws the error that broke the communicator, if one has; Error (usage) in a child that was forked since
   void expect_intact() const;
   /// False in a child that was forked since. A rank alone shares nothing, and goes on there.
@@ -100,6 +102,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Error explained(const Error& error, const Issued& issued, std::chrono::steady_clock::time_point since);
   /// Says who makes `issued` wait since then, if that can be told yet.
   bool tell_late(const Issued& issued, std::chrono::steady_clock::time_point since);
+  /// That a late rank has come: what began to wait before is not told of.
+  void came_after_all(const Issued& issued);
   /// For whom the operation at this place of the log waits, where that can be seen. @param group of it, if it is one
   std::string late(std::uint64_t place, const GroupProgress* group);
   OperationsUnderWay& under_way() { return *identity_.under_way; }
@@ -143,11 +147,17 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // this state, and the two would keep each other alive.
   Event last_;
   MessageChains messages_;  // where groups may overlap
+  std::mutex late_mutex_;
+  std::optional<std::uint64_t> told_of_{};           // the collective that waits for a rank, which was told
+  std::chrono::steady_clock::time_point came_at_{};  // when the last one that was told of was over
   std::atomic<std::int64_t> slow_after_ = std::chrono::nanoseconds(std::chrono::seconds(1)).count();
   mutable std::mutex broken_mutex_;
   std::optional<Error> broken_;
   std::atomic<bool> is_broken_ = false;
 };
+
+/// From now on peers hear when this process ends by exit() and has not left (process_exit.cpp).
+void tell_of_exit(const std::shared_ptr<CommunicatorState>& state);
 
 Communicator make_communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Rendezvous> rendezvous,
                                Topology topology, std::chrono::nanoseconds timeout,

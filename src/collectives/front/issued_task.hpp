@@ -40,6 +40,7 @@ class IssuedTask final : public Task {
       state_->expect_intact();  // throws that, or what broke the communicator before
     }
     if (!issued_.on_device) state_->log().ended(issued_.place, OperationLog::State::done);
+    if (has_told_) state_->came_after_all(issued_);
     state_->record_span(issued_);
     return true;
   }
@@ -55,10 +56,10 @@ class IssuedTask final : public Task {
       state_->fail(error);
     } catch (const std::exception& error) {
       state_->fail(
-          state_->in_context(Error(ErrorKind::usage, message_of(error)), issued_.label, issued_.number));
+          state_->in_context(Error(ErrorKind::system, message_of(error)), issued_.label, issued_.number));
     } catch (...) {
-      state_->fail(state_->in_context(Error(ErrorKind::usage, "an exception ended its stream"), issued_.label,
-                                      issued_.number));
+      state_->fail(state_->in_context(Error(ErrorKind::system, "an exception ended its stream"),
+                                      issued_.label, issued_.number));
     }
   }
 

@@ -228,10 +228,10 @@ World world_from_mpi(MPI_Comm comm, const WorldOptions& options, const Environme
   }
   const auto connect_timeout = options.connect_timeout.value_or(environment.seconds(env::connect_timeout));
   const auto timeout = options.timeout.value_or(environment.seconds(env::timeout));
-  return World::over(std::make_shared<detail::MpiRendezvous>(
-                         detail::MpiRuntime::acquire({"this rank", connect_timeout, timeout}), comm,
-                         Deadline::in(connect_timeout), timeout),
-                     options, environment, Launcher::mpi);
+  return World::over(
+      std::make_shared<detail::MpiRendezvous>(detail::MpiRuntime::acquire({"this rank", connect_timeout}),
+                                              comm, Deadline::in(connect_timeout), timeout),
+      options, environment, Launcher::mpi);
 }
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/mpi/process_deadline.hpp"
+#include "core/memory/at_exit.hpp"
 #include "core/memory/per_process.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -26,7 +27,7 @@ bool flag_of(int (*query)(int*)) {
 struct Process {
   Origin origin;
   std::mutex mutex;
-  std::weak_ptr<MpiRuntime> runtime;
+  std::shared_ptr<MpiRuntime> runtime;  // to the end of the process
   std::vector<std::shared_ptr<void>> kept;
 };
 
@@ -59,9 +60,10 @@ bool MpiRuntime::initialised() {
 std::shared_ptr<MpiRuntime> MpiRuntime::acquire(const Limits& limits) {
   expect_here();
   const std::lock_guard lock(process().mutex);
-  if (auto runtime = process().runtime.lock()) return runtime;
+  if (process().runtime && !flag_of(MPI_Finalized)) return process().runtime;
   const std::shared_ptr<MpiRuntime> runtime(new MpiRuntime(limits));
   process().runtime = runtime;
+  if (runtime->ours_) at_exit([](int status) { process().runtime->finalize(status); });
   return runtime;
 }
 
@@ -86,12 +88,8 @@ MpiRuntime::MpiRuntime(Limits limits) : limits_(std::move(limits)) {
   }
 }
 
-MpiRuntime::~MpiRuntime() {
-  if (!process().origin.is_here() || !ours_ || broken_ || std::uncaught_exceptions() > 0 ||
-      flag_of(MPI_Finalized))
-    return;
-  const ProcessDeadline deadline(limits_.who, "MPI_Finalize", limits_.ending, env::timeout);
-  MPI_Finalize();
+void MpiRuntime::finalize(int status) noexcept {
+  if (status == 0 && usable()) MPI_Finalize();
 }
 
 std::unique_lock<std::mutex> MpiRuntime::enter() {

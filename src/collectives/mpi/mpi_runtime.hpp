@@ -1,10 +1,11 @@
 #pragma once
-// MPI as weft uses it: initialised once, called by one thread at a time, finalized by its last owner.
+// MPI as weft uses it: initialised once, called by one thread at a time, finalized when the process ends.
 //
 // Every MPI call of weft is made while holding enter(), so MPI_THREAD_SERIALIZED suffices. A user's own MPI
 // is used as it is and never finalized. Where weft initialises MPI, a SIGPIPE that would end the process is ignored from then on.
-// When an exception unwinds, or after mark_broken(), MPI_Finalize is
-// not called: it waits for the other ranks, and a rank that leaves without it is what makes mpirun end them.
+//
+// MPI_Finalize waits for the other ranks, which may go on for as long as they like: it is called in exit(), when nothing else is left to do. After
+// exit() with another status than 0, or after mark_broken(), it is not: a rank that leaves without it is what makes mpirun end the others.
 
 #include <atomic>
 #include <chrono>
@@ -20,13 +21,12 @@ class MpiRuntime {
  public:
   /// Whether MPI is initialised and not finalized, by weft or by the user.
   static bool initialised();
-  /// How long MPI_Init_thread and MPI_Finalize may wait for the other ranks, where weft calls them.
+  /// How long MPI_Init_thread may wait for the other ranks, where weft calls it.
   struct Limits {
     std::string who;  ///< "rank 1 (process 77 on node3)", for the message
     std::chrono::nanoseconds beginning{};
-    std::chrono::nanoseconds ending{};
   };
-  /// The process's one runtime. Both know no deadline: a process that waits longer says so and ends (75).
+  /// The process's one runtime. MPI_Init_thread knows no deadline: a process that waits longer says so and ends (75).
   /// @throws Error (usage) after MPI_Finalize
   static std::shared_ptr<MpiRuntime> acquire(const Limits& limits);
   /// @throws Error (system) with MPI's own words unless `code` is MPI_SUCCESS
@@ -36,7 +36,6 @@ class MpiRuntime {
 
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
-  ~MpiRuntime();
 
   /// @throws Error (usage) on another thread than MPI allows
   std::unique_lock<std::mutex> enter();
@@ -50,6 +49,7 @@ class MpiRuntime {
 
  private:
   explicit MpiRuntime(Limits limits);
+  void finalize(int status) noexcept;
 
   const Limits limits_;
   bool ours_ = false;

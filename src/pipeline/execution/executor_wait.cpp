@@ -88,7 +88,8 @@ std::string StageExecutor::State::blocked_by() const {
 Error StageExecutor::State::step_error(const Error& error) const {
   const ErrorContext context{comm.rank(), "pipeline step", steps_};
   if (const auto at = error.problem().find(stopped); at != std::string::npos)
-    return {ErrorKind::peer_lost, error.problem().substr(at), error.advice(), context};
+    return {error.kind() == ErrorKind::usage ? error.kind() : ErrorKind::peer_lost,
+            error.problem().substr(at), error.advice(), context};
   std::string problem = text(stopped, "device ", comm.rank(), " at ", place_in_row(), ": ");
   const bool is_between_devices = here() != nullptr && detail::is_transfer(here()->type);
   const bool waited = is_between_devices || here() == nullptr;

@@ -97,9 +97,10 @@ struct FlightError {
   std::int64_t at_ns = 0;
 
   /// Whether the cause is on this rank. A deadline, a lost peer or a mismatch may have its cause on another
-  /// rank.
+  /// rank. A misuse that another rank is heard to have made begins with that rank.
   bool own() const {
-    return kind == ErrorKind::usage || kind == ErrorKind::system || kind == ErrorKind::internal;
+    return (kind == ErrorKind::usage && !message.starts_with("rank ")) || kind == ErrorKind::system ||
+           kind == ErrorKind::internal;
   }
 };
 

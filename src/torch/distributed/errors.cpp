@@ -44,7 +44,8 @@ std::exception_ptr as_torch_error(const std::exception_ptr& error, const std::st
     constexpr std::string_view library = "weft: ";
     if (of_weft.kind() == ErrorKind::timeout)
       line.insert(line.starts_with(library) ? library.size() : 0, "Timed out waiting: ");
-    if (of_weft.kind() == ErrorKind::usage) return made<c10::ValueError>(line);
+    const bool is_another_ranks = of_weft.advice() == detail::its_own_message;
+    if (of_weft.kind() == ErrorKind::usage && !is_another_ranks) return made<c10::ValueError>(line);
     return backend_error(line);
   } catch (...) {
     return std::current_exception();

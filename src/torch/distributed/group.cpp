@@ -263,7 +263,7 @@ void Group::close(std::chrono::milliseconds at_most, const std::string& exceptio
   }
   if (under_way_.load() == 0) {
     if (!exception.empty())
-      give_up(Error(ErrorKind::usage, "an exception of its program ended it: " + exception, "see its output",
+      give_up(Error(ErrorKind::system, "an exception of its program ended it: " + exception, "see its output",
                     {rank(), {}, 0}));
     return leave();
   }
