@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "core/files/input_file.hpp"
 #include "report/torch_records/dump.hpp"
@@ -113,6 +114,21 @@ class LaneOfRank {
   std::vector<const TorchEntry*> parts_{};
 };
 
+/// Backends other than NCCL give no name in pg_config, where entries give "0": without it their group would seem to have no entries.
+std::vector<TorchGroup> named_groups(const TorchDump& dump) {
+  std::vector<TorchGroup> groups = dump.groups;
+  const auto unnamed = std::ranges::find(groups, std::string_view(), &TorchGroup::name);
+  if (unnamed == groups.end()) return groups;
+  std::set<std::string_view> unknown;
+  for (const TorchEntry& entry : dump.entries) {
+    if (std::ranges::find(groups, entry.group, &TorchGroup::name) == groups.end())
+      unknown.insert(entry.group);
+  }
+  if (unknown.contains("0") || unknown.size() == 1)
+    unnamed->name = unknown.contains("0") ? std::string_view("0") : *unknown.begin();
+  return groups;
+}
+
 void require_member(const TorchDump& dump, const TorchGroup& group) {
   if (std::ranges::binary_search(group.ranks, dump.rank)) return;
   throw Error(ErrorKind::usage,
@@ -132,7 +148,7 @@ FlightRecord flight_of(const TorchDump& dump) {
   std::map<std::string_view, std::vector<const TorchEntry*>> by_group;
   for (const TorchEntry& entry : dump.entries) by_group[entry.group].push_back(&entry);
   DetailsOfRank shared;
-  for (const TorchGroup& group : dump.groups) {
+  for (const TorchGroup& group : named_groups(dump)) {
     if (!group.ranks.empty()) record.size = std::max(record.size, group.ranks.back() + 1);
     const auto entries = by_group.extract(group.name);
     if (entries.empty()) continue;

@@ -24,6 +24,24 @@ TEST(TorchFindings, AreNoneWhereAllHasEnded) {
   EXPECT_TRUE(examine_torch(torch_job({all, all, all})).empty());
 }
 
+/// gloo of PyTorch 2.10 and later: pg_config names no group, entries name '0'.
+TEST(TorchFindings, OfABackendThatNamesNoGroupAreOfItsEntries) {
+  std::vector<FlightRecord> job;
+  for (int rank = 0; rank < 3; ++rank) {
+    std::string json = test::torch_json(rank, 3, {torch_entry(1), open(2, TorchState::scheduled)});
+    if (rank == 1)
+      json = test::torch_json(rank, 3, {torch_entry(1), torch_entry(2, "7 Float", TorchState::scheduled)});
+    const std::string named = R"("0":{"name":"0","desc":"default_pg")";
+    json.replace(json.find(named), named.size(), R"("":{"name":"","desc":"")");
+    add_record(job, flight_of(parse_dump(json, "_dump_fr_trace_" + std::to_string(rank))));
+  }
+  ASSERT_EQ(job[1].communicators.size(), 1U);
+  EXPECT_EQ(job[1].communicators[0].name, "0");
+  const auto findings = examine_torch(job);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].cause, "rank-diverged");
+}
+
 TEST(TorchFindings, RankThatStoppedIsNamedWithWhereOthersWait) {
   const Entries ahead{torch_entry(1), open(2)};
   const auto findings = examine_torch(torch_job({ahead, {torch_entry(1)}, ahead}));
