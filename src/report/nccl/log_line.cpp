@@ -1,5 +1,6 @@
 #include "report/nccl/log_line.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
@@ -103,18 +104,40 @@ void read_backwards(std::string_view before, LogLine& line) {
   }
 }
 
+/// Before 2.3 the levels stand without NCCL's name: "h1:5:5 [0] INFO NET : Using", "include/socket.h:344 WARN Call to connect failed".
+std::optional<std::pair<std::size_t, LevelName>> find_old_level(std::string_view line) {
+  if (const auto at = line.find("] INFO "); at != std::string_view::npos) {
+    std::string_view before = line.substr(0, std::min(line.rfind('[', at), at));
+    LogLine process;
+    if (take_process(take_last(before), process)) return std::pair(at + 2, LevelName{"INFO ", Level::info});
+  }
+  const auto at = line.find(" WARN ");
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view before = line.substr(0, at);
+  const std::string_view source = before.substr(before.find_last_of(" \t") + 1);
+  const auto colon = source.rfind(':');
+  const auto dot = source.rfind('.', colon);
+  if (colon == std::string_view::npos || dot == std::string_view::npos || dot > colon) return std::nullopt;
+  const std::string_view ending = source.substr(dot + 1, colon - dot - 1);
+  const bool is_code = ending == "cu" || ending == "cc" || ending == "h" || ending == "c";
+  const bool numbered = source.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  if (!is_code || !numbered) return std::nullopt;
+  return std::pair(at + 1, LevelName{"WARN ", Level::warn});
+}
+
 }  // namespace
 
 LogLine parse_log_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\r' || text.back() == '\n')) text.remove_suffix(1);
   LogLine line;
-  const auto level = find_level(text);
+  const auto named = find_level(text);
+  const auto level = named ? named : find_old_level(text);
   if (!level) {
     line.message = text;
     return line;
   }
   line.level = level->second.level;
-  line.message = text.substr(level->first + mark.size() + level->second.name.size());
+  line.message = text.substr(level->first + (named ? mark.size() : 0) + level->second.name.size());
   read_backwards(text.substr(0, level->first), line);
   return line;
 }

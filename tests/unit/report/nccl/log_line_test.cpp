@@ -26,6 +26,24 @@ TEST(NcclLogLine, IsTakenApart) {
   EXPECT_EQ(line.message, "NET/IB : Got completion");
 }
 
+TEST(NcclLogLine, OfVersionsBeforeTwoThreeLacksTheName) {
+  const LogLine warns =
+      parse_log_line("dj101:14560:14561 [0] misc/ibvwrap.cu:269 WARN Call to ibv_create_qp failed");
+  EXPECT_EQ(warns.level, Level::warn);
+  EXPECT_EQ(warns.host, "dj101");
+  EXPECT_EQ(warns.source, "misc/ibvwrap.cu:269");
+  EXPECT_EQ(warns.message, "Call to ibv_create_qp failed");
+  EXPECT_EQ(parse_log_line("include/socket.h:344 WARN Socket creation failed : 7").level, Level::warn);
+  const LogLine informs =
+      parse_log_line("dj101:14560:14561 [0] INFO NET : Using interface enp3s0:10.1.0.1<0>");
+  EXPECT_EQ(informs.level, Level::info);
+  EXPECT_EQ(informs.device, 0);
+  EXPECT_EQ(informs.message, "NET : Using interface enp3s0:10.1.0.1<0>");
+  for (const char* other : {"[2026-03-01] INFO training begins", "12:00:00 WARN disk is full",
+                            "train.py:17 WARN slow", "[worker] INFO a:b:c"})
+    EXPECT_EQ(parse_log_line(other).level, Level::none) << other;
+}
+
 TEST(NcclLogLine, OfEveryLevelIsKnown) {
   EXPECT_EQ(parse_log_line("n1:1:2 [0] NCCL INFO a").level, Level::info);
   EXPECT_EQ(parse_log_line("n1:1:2 NCCL CALL ncclAllReduce").level, Level::call);
