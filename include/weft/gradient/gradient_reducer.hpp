@@ -4,8 +4,8 @@
 // The reducer owns the gradients: one buffer of the layout (the arena), in memory that the communicator
 // reaches without a copy. Backward writes a gradient into `gradient(id)` and calls `mark_ready(id, stream)`.
 // A bucket is complete with its last gradient; buckets leave in plan order, the same on every rank. After
-// `finish_step` the stream given to it sees the means in place. A reducer is used by one thread. Its
-// construction and every step are collective.
+// `finish_step` the stream given to it sees the means in place. A reducer is used by one thread at a time: a call
+// while another thread is in one is an Error that names both. Its construction and every step are collective.
 //
 //   GradientReducer reducer(comm, ParamLayout::of(model.parameters()));
 //   for (const Batch& batch : data) {
@@ -70,9 +70,9 @@ class GradientReducer {
   View gradient(ParamId id);
   /// Where work of `compute` may write the gradient in this step, until it is marked ready. In a bucket ring,
   /// `compute` waits until the buckets that had the place before have left it; if it is an inline stream of
-  /// the host, the call itself waits. @throws Error (usage), in a bucket ring: outside a step, or after
-  /// mark_ready. Also, on all ranks, when gradients of a bucket that has the place are not marked; it names
-  /// them
+  /// the host, the call itself waits. Where such a bucket still misses gradients, it is memory aside, from which
+  /// the gradient goes to its place later. @throws Error (usage), in a bucket ring: outside a step, or after
+  /// mark_ready
   View gradient(ParamId id, Stream compute);
   /// The part of a bucket of plan() that holds means on this rank after a step. With Means::sharded, all
   /// ranks' parts are equally long and follow each other; that of the last rank in the first bucket may end

@@ -58,11 +58,12 @@ class ParamLayout {
   DataType dtype() const { return dtype_; }
   /// Number of parameters.
   int parameters() const { return static_cast<int>(specs_.size()); }
-  const std::string& name(ParamId id) const { return specs_[index(id)].name; }
-  std::int64_t count(ParamId id) const { return specs_[index(id)].count; }
+  /// @throws Error (usage), here and below, for a number that is no parameter's
+  const std::string& name(ParamId id) const { return specs_[known(id)].name; }
+  std::int64_t count(ParamId id) const { return specs_[known(id)].count; }
   /// At least one dimension.
-  const std::vector<std::int64_t>& shape(ParamId id) const { return specs_[index(id)].shape; }
-  std::int64_t offset(ParamId id) const { return offsets_[index(id)]; }
+  const std::vector<std::int64_t>& shape(ParamId id) const { return specs_[known(id)].shape; }
+  std::int64_t offset(ParamId id) const { return offsets_[known(id)]; }
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
   /// Elements of a buffer of this layout, gaps included.
   std::int64_t size() const { return size_; }
@@ -82,6 +83,12 @@ class ParamLayout {
   std::uint64_t hash() const;
 
  private:
+  std::size_t known(ParamId id) const {
+    if (index(id) >= specs_.size()) refuse(id);
+    return index(id);
+  }
+  [[noreturn]] void refuse(ParamId id) const;
+
   DataType dtype_;
   std::vector<ParamSpec> specs_;
   std::vector<std::int64_t> offsets_;

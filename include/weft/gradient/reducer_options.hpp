@@ -61,8 +61,8 @@ using BucketChoice = std::variant<PlannedBuckets, BucketBytes, BucketPlan>;
 /// Gradients lie in a bucket ring: a buffer of so many bytes, at least those of the largest bucket, which
 /// buckets use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream),
 /// which waits until its place is free. This rank's part of the means is kept apart, in means(bucket). Needs
-/// Means::sharded and a BucketPlan of whole parameters; gradients must come in the plan's order as far as
-/// buckets share a place. Every micro-step is reduced, and means(bucket) adds them up. Not with unused
+/// Means::sharded and a BucketPlan of whole parameters. Gradients that come before their turn lie aside, in memory
+/// of their size. Every micro-step is reduced, and means(bucket) adds them up. Not with unused
 /// parameters, uneven batches or a hook that sums micro-batches (tree_hook).
 struct BucketRing {
   std::size_t bytes = 0;

@@ -65,7 +65,10 @@ class ParamGroups {
   /// The layout whose parameters are in groups.
   const ParamLayout& layout() const { return layout_; }
   /// The number of a parameter's group.
-  int group_number(ParamId id) const { return numbers_[index(id)]; }
+  int group_number(ParamId id) const {
+    (void)layout_.count(id);  // which refuses a number that is no parameter's
+    return numbers_[index(id)];
+  }
   /// The frozen parameters, ascending: ShardedOptions::frozen.
   std::vector<ParamId> frozen() const;
   /// Over parameters and options. The same on every rank and in every run.

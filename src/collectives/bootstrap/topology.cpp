@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "weft/core/error.hpp"
+
 namespace weft {
 
 Topology::Topology(const std::vector<std::string>& hosts) {
@@ -13,6 +15,10 @@ Topology::Topology(const std::vector<std::string>& hosts) {
     node_of_.push_back(entry->second);
     ranks_of_[static_cast<std::size_t>(entry->second)].push_back(static_cast<int>(rank));
   }
+}
+
+void Topology::refuse(int number, int count, const char* what) {
+  throw Error(ErrorKind::usage, text(what, ' ', number, " of ", count), text(what, "s are 0 to ", count - 1));
 }
 
 int Topology::local_rank(int rank) const {

@@ -2,15 +2,17 @@
 // reducer's functions for them.
 //
 // The way of a bucket:
-//   1. A stream asks for the place of a gradient. If a bucket that has the place has not been launched in
-//      this step, it would never free it: an Error names the gradients that are not marked. Else the stream
-//      waits for the buckets that had the place (RingPlaces::after()), those of the last step and then those
-//      of this one. It waits once per bucket and micro-step.
+//   1. A stream asks for the place of a gradient, and waits for the buckets that had the place
+//      (RingPlaces::after()), those of the last step and then those of this one. It waits once per bucket and
+//      micro-step. If a bucket that has the place still misses gradients, the stream gets memory aside, and the
+//      gradient goes to its place when that bucket has left. (Of tied weights the one at the end of the model is
+//      complete last: all layers between come before it.)
 //   2. On the wire, gaps between the bucket's parameters are set to zero, for they hold values of other
 //      buckets.
 //   3. A hook reduces the bucket, and this rank's part of the mean is copied or added to the ShardStore.
 //   4. The event after which this is done frees the place.
-// Price: one more pass over this rank's part of each bucket, and a fill of the gaps.
+// Price: one more pass over this rank's part of each bucket, and a fill of the gaps; memory and a copy for gradients that
+// come before their turn.
 
 #include "gradient/bucket_ring/ring_gradients.hpp"
 
@@ -64,7 +66,9 @@ RingGradients::RingGradients(const BucketPlan& plan, std::int64_t capacity, Devi
       store_(plan, device, ranks, means_on_host),
       earlier_(plan.buckets().size()),
       admitted_(plan.buckets().size()),
-      asked_(static_cast<std::size_t>(plan.layout().parameters())) {
+      asked_(static_cast<std::size_t>(plan.layout().parameters())),
+      device_(device),
+      dtype_(plan.layout().dtype()) {
   for (const Bucket& bucket : plan.buckets()) gaps_.push_back(gaps_of(bucket, plan.layout()));
 }
 
@@ -73,6 +77,34 @@ void RingGradients::begin_micro_step(std::vector<Event>& reduced) {
   std::ranges::fill(reduced, Event());
   for (auto& streams : admitted_) streams.clear();
   asked_.assign(asked_.size(), false);
+  for (auto& [id, aside] : asides_) aside.is_used = false;
+  held_.clear();
+}
+
+View RingGradients::aside(ParamId id, std::int64_t count) {
+  Aside& one = asides_[id];
+  if (one.memory.count() == 0) one.memory = Buffer::on(device_, dtype_, count);
+  one.is_used = true;
+  return one.memory.view();
+}
+
+bool RingGradients::is_aside(ParamId id) const {
+  const auto found = asides_.find(id);
+  return found != asides_.end() && found->second.is_used;
+}
+
+void RingGradients::hold(ParamId id, const Stream& stream) {
+  held_.emplace_back(id, stream);
+}
+
+bool RingGradients::holds(ParamId id) const {
+  return std::ranges::any_of(held_, [id](const auto& one) { return one.first == id; });
+}
+
+std::int64_t RingGradients::bytes_aside() const {
+  std::int64_t bytes = 0;
+  for (const auto& [id, aside] : asides_) bytes += static_cast<std::int64_t>(aside.memory.size_bytes());
+  return bytes;
 }
 
 bool RingGradients::admits(std::size_t bucket, const Stream& stream) {

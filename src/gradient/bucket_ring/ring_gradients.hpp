@@ -2,7 +2,10 @@
 // Gradients in a bucket ring: the places of buckets, which streams may write there, and the parts of the
 // means that this rank keeps when a bucket has left its place.
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -56,6 +59,27 @@ class RingGradients {
   void ask(ParamId id) { asked_[index(id)] = true; }
   bool was_asked(ParamId id) const { return asked_[index(id)]; }
 
+  /// Memory for a gradient that comes before its place is free, such as that of a layer below one whose weights are tied
+  /// to it. Kept for later steps.
+  View aside(ParamId id, std::int64_t count);
+  /// Whether aside() was asked for in this micro-step, and the gradient has not gone to its place.
+  bool is_aside(ParamId id) const;
+  /// Its gradient is complete there once `stream` gets to this point.
+  void hold(ParamId id, const Stream& stream);
+  bool holds(ParamId id) const;
+  /// Takes one of those that are held, and may go to their place. @param may_go whether a place is free
+  template <class MayGo>
+  std::optional<std::pair<ParamId, Stream>> next_held(MayGo&& may_go) {
+    const auto found = std::ranges::find_if(held_, [&](const auto& one) { return may_go(one.first); });
+    if (found == held_.end()) return std::nullopt;
+    auto one = *found;
+    held_.erase(found);
+    asides_.at(one.first).is_used = false;
+    return one;
+  }
+  View memory_aside(ParamId id) { return asides_.at(id).memory.view(); }
+  std::int64_t bytes_aside() const;
+
   /// Sets what lies between a bucket's parameters to zero, as it is in an arena. In a bucket ring the memory
   /// may hold values of other buckets.
   void clear_gaps(std::size_t bucket, View gradient, const Stream& lane) const;
@@ -67,6 +91,14 @@ class RingGradients {
   std::vector<Event> earlier_;                 // by bucket
   std::vector<std::vector<Stream>> admitted_;  // by bucket, in this micro-step
   std::vector<bool> asked_;                    // by parameter, in this micro-step
+  struct Aside {
+    Buffer memory{};
+    bool is_used = false;  // in this micro-step
+  };
+  Device device_;
+  DataType dtype_;
+  std::map<ParamId, Aside> asides_;
+  std::vector<std::pair<ParamId, Stream>> held_;  // in the order in which they came
 };
 
 }  // namespace weft::detail

@@ -31,7 +31,8 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
   std::unordered_map<const void*, std::string> owners;
   for (ParamSpec& spec : specs_) {
     if (spec.count <= 0)
-      throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count, " elements"));
+      throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count, " elements"),
+                  "leave parameters without elements out of the layout");
     if (spec.shape.empty()) spec.shape = {spec.count};
     if (elements(spec.shape) != spec.count)
       throw Error(ErrorKind::usage, text("parameter ", spec.name, " has ", spec.count,
@@ -49,6 +50,12 @@ ParamLayout::ParamLayout(DataType dtype, std::vector<ParamSpec> parameters)
   }
 }
 
+void ParamLayout::refuse(ParamId id) const {
+  throw Error(ErrorKind::usage,
+              text("parameter ", static_cast<std::int32_t>(id), " of a layout of ", parameters()),
+              text("parameters are 0 to ", parameters() - 1));
+}
+
 ParamLayout ParamLayout::with_starts(const std::vector<ParamId>& starts, std::int64_t unit) const {
   const std::int64_t line = line_of(dtype_);
   if (unit < 1 || unit % line != 0)
@@ -57,7 +64,8 @@ ParamLayout ParamLayout::with_starts(const std::vector<ParamId>& starts, std::in
   std::vector<bool> is_start(specs_.size());
   for (const ParamId id : starts) {
     if (index(id) >= specs_.size())
-      throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", parameters(), " as a start"));
+      throw Error(ErrorKind::usage,
+                  text("parameter ", static_cast<std::int32_t>(id), " of ", parameters(), " as a start"));
     is_start[index(id)] = true;
   }
   ParamLayout moved = *this;

@@ -100,6 +100,16 @@ void GradientReducer::State::expect_micro_batches() const {
                 "every rank has its share of every step");
 }
 
+detail::OneThread::Turn GradientReducer::State::turn(const char* call) {
+  try {
+    return users_.enter("GradientReducer", call);
+  } catch (const Error& error) {
+    const Error here = error.in({comm_.rank(), call});
+    comm_.give_up(here);
+    throw here;
+  }
+}
+
 GradientReducer::State::~State() {
   counters_->leave(this);
   wire_->close();
@@ -116,16 +126,18 @@ View GradientReducer::State::gradient(ParamId id) {
   if (ring_)
     throw Error(ErrorKind::usage, "gradient(id) where gradients lie in a bucket ring",
                 "call gradient(id, stream), which lets the stream wait for the place");
+  expect_known(id, "gradient");
   return place(id);
 }
 
 View GradientReducer::State::means(const Bucket& bucket) {
+  const auto found = std::ranges::find(plan_->buckets(), bucket.begin, &Bucket::begin);
+  const bool is_now = found != plan_->buckets().end() && found->end == bucket.end;
+  const auto is_it = [&](const Bucket& one) { return one.begin == bucket.begin && one.end == bucket.end; };
+  if (!is_now && !(first_plan_ && std::ranges::any_of(first_plan_->buckets(), is_it)))
+    throw Error(ErrorKind::usage, text("means of a bucket [", bucket.begin, ", ", bucket.end, ") of no plan"),
+                "give one of plan().buckets()", {comm_.rank(), "means", 0});
   if (ring_) {
-    const auto found = std::ranges::find(plan_->buckets(), bucket.begin, &Bucket::begin);
-    if (found == plan_->buckets().end())
-      throw Error(ErrorKind::usage,
-                  text("means of a bucket [", bucket.begin, ", ", bucket.end, ") of no plan"),
-                  "give one of plan().buckets()");
     return ring_->store().part(static_cast<std::size_t>(found - plan_->buckets().begin()));
   }
   const auto [begin, end] = owned(bucket);
@@ -169,7 +181,8 @@ ConstView GradientReducer::State::squares() const {
 
 std::int64_t GradientReducer::State::held_bytes() const {
   const std::int64_t parts = ring_ && !options_.ring->means_on_host ? ring_->store().bytes() : 0;
-  return static_cast<std::int64_t>(memory_.size_bytes()) + parts;
+  const std::int64_t aside = ring_ ? ring_->bytes_aside() : 0;
+  return static_cast<std::int64_t>(memory_.size_bytes()) + parts + aside;
 }
 
 std::int64_t GradientReducer::State::host_bytes() const {
@@ -180,7 +193,7 @@ StepHistory GradientReducer::State::account() {
   expect_finished("account");
   wire_->synchronize();
   if (device_clock_) device_clock_->finish(Deadline::in(comm_.timeout()));
-  StepHistory history = detail::account(clock_, comm_, wire_->in_order());
+  StepHistory history = detail::account(clock_, comm_, wire_->in_order(), wire_->is_inline());
   count_account(history);
   return history;
 }
@@ -212,30 +225,37 @@ View GradientReducer::means(const Bucket& bucket) {
   return state_->means(bucket);
 }
 void GradientReducer::begin_step(Exchange exchange) {
+  const auto turn = state_->turn("begin_step");
   state_->begin_step(exchange);
 }
 bool GradientReducer::accumulating() const {
   return state_->accumulating();
 }
 void GradientReducer::mark_ready(ParamId id, const Stream& stream) {
+  const auto turn = state_->turn("mark_ready");
   state_->mark_ready(id, stream);
 }
 void GradientReducer::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
+  const auto turn = state_->turn("mark_ready");
   state_->mark_ready(id, gradient, stream);
 }
 View GradientReducer::mark_ready_in_place(ParamId id, View gradient, const Stream& stream) {
+  const auto turn = state_->turn("mark_ready_in_place");
   return state_->mark_ready_in_place(id, gradient, stream);
 }
 void GradientReducer::poll() {
+  const auto turn = state_->turn("poll");
   state_->poll();
 }
 void GradientReducer::finish_step(Stream stream, const BucketConsumer& consume) {
+  const auto turn = state_->turn("finish_step");
   state_->finish_step(std::move(stream), consume);
 }
 void GradientReducer::on_reduced(ReducedListener listener) {
   state_->on_reduced(std::move(listener));
 }
 void GradientReducer::join(Stream stream, const std::function<void()>& each) {
+  const auto turn = state_->turn("join");
   state_->join(std::move(stream), each);
 }
 bool GradientReducer::used(ParamId id) {
@@ -248,6 +268,7 @@ void GradientReducer::count_bad_values() {
   state_->count_bad_values();
 }
 checkpoint::State GradientReducer::state() {
+  const auto turn = state_->turn("state");
   return state_->state();
 }
 void GradientReducer::load_state(const checkpoint::Values& values, const checkpoint::Reader& read) {
@@ -266,6 +287,7 @@ std::int64_t GradientReducer::host_bytes() const {
   return state_->host_bytes();
 }
 StepHistory GradientReducer::account() {
+  const auto turn = state_->turn("account");
   return state_->account();
 }
 

@@ -36,43 +36,45 @@ View GradientReducer::State::gradient(ParamId id, Stream stream) {
       throw Error(ErrorKind::usage,
                   text("a place for the gradient of ", layout().name(id), " was asked for outside a step"),
                   "call begin_step first", {comm_.rank(), "gradient", ready_->step()});
-    if (ready_->is_marked(id)) {
+    if (ready_->is_marked(id) || ring_->holds(id)) {
       refuse("gradient",
              text("the gradient of ", layout().name(id), " is marked ready: its place may be another's"),
              "ask for it before it is marked");
     }
+    if (!has_place(id)) {
+      ring_->ask(id);
+      return ring_->aside(id, layout().count(id));
+    }
+    if (ring_->is_aside(id)) return ring_->memory_aside(id);  // asked for again: it is being written
     wait_for_places(id, std::move(stream));
   }
   return place(id);
 }
 
+// Buckets leave in plan order: all up to the last that had the place must have been launched.
+bool GradientReducer::State::has_place(ParamId id) const {
+  const auto& after = ring_->places().after(ready_->bucket_of(id));
+  return after.empty() || after.back() < next_bucket_;
+}
+
 void GradientReducer::State::wait_for_places(ParamId id, Stream stream) {
   const std::size_t bucket = ready_->bucket_of(id);
-  const auto& after = ring_->places().after(bucket);
-  if (!after.empty()) expect_launched(after.back(), id);
   ring_->ask(id);
   if (ring_->admits(bucket, stream)) return;
   for (const std::size_t other : ring_->places().after_last_step(bucket))
     wait_for_place(stream, ring_->earlier()[other]);
-  for (const std::size_t other : after) wait_for_place(stream, reduced_[other]);
+  for (const std::size_t other : ring_->places().after(bucket)) wait_for_place(stream, reduced_[other]);
   // The caller of an inline stream writes at once, not in the stream's order.
   if (stream.device().is_host() && stream.is_inline()) stream.synchronize();
 }
 
-// Buckets leave in plan order: all up to `bucket` must have been launched.
-void GradientReducer::State::expect_launched(std::size_t bucket, ParamId id) {
-  if (bucket < next_bucket_) return;
-  std::vector<ParamId> unmarked;
-  for (std::size_t i = next_bucket_; i <= bucket; ++i) {
-    for (const ParamId other : plan_->buckets()[i].params) {
-      if (!ready_->is_marked(other)) unmarked.push_back(other);
-    }
+void GradientReducer::State::place_held() {
+  while (auto one = ring_->next_held([this](ParamId id) { return has_place(id); })) {
+    auto& [id, stream] = *one;
+    wait_for_places(id, stream);
+    copy(place(id), ring_->memory_aside(id), stream);
+    mark(id, stream);
   }
-  refuse("gradient",
-         text("the place for the gradient of ", layout().name(id),
-              " is taken until these are marked ready: ", detail::ReadyTracker::names(unmarked, layout())),
-         text("let gradients come in the order of the plan, or give the ring more bytes than ",
-              static_cast<std::size_t>(ring_->places().size()) * size_of(layout().dtype())));
 }
 
 void GradientReducer::State::wait_for_place(Stream& stream, const Event& left) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/diagnosis/counters.hpp"
+#include "core/streams/one_thread.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
 #include "gradient/reducer/ready_tracker.hpp"
 #include "gradient/reducer/uneven_inputs.hpp"
@@ -50,6 +51,8 @@ class GradientReducer::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  /// For the time of a public call. @throws Error (usage), also on the other ranks, while another thread is in one
+  detail::OneThread::Turn turn(const char* call);
   const ParamLayout& layout() const { return layout_; }
   const BucketPlan& plan() const { return *plan_; }
   const std::optional<BackwardProfile>& profile() const { return profile_; }
@@ -71,7 +74,10 @@ class GradientReducer::State {
   }
   void join(Stream stream, const std::function<void()>& each);
 
-  bool used(ParamId id) { return used_.anywhere(id); }
+  bool used(ParamId id) {
+    expect_known(id, "used");
+    return used_.anywhere(id);
+  }
   const std::vector<BadValues>& bad_values();
   void count_bad_values();
   ConstView squares() const;
@@ -92,7 +98,10 @@ class GradientReducer::State {
   void make_ring(const BucketPlan& plan);
   View place(ParamId id) const { return space_.slice(layout().offset(id), layout().count(id)); }
   void wait_for_places(ParamId id, Stream stream);
-  void expect_launched(std::size_t bucket, ParamId id);
+  /// Whether no bucket that has the gradient's place in a bucket ring still misses gradients.
+  bool has_place(ParamId id) const;
+  /// Gradients that lie aside go to places that have become free.
+  void place_held();
   void wait_for_place(Stream& stream, const Event& left);
   /// The elements of a bucket whose means this rank has after a step.
   detail::BlockSquares::Range owned(const Bucket& bucket) const;
@@ -125,6 +134,7 @@ class GradientReducer::State {
   [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
   void expect_finished(const char* call);
 
+  detail::OneThread users_;
   Communicator comm_;
   ReducerOptions options_;
   const ParamLayout layout_;

@@ -93,16 +93,22 @@ void GradientReducer::State::watch_for_slow_ranks() {
 void GradientReducer::State::mark_ready(ParamId id, ConstView gradient, const Stream& stream) {
   expect_known(id, "mark_ready");
   expect_shape(id, gradient);
-  const View place = this->place(id);
   expect_unmarked(id, stream);
+  used_.is_used(id);
+  if (ring_ && (ring_->is_aside(id) || !has_place(id))) {
+    copy(ring_->aside(id, layout().count(id)), gradient, stream);
+    ring_->hold(id, stream);
+    return place_held();
+  }
+  const View place = this->place(id);
   if (ring_) wait_for_places(id, stream);
   if (accumulating()) {
     detail::add(place, gradient, stream);
   } else {
     copy(place, gradient, stream);
   }
-  used_.is_used(id);
   mark(id, stream);
+  if (ring_) place_held();
 }
 
 void GradientReducer::State::mark_ready(ParamId id, const Stream& stream) {
@@ -113,13 +119,19 @@ void GradientReducer::State::mark_ready(ParamId id, const Stream& stream) {
            "write it to gradient(id, stream), or hand it to mark_ready");
   }
   used_.is_used(id);
-  mark(id, stream);
+  if (ring_ && ring_->is_aside(id)) {
+    ring_->hold(id, stream);
+  } else {
+    mark(id, stream);
+  }
+  if (ring_) place_held();
 }
 
 void GradientReducer::State::expect_known(ParamId id, const char* call) const {
   if (!ready_->knows(id))
-    throw Error(ErrorKind::usage, text("parameter ", index(id), " of ", layout().parameters()), {},
-                {comm_.rank(), call, 0});
+    throw Error(ErrorKind::usage,
+                text("parameter ", static_cast<std::int32_t>(id), " of ", layout().parameters()),
+                text("parameters are 0 to ", layout().parameters() - 1), {comm_.rank(), call, 0});
 }
 
 void GradientReducer::State::expect_shape(ParamId id, ConstView gradient) {
@@ -137,7 +149,7 @@ void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
   if (!ready_->any_marked()) {
     for (const ParamId unused : used_.expected()) mark_unused(unused, stream);
   }
-  if (ready_->is_marked(id)) {
+  if (ready_->is_marked(id) || (ring_ && ring_->holds(id))) {
     if (used_.is_known() && std::ranges::count(used_.expected(), id) > 0) {
       refuse("mark_ready",
              text("the graph was not static: ", layout().name(id),
@@ -288,7 +300,8 @@ void GradientReducer::State::handle_unmarked(const Stream& stream) {
   if (options_.unused != Unused::refuse && !ready_->any_marked()) {
     for (const ParamId unused : used_.expected()) mark_unused(unused, stream);
   }
-  const std::vector<ParamId> missing = ready_->missing();
+  std::vector<ParamId> missing = ready_->missing();
+  if (ring_) std::erase_if(missing, [this](ParamId id) { return ring_->holds(id); });  // they wait for those
   if (missing.empty()) return;
   if (options_.unused == Unused::refuse) {
     refuse("finish_step", ReadyTracker::list(missing, layout()),

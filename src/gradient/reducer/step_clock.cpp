@@ -1,10 +1,11 @@
 // Records the times of a step on this rank, and accounts for them once ranks have shared theirs.
 //
 // StepClock keeps a ring of the last 128 steps; streams' tasks write their times into a step that the ring
-// may have moved on from. account() sets all ranks' times on one clock, gathers 8 (3 + 4 B) bytes per step of
+// may have moved on from. account() sets all ranks' times on one clock, gathers 8 (4 + 4 B) bytes per step of
 // B buckets, and every rank then evaluates account_of() for its own steps:
 //   - a bucket's link is busy from when the last rank has brought it (and, in order, from the end of the
-//     bucket before) to its end; the union of these intervals is link_seconds;
+//     bucket before) to its end; the union of these intervals is link_seconds. On an inline wire it is busy only
+//     where the compute stream's thread carries it or waits in them;
 //   - the union of the intervals in which the compute stream waited is exposed_seconds, plus what it carried
 //     itself;
 //   - overlap is the part of the first union that is not in the second.
@@ -109,8 +110,9 @@ StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order)
     account.late_seconds = std::max(account.late_seconds, arrival.late);
   }
   account.exposed_seconds = total(waits) + own.carried;
-  account.link_seconds = total(busy);
-  account.overlap_seconds = account.link_seconds - common(busy, waits);
+  const double waited = common(busy, waits);
+  account.link_seconds = own.is_inline ? std::min(total(busy), own.carried + waited) : total(busy);
+  account.overlap_seconds = own.is_inline ? 0 : account.link_seconds - waited;
   for (std::size_t other = 0; other < waited_for.size(); ++other) {
     account.slowest_seconds += waited_for[other];
     if (waited_for[other] > 0 &&
@@ -125,15 +127,15 @@ StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order)
 namespace weft::detail {
 namespace {
 
-// A step as ranks send it: number, begin, carried, and four times for each bucket.
-constexpr std::size_t head_words = 3;
+// A step as ranks send it: number, begin, carried, whether inline, and four times for each bucket.
+constexpr std::size_t head_words = 4;
 constexpr std::size_t bucket_words = 4;
 
 class Words {
  public:
   Words(const StepClock& clock, std::size_t buckets, std::chrono::nanoseconds offset,
-        StepClock::Clock::time_point since)
-      : buckets_(buckets), offset_(offset), since_(since) {
+        StepClock::Clock::time_point since, bool is_inline)
+      : buckets_(buckets), offset_(offset), since_(since), is_inline_(is_inline) {
     for (std::size_t back = clock.kept(); back > 0; --back) add(clock.before(back - 1));
   }
   const std::vector<double>& all() const { return words_; }
@@ -146,6 +148,7 @@ class Words {
     words_.push_back(static_cast<double>(step.number));
     words_.push_back(seconds(step.begin));
     words_.push_back(static_cast<double>(step.carried_nanoseconds.load()) * 1e-9);
+    words_.push_back(is_inline_ ? 1 : 0);
     for (std::size_t i = 0; i < buckets_; ++i) {
       const StepClock::Bucket& bucket = step.buckets[i];
       for (const auto at : {bucket.ready, bucket.ended, bucket.wait_begin, bucket.wait_end})
@@ -156,12 +159,15 @@ class Words {
   std::size_t buckets_;
   std::chrono::nanoseconds offset_;
   StepClock::Clock::time_point since_;
+  bool is_inline_;
   std::vector<double> words_;
 };
 
 StepSeen read(const double* words, std::size_t buckets) {
-  StepSeen times{
-      .step = static_cast<std::uint64_t>(words[0]), .begin = words[1], .carried = words[2], .buckets = {}};
+  StepSeen times{.step = static_cast<std::uint64_t>(words[0]),
+                 .begin = words[1],
+                 .carried = words[2],
+                 .is_inline = words[3] != 0};
   const double* at = words + head_words;
   for (std::size_t i = 0; i < buckets; ++i, at += bucket_words)
     times.buckets.push_back({at[0], at[1], at[2], at[3]});
@@ -206,7 +212,7 @@ std::optional<StepClock::Clock::duration> StepClock::median_step() const {
   return *middle;
 }
 
-StepHistory account(StepClock& clock, const Communicator& comm, bool in_order) {
+StepHistory account(StepClock& clock, const Communicator& comm, bool in_order, bool is_inline) {
   StepHistory history{.in_order = in_order};
   if (clock.kept() == 0) return history;
   Communicator all = comm;
@@ -218,7 +224,8 @@ StepHistory account(StepClock& clock, const Communicator& comm, bool in_order) {
       std::chrono::nanoseconds(clock.before(clock.kept() - 1).begin.time_since_epoch()).count();
   Stream stream;
   all.broadcast(View(std::span(&since, 1)), 0, stream).wait();
-  const Words own(clock, buckets, offset, StepClock::Clock::time_point(std::chrono::nanoseconds(since)));
+  const Words own(clock, buckets, offset, StepClock::Clock::time_point(std::chrono::nanoseconds(since)),
+                  is_inline);
   std::vector<double> words(own.all().size() * static_cast<std::size_t>(comm.size()));
   all.all_gather(ConstView(std::span(own.all())), View(std::span(words)), stream).wait();
 

@@ -64,7 +64,7 @@ class StepClock {
 };
 
 /// The accounts of the steps that are kept, the same steps on every rank, which are then forgotten.
-/// Collective; blocks.
-StepHistory account(StepClock& clock, const Communicator& comm, bool in_order);
+/// Collective; blocks. @param is_inline whether this rank's compute stream carries the wire
+StepHistory account(StepClock& clock, const Communicator& comm, bool in_order, bool is_inline);
 
 }  // namespace weft::detail

@@ -90,6 +90,7 @@ class TiedGradients::State {
 
   Sum make(const TiedParameter& of);
   Stream& stream_of(const Sum& sum) { return (*streams_)[static_cast<std::size_t>(&sum - sums_.data())]; }
+  void expect_known(int parameter, const char* operation) const;
   Sum& sum_of(int parameter, const char* operation);
   Copy& copy_of(Sum& sum, int stage, const char* operation);
   ErrorContext here(const char* operation) const { return {comm_.rank(), operation, 0}; }
@@ -140,11 +141,15 @@ TiedGradients::State::Sum TiedGradients::State::make(const TiedParameter& of) {
   return sum;
 }
 
-TiedGradients::State::Sum& TiedGradients::State::sum_of(int parameter, const char* operation) {
+void TiedGradients::State::expect_known(int parameter, const char* operation) const {
   const auto count = static_cast<int>(sums_.size());
   if (parameter < 0 || parameter >= count)
     refuse(text("tied parameter ", parameter, " of ", count), "give its place in the list of the constructor",
            here(operation));
+}
+
+TiedGradients::State::Sum& TiedGradients::State::sum_of(int parameter, const char* operation) {
+  expect_known(parameter, operation);
   return sums_[static_cast<std::size_t>(parameter)];
 }
 
@@ -212,6 +217,7 @@ void TiedGradients::State::poll() {
 }
 
 bool TiedGradients::State::counts(int parameter, int stage) const {
+  expect_known(parameter, "counts");
   return sums_.at(static_cast<std::size_t>(parameter)).of.stages.front() == stage;
 }
 

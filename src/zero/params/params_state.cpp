@@ -197,6 +197,7 @@ void ShardedParams::State::make_gather_buffers(const detail::ParamsPlan& plan) {
 }
 
 int ShardedParams::State::unit_of(ParamId id) const {
+  (void)model_.model().count(id);  // which refuses a number that is no parameter's
   const auto after = std::ranges::upper_bound(units_, id, {}, &Unit::first);
   return static_cast<int>(after - units_.begin()) - 1;
 }

@@ -23,37 +23,45 @@ int ShardedParams::unit_of(ParamId id) const {
   return state_->unit_of(id);
 }
 void ShardedParams::load(ParamId id, ConstView values) {
+  const auto turn = state_->turn("load");
   state_->load(id, values);
 }
 Buffer ShardedParams::whole(ParamId id) {
+  const auto turn = state_->turn("whole");
   return state_->whole(id);
 }
 Gathered ShardedParams::gather(int unit, const Stream& compute) {
+  const auto turn = state_->turn("gather");
   state_->gather(unit, compute);
   return {*state_, unit, compute};
 }
 void ShardedParams::gather_all(const Stream& compute) {
+  const auto turn = state_->turn("gather_all");
   state_->gather_all(compute);
 }
 void ShardedParams::begin_step(Exchange exchange) {
+  const auto turn = state_->turn("begin_step");
   state_->begin_step(exchange);
 }
 bool ShardedParams::accumulating() const {
   return reducer().accumulating();
 }
 bool ShardedParams::is_frozen(ParamId id) const {
+  (void)layout().count(id);  // which refuses a number that is no parameter's
   return state_->model().is_frozen(id);
 }
 View ShardedParams::gradient(ParamId id, const Stream& compute) {
   return state_->gradient(id, compute);
 }
 void ShardedParams::mark_ready(ParamId id, const Stream& compute) {
+  const auto turn = state_->turn("mark_ready");
   state_->mark_ready(id, compute);
 }
 void ShardedParams::poll() {
   reducer().poll();
 }
 void ShardedParams::finish_step(const Stream& compute) {
+  const auto turn = state_->turn("finish_step");
   state_->finish_step(compute);
 }
 GradientReducer& ShardedParams::reducer() {

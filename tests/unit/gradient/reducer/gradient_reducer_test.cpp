@@ -473,5 +473,34 @@ TEST(GradientReducer, AHookReplacesTheCollective) {
   EXPECT_EQ(std::accumulate(gradients.begin(), gradients.end(), 0.0F), 0.0F);
 }
 
+TEST(GradientReducer, NamesTwoThreadsThatUseItAtOnce) {
+  run_as_threads(1, [](Communicator comm) {
+    GradientReducer reducer(comm, ParamLayout(DataType::f32, {{"a", 16}}));
+    Stream compute;
+    reducer.begin_step();
+    reducer.mark_ready(ParamId{0}, compute);
+    int calls = 0;
+    reducer.finish_step(compute, [&](const Bucket&) {
+      reducer.poll();  // this thread's own
+      std::thread([&] {
+        test::expect_error(ErrorKind::usage,
+                           {"two threads use one GradientReducer at once: thread ",
+                            "calls poll while thread ", "is in finish_step", "rank 0"},
+                           [&] { reducer.poll(); });
+        ++calls;
+      }).join();
+    });
+    EXPECT_EQ(calls, 1);
+  });
+  run_as_threads(1, [](Communicator comm) {  // one after the other
+    GradientReducer reducer(comm, ParamLayout(DataType::f32, {{"a", 16}, {"b", 16}}));
+    Stream compute;
+    reducer.begin_step();
+    for (const int parameter : {1, 0})
+      std::thread([&] { reducer.mark_ready(ParamId{parameter}, compute); }).join();
+    reducer.finish_step(compute);
+  });
+}
+
 }  // namespace
 }  // namespace weft

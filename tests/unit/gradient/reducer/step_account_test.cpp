@@ -15,6 +15,7 @@ StepAccount by_looking_at_every_moment(int rank, const std::vector<StepSeen>& ra
   const StepSeen& own = ranks[static_cast<std::size_t>(rank)];
   StepAccount account{.step = own.step};
   account.exposed_seconds = own.carried;
+  double waits_and_busy = 0;
   std::vector<double> for_rank(ranks.size());
   for (const BucketSeen& bucket : own.buckets)
     account.seconds = std::max(account.seconds, bucket.wait_end - own.begin);
@@ -36,6 +37,11 @@ StepAccount by_looking_at_every_moment(int rank, const std::vector<StepSeen>& ra
     account.exposed_seconds += is_waiting ? 1 : 0;
     account.link_seconds += is_busy ? 1 : 0;
     account.overlap_seconds += is_busy && !is_waiting ? 1 : 0;
+    waits_and_busy += is_busy && is_waiting ? 1 : 0;
+  }
+  if (own.is_inline) {  // bytes move only where the compute thread carries them, or waits
+    account.link_seconds = std::min(account.link_seconds, own.carried + waits_and_busy);
+    account.overlap_seconds = 0;
   }
   for (std::size_t other = 0; other < for_rank.size(); ++other) {
     account.slowest_seconds += for_rank[other];
@@ -55,6 +61,19 @@ StepAccount by_looking_at_every_moment(int rank, const std::vector<StepSeen>& ra
   return account;
 }
 
+// A bucket of 1 MiB is posted before a long layer, at the end of which it is carried: 200 s apart, .5 s of copying.
+TEST(StepAccount, AnInlineWireIsIdleWhileNoOneCarriesIt) {
+  const StepSeen rank{.step = 1,
+                      .begin = 0,
+                      .carried = 0.5,
+                      .buckets = {{0, 200, 200, 200}, {200, 200.25, 200, 200.25}},
+                      .is_inline = true};
+  const StepAccount account = account_of(0, std::vector{rank, rank}, false);
+  EXPECT_EQ(account.link_seconds, 0.75);
+  EXPECT_EQ(account.overlap_seconds, 0);
+  EXPECT_EQ(account.exposed_seconds, 0.75);
+}
+
 TEST(StepAccount, IsWhatLookingAtEveryMomentGives) {
   std::mt19937 random(1);
   const auto up_to = [&](int most) {
@@ -68,6 +87,7 @@ TEST(StepAccount, IsWhatLookingAtEveryMomentGives) {
       rank.step = 7;
       rank.begin = up_to(3);
       rank.carried = up_to(2);
+      rank.is_inline = trial % 3 == 0;
       double ready = rank.begin;
       for (std::size_t i = 0; i < buckets; ++i) rank.buckets.push_back({.ready = ready += up_to(5)});
     }
