@@ -3,7 +3,8 @@
 //
 // DataParallel sets a hook on every trainable parameter of a module. While backward() runs, the hooks hand
 // gradients to a GradientReducer, which averages them over ranks bucket by bucket. When backward() returns,
-// `.grad` of every parameter is a view of the reducer's memory and holds the mean. Optimizers, clipping and
+// `.grad` of every parameter is a view of the reducer's memory and holds the mean; a tensor that the program has put
+// there gets the mean and stays. A parameter belongs to one DataParallel or ZeroOptimizer at a time. Optimizers, clipping and
 // schedules work on it as before, zero_grad() with and without set_to_none, too. The module gains nothing:
 // its state dict is what it was.
 //
@@ -36,6 +37,8 @@
 #include <memory>
 #include <optional>
 
+#include "weft/compression/hook_named.hpp"
+#include "weft/compression/power_sgd.hpp"
 #include "weft/gradient/gradient_reducer.hpp"
 #include "weft/gradient/initial_values.hpp"
 #include "weft/torch/error.hpp"

@@ -13,20 +13,21 @@
 //     optimizer.step();
 //   }
 //
-// It is a torch::optim::Optimizer: schedules change the learning rate of its one parameter group. All ranks must
-// change it alike. The constants of the rule stay. Passes of a step but the last run under no_sync().
+// It is a torch::optim::Optimizer: schedules change the learning rate of its one parameter group, on all ranks alike:
+// another rate on another rank is an Error. The constants of the rule stay. Passes of a step but the last run under no_sync().
 //
-// Parameters become views of weft's memory; they outlive the optimizer. Gradients are weft's as soon as their
-// hook has run: after backward() `.grad` is undefined, and ZeroOptions::clip_norm clips in place of
-// clip_grad_norm_. A parameter without a gradient counts as zero, and decays. In stage 2 gradients come in about
-// the reverse order of registration, as far as buckets share memory (ZeroOptions::bucket_ring_bytes).
+// Parameters become views of weft's memory; they outlive the optimizer. Between steps the program may change them, or
+// load others, on all ranks alike. Gradients are weft's as soon as their hook has run: after backward() `.grad` has a
+// shape and no values, and what reads or changes it is an Error: ZeroOptions::clip_norm clips in place of
+// clip_grad_norm_. zero_grad() before step() leaves the step out. A parameter without a gradient counts as zero, and
+// decays. In stage 2 gradients that come before their turn lie aside (ZeroOptions::bucket_ring_bytes).
 //
 // The arithmetic is weft's (weft/zero/optimizer.hpp): f64, rounded once. The bits do not depend on the stage, and
 // are within rounding of torch's. Threads, errors and what is refused are as in weft/torch/data_parallel.hpp, and
 // torch::save of the optimizer, whose state no rank has whole.
 //
-// WRONG: two backward passes before step(), without no_sync(): an Error on every rank.
-// WRONG: ZeroOptimizer and DataParallel on one module: gradients would be averaged twice.
+// WRONG: two backward passes before step(), without no_sync() or zero_grad(): an Error on every rank.
+// WRONG: ZeroOptimizer and DataParallel on one module: an Error that names a parameter.
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>

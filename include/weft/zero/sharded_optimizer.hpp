@@ -109,6 +109,11 @@ class ShardedOptimizer {
   /// and where gradients overflow at the smallest loss scale
   StepResult step(const Stream& compute, std::optional<double> learning_rate = std::nullopt);
 
+  /// Goes on from parameters that the program has changed between steps where they lie, on every rank alike: their f32
+  /// masters get the new values, where they differ from what a master is rounded to. Without masters there is nothing
+  /// to do. @throws Error (usage) within a step, and where state is offloaded
+  void take_parameters(const Stream& compute);
+
   /// What a later run goes on from, with any stage, number of ranks, buckets and offload. Pieces: this rank's share of parameters
   /// ("NAME"), of masters ("NAME/master", f32) and of moments ("NAME/exp_avg", "NAME/exp_avg_sq", "NAME/momentum_buffer"); rank 0 adds
   /// frozen parameters, and each rank what GradientReducer::state() gives. Values: the number of steps, the loss scale, the groups' rate factors. All ranks call it; it blocks until the last

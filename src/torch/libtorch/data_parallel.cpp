@@ -14,8 +14,11 @@ class DataParallel::State final : public detail::GradientHooks {
   void join(const std::function<void()>& each);
 
  protected:
-  void begin() override { reducer().begin_step(); }
-  void ready(ParamId id, bool alone) override;
+  void begin() override {
+    to_fill_.clear();
+    reducer().begin_step();
+  }
+  void ready(ParamId id, detail::Holders holders) override;
   void finish(const std::vector<ParamId>& without) override;
 
  private:
@@ -35,6 +38,7 @@ class DataParallel::State final : public detail::GradientHooks {
   std::optional<detail::GradientMemory> memory_;
   std::shared_ptr<Reducing> reducing_;
   std::vector<at::Tensor> means_;  // by parameter: views of the reducer's memory
+  std::vector<ParamId> to_fill_;   // in this pass: gradients of the program's own, which get the means
 };
 
 DataParallel::State::State(Communicator comm, ::torch::nn::Module& module, const DataParallelOptions& options)
@@ -45,7 +49,7 @@ DataParallel::State::State(Communicator comm, ::torch::nn::Module& module, const
     detail::refuse(this->comm(), "DataParallel", "Unused::as_in_first_step",
                    "take Unused::find: gradients of passes under no_sync() count for parameters that the "
                    "last pass does not reach");
-  sync_initial_values(options.initial_values);
+  this->buffers().sync_initial_values(options.initial_values);
   if (reduces_in_place(options)) memory_.emplace(this->comm(), layout());
   detail::with_torch_errors([&] {
     reducing_ = std::make_shared<Reducing>(
@@ -76,8 +80,8 @@ BucketChoice DataParallel::State::buckets(const DataParallelOptions& options) co
 
 // Torch made the gradient in memory of its own, which is still in the cache, or added it to the mean of the
 // step before, which then was not set to none. It stays there if ranks reach it; else it goes to the reducer's
-// memory, and torch's is free.
-void DataParallel::State::ready(ParamId id, bool alone) {
+// memory, and torch's is free. Memory that the program has given `.grad`, or holds, stays in use and gets the mean.
+void DataParallel::State::ready(ParamId id, detail::Holders holders) {
   at::Tensor& gradient = parameter(id).mutable_grad();
   at::Tensor& mean = means_[index(id)];
   if (gradient.data_ptr() == mean.data_ptr()) {
@@ -88,31 +92,46 @@ void DataParallel::State::ready(ParamId id, bool alone) {
     reducer().mark_ready(id, compute_);
   } else {
     const View values = detail::view(gradient, layout().dtype());
-    if (alone && memory_ && memory_->holds(gradient)) {
+    if (holders.alone && memory_ && memory_->holds(gradient)) {
       reducing_->in_place.push_back(gradient);
       if (reducer().mark_ready_in_place(id, values, compute_).data() == values.data()) return;
     } else {
       reducer().mark_ready(id, ConstView(values), compute_);
     }
   }
-  gradient = mean;
+  if (holders.kept) {
+    to_fill_.push_back(id);
+  } else {
+    gradient = mean;
+  }
 }
 
 void DataParallel::State::finish(const std::vector<ParamId>& without) {
   reducer().finish_step(compute_);
   compute_.synchronize();
   reducing_->in_place.clear();
+  const at::NoGradGuard no_graph;
+  for (const ParamId id : to_fill_) parameter(id).mutable_grad().copy_(means_[index(id)]);
   for (const ParamId id : without) {
     if (finds_unused_ && reducer().used(id)) parameter(id).mutable_grad() = means_[index(id)];
   }
-  if (broadcasts_buffers_) broadcast_buffers(compute_);
+  if (broadcasts_buffers_) buffers().broadcast(compute_);
 }
 
 void DataParallel::State::join(const std::function<void()>& each) {
   reducer().join(compute_, [&] {
-    for (std::size_t i = 0; i < means_.size(); ++i)
-      parameter(ParamId{static_cast<std::int32_t>(i)}).mutable_grad() = means_[i];
-    if (broadcasts_buffers_) broadcast_buffers(compute_);
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      const ParamId id{static_cast<std::int32_t>(i)};
+      at::Tensor& gradient = parameter(id).mutable_grad();
+      if (gradient.defined() && gradient.data_ptr() == means_[i].data_ptr()) continue;
+      if (is_held(id)) {
+        const at::NoGradGuard no_graph;
+        gradient.copy_(means_[i]);
+      } else {
+        gradient = means_[i];
+      }
+    }
+    if (broadcasts_buffers_) buffers().broadcast(compute_);
     if (each) each();
   });
 }

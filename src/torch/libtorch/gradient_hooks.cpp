@@ -4,60 +4,12 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <unordered_set>
 
 namespace weft::torch::detail {
-namespace {
-
-std::int64_t aligned_bytes(const at::Tensor& tensor) {
-  return (static_cast<std::int64_t>(tensor.nbytes()) + 15) / 16 * 16;
-}
-
-/// A tensor over some memory, and how often views among those that are looked at keep it.
-struct OverIt {
-  const at::Tensor* tensor;
-  bool is_given;
-  std::size_t kept = 0;
-};
-
-void look_at(const at::Tensor& tensor, bool is_given, std::vector<OverIt>& all) {
-  const auto known =
-      std::ranges::find_if(all, [&](const OverIt& one) { return one.tensor->is_same(tensor); });
-  if (known == all.end()) {
-    all.push_back({&tensor, is_given, is_given ? 0U : 1U});
-  } else if (!is_given) {
-    ++known->kept;
-  }
-}
-
-/// Whether no other tensor shares the gradient's memory. Those of two parameters may, such as those of a sum. The
-/// engine still has what it handed to the accumulation, of which the gradient is a view, and a view keeps the
-/// tensor that it is of.
-bool is_alone(const at::Tensor& gradient, const std::vector<at::Tensor>& incoming) {
-  const auto* const storage = gradient.storage().unsafeGetStorageImpl();
-  std::vector<OverIt> all;
-  look_at(gradient, true, all);
-  for (const at::Tensor& one : incoming) {
-    if (one.defined() && one.layout() == c10::kStrided && one.storage().unsafeGetStorageImpl() == storage)
-      look_at(one, true, all);
-  }
-  for (std::size_t i = 0, given = all.size(); i < given; ++i) {
-    const auto* const views = ::torch::autograd::impl::get_view_autograd_meta(*all[i].tensor);
-    if (views == nullptr) continue;
-    if (views->has_bw_view()) look_at(views->get_backward_view().base_, false, all);
-    if (views->has_fw_view() && !views->shared_view_info())
-      look_at(views->get_forward_view().base_, false, all);
-  }
-  const bool all_known = static_cast<std::size_t>(gradient.storage().use_count()) == all.size();
-  return all_known && std::ranges::all_of(all, [](const OverIt& one) {
-           return one.is_given || static_cast<std::size_t>(one.tensor->use_count()) == one.kept;
-         });
-}
-
-}  // namespace
-
 void refuse(const Communicator& comm, const char* call, const std::string& problem,
             const std::string& advice) {
   const weft::Error error(ErrorKind::usage, problem, advice, {comm.rank(), call, 0});
@@ -85,10 +37,26 @@ View view(at::Tensor& tensor, DataType dtype) {
   return View(tensor.data_ptr(), tensor.numel(), dtype);
 }
 
-/// What torch calls when a gradient is accumulated.
-class GradientHooks::Hook final : public ::torch::autograd::FunctionPostHook {
+/// What torch calls before a gradient is accumulated, where it is: autograd::grad() does not get here.
+class GradientHooks::Before final : public ::torch::autograd::FunctionPreHook {
  public:
-  Hook(GradientHooks& hooks, ParamId id) : hooks_(hooks), id_(id) {}
+  Before(GradientHooks& hooks, ParamId id) : hooks_(hooks), id_(id) {}
+  ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list& gradients) override {
+    hooks_.before(id_);
+    const at::Tensor& had = hooks_.parameters_[index(id_)].grad();
+    hooks_.had_[index(id_)] = had.defined() ? had.unsafeGetTensorImpl() : nullptr;
+    return gradients;
+  }
+
+ private:
+  GradientHooks& hooks_;
+  ParamId id_;
+};
+
+/// What torch calls when it has been.
+class GradientHooks::After final : public ::torch::autograd::FunctionPostHook {
+ public:
+  After(GradientHooks& hooks, ParamId id) : hooks_(hooks), id_(id) {}
   ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list& outputs,
                                               const ::torch::autograd::variable_list& inputs) override {
     hooks_.on_gradient(id_, inputs);
@@ -123,13 +91,31 @@ class GradientHooks::Pass {
   GradientHooks* hooks_;
 };
 
+std::vector<std::pair<std::string, at::Tensor>> trained(const ::torch::nn::Module& module) {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (const auto& item : module.named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    if (parameter.requires_grad() && parameter.numel() > 0 &&
+        seen.insert(parameter.unsafeGetTensorImpl()).second)
+      all.emplace_back(item.key(), parameter);
+  }
+  return all;
+}
+
 GradientHooks::GradientHooks(Communicator comm, ::torch::nn::Module& module, const char* call)
     : comm_(std::move(comm)),
       module_(module),
       call_(call),
       known_(known(module)),
       layout_(layout_of_parameters()),
-      marked_(parameters_.size()) {}
+      exchanged_(comm_, layout_, parameters_, call),
+      hooked_(parameters_.size()),
+      marked_(parameters_.size()),
+      had_(parameters_.size()),
+      buffers_(comm_, module, call) {
+  for (const at::Tensor& one : parameters_) shapes_.push_back(one.sizes().vec());
+}
 
 GradientHooks::~GradientHooks() {
   unhook();
@@ -144,72 +130,111 @@ std::vector<GradientHooks::Known> GradientHooks::known(::torch::nn::Module& modu
 
 // Parameters that two layers share stand once, under their first name.
 ParamLayout GradientHooks::layout_of_parameters() {
-  std::unordered_set<const c10::TensorImpl*> seen;
   std::vector<ParamSpec> specs;
-  std::string first;
-  for (const auto& item : module_.named_parameters()) {
-    const at::Tensor& parameter = item.value();
-    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
-    if (first.empty()) first = item.key();
+  const auto all = trained(module_);
+  for (const auto& [name, parameter] : all) {
     if (parameter.layout() != c10::kStrided)
-      refuse(comm_, call_, text("parameter ", item.key(), " is not dense"), "train dense parameters");
+      refuse(comm_, call_, text("parameter ", name, " is not dense"), "train dense parameters");
     if (!parameter.device().is_cpu() || !comm_.device().is_host())
       refuse(comm_, call_,
-             text("parameter ", item.key(), " is on ", parameter.device().str(), " and the communicator on ",
+             text("parameter ", name, " is on ", parameter.device().str(), " and the communicator on ",
                   comm_.device()),
              "train on the CPU: this adapter reduces gradients in host memory");
-    const at::Tensor& before = parameters_.empty() ? parameter : parameters_.front();
+    const auto& [first, before] = all.front();
     if (parameter.scalar_type() != before.scalar_type())
       refuse(comm_, call_,
-             text("parameter ", first, " is ", c10::toString(before.scalar_type()), " and ", item.key(), " ",
+             text("parameter ", first, " is ", c10::toString(before.scalar_type()), " and ", name, " ",
                   c10::toString(parameter.scalar_type())),
              "give all trainable parameters one type, or freeze those of the other");
     parameters_.push_back(parameter);
-    specs.push_back({item.key(), parameter.numel(), parameter.data_ptr(), parameter.sizes().vec()});
+    specs.push_back({name, parameter.numel(), parameter.data_ptr(), parameter.sizes().vec()});
   }
   if (parameters_.empty())
     refuse(comm_, call_,
-           known_.empty() ? std::string("the module has no parameters")
-                          : text("all ", known_.size(), " parameters of the module are frozen"),
+           known_.empty()
+               ? std::string("the module has no parameters")
+               : text("all ", known_.size(), " parameters of the module are frozen or have no elements"),
            "wrap a module that has parameters with requires_grad");
   return with_torch_errors([&] {
-    return ParamLayout(data_type(comm_, parameters_.front().scalar_type(), first), std::move(specs));
+    return ParamLayout(data_type(comm_, parameters_.front().scalar_type(), all.front().first),
+                       std::move(specs));
   });
 }
 
 void GradientHooks::hook() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // The parameter keeps its node weakly; where this one went, so would the hook.
-    const auto node = ::torch::autograd::impl::grad_accumulator(parameters_[i]);
-    const auto key =
-        node->add_post_hook(std::make_unique<Hook>(*this, ParamId{static_cast<std::int32_t>(i)}));
-    removals_.emplace_back([node, key] { node->del_post_hook(key); });
-    // A conversion (module.to(kDouble)) gives the parameter another node, which has no hook of ours. This one stays
-    // with the parameter, and says so.
-    const auto guard = parameters_[i].register_hook([this, i, own = node.get()](const at::Tensor&) {
-      if (handing_over_ && ::torch::autograd::impl::grad_accumulator(parameters_[i]).get() != own)
-        refuse(comm_, call_,
-               text("parameter ", layout_.name(ParamId{static_cast<std::int32_t>(i)}),
-                    " was converted to another type or device after the module was wrapped"),
-               "convert a module before it is wrapped");
+    hook_node(i);
+    // torch::load() and conversions give the parameter another node. This hook stays with the parameter.
+    hooked_[i].guard = parameters_[i].register_hook([this, i](const at::Tensor&) {
+      if (::torch::autograd::impl::grad_accumulator(parameters_[i]) == hooked_[i].node) return;
+      expect_same_kind(i);
+      unhook_node(i);
+      hook_node(i);
+#if TORCH_VERSION_MAJOR < 2
+      // Torch is in the new node by now, whose hooks run from the next pass on: the end of this one takes the gradient.
+      if (hands_over() && !in_pass_) with_torch_errors([this] { begin_pass(); });
+#endif
     });
-    removals_.emplace_back([this, i, guard] { parameters_[i].remove_hook(guard); });
   }
 }
 
+void GradientHooks::hook_node(std::size_t parameter) {
+  Hooked& hooked = hooked_[parameter];
+  const ParamId id{static_cast<std::int32_t>(parameter)};
+  hooked.node = ::torch::autograd::impl::grad_accumulator(parameters_[parameter]);
+  auto before = std::make_unique<Before>(*this, id);
+  hooked.before = before.get();
+  hooked.node->add_pre_hook(std::move(before));
+  hooked.after = hooked.node->add_post_hook(std::make_unique<After>(*this, id));
+}
+
+void GradientHooks::unhook_node(std::size_t parameter) {
+  Hooked& hooked = hooked_[parameter];
+  if (!hooked.node) return;
+  std::erase_if(hooked.node->pre_hooks(), [&](const auto& one) { return one.get() == hooked.before; });
+  hooked.node->del_post_hook(hooked.after);
+  hooked.node.reset();
+}
+
+void GradientHooks::expect_same_kind(std::size_t parameter) {
+  const at::Tensor& now = parameters_[parameter];
+  const std::string& name = layout_.name(ParamId{static_cast<std::int32_t>(parameter)});
+  if (now.device().is_cpu() && now.layout() == c10::kStrided &&
+      data_type(comm_, now.scalar_type(), name) == layout_.dtype())
+    return;
+  refuse(comm_, call_,
+         text("parameter ", name, " was converted to another type or device after the module was wrapped"),
+         "convert a module before it is wrapped");
+}
+
 void GradientHooks::unhook() noexcept {
-  for (const auto& remove : removals_) remove();
-  removals_.clear();
+  for (std::size_t i = 0; i < hooked_.size(); ++i) {
+    if (!hooked_[i].node) continue;
+    parameters_[i].remove_hook(hooked_[i].guard);
+    unhook_node(i);
+  }
 }
 
 void GradientHooks::on_gradient(ParamId id, const std::vector<at::Tensor>& incoming) {
-  if (!handing_over_) return;
+  if (!hands_over()) return;
   with_torch_errors([&] {
     if (!in_pass_) begin_pass();
     expect_gradient(id);
     marked_[index(id)] = true;
-    ready(id, is_alone(parameters_[index(id)].grad(), incoming));
+    ready(id, holders(id, incoming));
   });
+}
+
+Holders GradientHooks::holders(ParamId id, const std::vector<at::Tensor>& incoming) const {
+  const at::Tensor& gradient = parameters_[index(id)].grad();
+  const bool alone = is_alone(gradient, incoming);
+  const bool was_there = had_[index(id)] == gradient.unsafeGetTensorImpl();
+  return {.alone = alone, .before = was_there, .kept = was_there && (!alone || gradient.use_count() > 1)};
+}
+
+bool GradientHooks::is_held(ParamId id) const {
+  const at::Tensor& gradient = parameters_[index(id)].grad();
+  return gradient.defined() && (gradient.use_count() > 1 || !is_alone(gradient, {}));
 }
 
 void GradientHooks::begin_pass() {
@@ -232,7 +257,8 @@ void GradientHooks::finish_pass() {
         continue;
       }
       expect_gradient(id);
-      ready(id, is_alone(parameters_[i].grad(), {}));
+      had_[i] = parameters_[i].grad().unsafeGetTensorImpl();
+      ready(id, holders(id, {}));
     }
     finish(without);
     in_pass_ = false;
@@ -246,10 +272,14 @@ void GradientHooks::expect_gradient(ParamId id) {
   };
   if (gradient.layout() != c10::kStrided)
     refuse_it("is sparse", "make it dense: EmbeddingOptions::sparse(false)");
-  if (gradient.numel() != layout_.count(id))
-    refuse_it(text("has ", gradient.numel(), " elements, and the parameter had ", layout_.count(id),
-                   " when the module was wrapped"),
+  if (gradient.sizes() != shapes_[index(id)])
+    refuse_it(text("has the shape ", gradient.sizes(), ", and the parameter had ",
+                   at::IntArrayRef(shapes_[index(id)]), " when the module was wrapped"),
               "change the module before it is wrapped");
+  if (gradient.requires_grad())
+    refuse_it("has a graph (create_graph), and the mean over ranks would have none",
+              "get gradients of gradients with torch::autograd::grad(), which leaves '.grad' alone, and call "
+              "backward() of the loss that is made of them");
 }
 
 // Price: a walk over the modules in each step.
@@ -276,61 +306,10 @@ void GradientHooks::expect_unchanged() {
   }
 }
 
-// Tensors go as bytes: buffers have types that weft has no sums for, such as bool.
-void GradientHooks::sync_initial_values(InitialValues how) {
-  std::unordered_set<const c10::TensorImpl*> seen;
-  std::vector<NamedValues> values;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // tensors that are not one piece of memory
-  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
-    if (!tensor.defined() || tensor.numel() == 0 || !seen.insert(tensor.unsafeGetTensorImpl()).second) return;
-    if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu())
-      refuse(comm_, call_, text(name, " is sparse, or on ", tensor.device().str()),
-             "keep all tensors of the module dense and on the CPU");
-    at::Tensor whole = tensor.detach();
-    if (!whole.is_non_overlapping_and_dense()) {
-      whole = whole.contiguous();
-      copies.emplace_back(tensor.detach(), whole);
-    }
-    values.push_back({name, View(whole.data_ptr(), static_cast<std::int64_t>(whole.nbytes()), DataType::u8)});
-  };
-  for (const auto& item : module_.named_parameters()) add(item.key(), item.value());
-  for (const auto& item : module_.named_buffers()) add(item.key(), item.value());
-  with_torch_errors([&] { weft::sync_initial_values(comm_, values, how); });
-  const at::NoGradGuard no_graph;
-  for (auto& [tensor, copy] : copies) tensor.copy_(copy);
-}
-
-// One broadcast of all of them as bytes: they are many and small.
-void GradientHooks::broadcast_buffers(Stream compute) {
-  if (comm_.size() == 1) return;
-  std::vector<at::Tensor> buffers;
-  std::int64_t bytes = 0;
-  for (const at::Tensor& buffer : module_.buffers()) {
-    if (!buffer.defined() || buffer.numel() == 0) continue;
-    buffers.push_back(buffer.detach());
-    bytes += aligned_bytes(buffer);
-  }
-  if (bytes == 0) return;
-  if (buffers_.count() != bytes) buffers_ = comm_.allocate(DataType::u8, bytes);
-  const at::NoGradGuard no_graph;
-  const auto for_each = [&](const auto& move) {
-    std::byte* at = buffers_.view().bytes();
-    for (at::Tensor& buffer : buffers) {
-      at::Tensor place = at::from_blob(at, buffer.sizes(), buffer.options());
-      move(buffer, place);
-      at += aligned_bytes(buffer);
-    }
-  };
-  if (comm_.rank() == 0) for_each([](at::Tensor& buffer, at::Tensor& place) { place.copy_(buffer); });
-  comm_.broadcast(buffers_.view(), 0, compute);
-  compute.synchronize();
-  if (comm_.rank() != 0) for_each([](at::Tensor& buffer, at::Tensor& place) { buffer.copy_(place); });
-}
-
 NoSync GradientHooks::no_sync() {
-  if (!handing_over_) refuse(comm_, call_, "no_sync() while another one lives", "end its scope first");
-  handing_over_ = false;
-  return NoSync([this] { handing_over_ = true; });
+  if (!hands_over()) refuse(comm_, call_, "no_sync() while another one lives", "end its scope first");
+  *handing_over_ = false;
+  return NoSync([handing_over = handing_over_] { *handing_over = true; });
 }
 
 at::Tensor GradientHooks::tensor_over(ParamId id, const View& memory,

@@ -1,19 +1,22 @@
 #pragma once
-// The trainable parameters of a module, and a hook on each of them that runs when backward has accumulated its
+// The trainable parameters of a module, and hooks on each of them that run before and after backward accumulates its
 // gradient.
 //
 // A backward pass is one step. Its first hook calls begin(), every hook calls ready(), and when the engine has
 // finished the pass it calls finish(). Parameters that the pass did not reach, but that have a gradient from
 // before (of a pass under no_sync), are ready then. All of it happens on the thread that called backward().
 //
-// The hooks are post hooks of AccumulateGrad nodes, as those of DDP's reducer are: the one kind that LibTorch
-// has had from 1.13 to today. A module must outlive them.
+// The hooks are pre and post hooks of AccumulateGrad nodes, as those of DDP's reducer are: what LibTorch has had
+// from 1.13 to today. torch::load() and conversions give a parameter another node, which gets hooks, too. A module
+// must outlive them.
 
+#include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/collectives/communicator.hpp"
@@ -41,6 +44,55 @@ decltype(auto) with_torch_errors(Body&& body) {
 DataType data_type(const Communicator& comm, c10::ScalarType type, const std::string& name);
 /// The elements of a dense tensor in the order of its memory.
 View view(at::Tensor& tensor, DataType dtype);
+/// The parameters that are trained, each once, without those that have no elements.
+std::vector<std::pair<std::string, at::Tensor>> trained(const ::torch::nn::Module& module);
+
+/// Which parameters of this process an exchange has: a parameter belongs to one. Two would each average its gradient, or
+/// take the other's mean for a gradient of this rank. Has them from its construction to its end. From any thread.
+class Exchanged {
+ public:
+  /// @param tensors of the layout, which keep their identity as long as this lives
+  /// @param call who has them, in a program's words: "DataParallel"
+  /// @throws Error (usage), also on the other ranks, naming a parameter that another exchange of this process has
+  Exchanged(const Communicator& comm, const ParamLayout& layout, std::vector<at::Tensor> tensors,
+            const char* call);
+  ~Exchanged();
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
+
+/// The values of a module that are not reduced: parameters as ranks start with them, and buffers such as running means.
+class ModuleBuffers {
+ public:
+  ModuleBuffers(Communicator comm, ::torch::nn::Module& module, const char* call)
+      : comm_(std::move(comm)), module_(module), call_(call) {}
+
+  /// All ranks get the parameters, frozen ones too, and the buffers of rank 0, or compare them.
+  void sync_initial_values(InitialValues how);
+  /// All ranks get the buffers of rank 0. Blocks. Only buffers that differ are written to. Graphs of other forward
+  /// passes may hold them: those of batch norm in training, which their backward does not read, are written as batch
+  /// norm writes them, without torch's notice of a change in place.
+  void broadcast(Stream compute);
+
+ private:
+  Communicator comm_;
+  ::torch::nn::Module& module_;
+  const char* call_;
+  Buffer bytes_;  // of all of the module's buffers, one after the other
+};
+
+/// Whether no other tensor shares the gradient's memory. @param incoming what the engine handed to the accumulation
+bool is_alone(const at::Tensor& gradient, const std::vector<at::Tensor>& incoming);
+
+/// Who else may have a gradient.
+struct Holders {
+  bool alone;   ///< no other tensor shares its memory
+  bool before;  ///< it was in `.grad` before the pass
+  bool kept;    ///< and the program holds it, or memory of it, elsewhere
+};
 
 class GradientHooks {
  public:
@@ -52,30 +104,31 @@ class GradientHooks {
 
   const ParamLayout& layout() const { return layout_; }
   Communicator& comm() { return comm_; }
-  ::torch::nn::Module& module() { return module_; }
   at::Tensor& parameter(ParamId id) { return parameters_[index(id)]; }
   /// While it lives, passes accumulate in `.grad` and nothing is handed over.
   NoSync no_sync();
-  /// All ranks get the parameters, frozen ones too, and the buffers of rank 0, or compare them.
-  void sync_initial_values(InitialValues how);
-  /// All ranks get the buffers of rank 0. Blocks.
-  void broadcast_buffers(Stream compute);
+  ModuleBuffers& buffers() { return buffers_; }
   /// A place in `memory` that a parameter, or its gradient, can have: a tensor of its shape and strides.
   at::Tensor tensor_over(ParamId id, const View& memory, std::shared_ptr<const void> owner) const;
 
  protected:
+  /// Before a pass adds to the gradient.
+  virtual void before(ParamId /*id*/) {}
   virtual void begin() = 0;
   /// The gradient is dense, and has the type and the shape of the parameter.
-  /// @param alone no other tensor shares its memory
-  virtual void ready(ParamId id, bool alone) = 0;
+  virtual void ready(ParamId id, Holders holders) = 0;
   /// @param without parameters that have no gradient on this rank
   virtual void finish(const std::vector<ParamId>& without) = 0;
   /// Hooks run from then on: the last call of a constructor. unhook() is the first of a destructor.
   void hook();
   void unhook() noexcept;
+  /// Whether the program holds the gradient, or memory of it, beside `.grad`.
+  bool is_held(ParamId id) const;
+  bool hands_over() const { return *handing_over_; }
 
  private:
-  class Hook;
+  class Before;
+  class After;
   class Pass;
   struct Known {
     std::string name;
@@ -83,26 +136,42 @@ class GradientHooks {
     bool trained;
     friend bool operator==(const Known&, const Known&) = default;
   };
+  /// A shared or an intrusive pointer, as LibTorch's version has it.
+  using NodePtr = decltype(::torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+  /// The hooks of one parameter.
+  struct Hooked {
+    NodePtr node;  // which the parameter keeps weakly: its hooks would go with it
+    const void* before = nullptr;
+    std::uintptr_t after = 0;
+    unsigned guard = 0;
+  };
 
   static std::vector<Known> known(::torch::nn::Module& module);
   ParamLayout layout_of_parameters();
+  void hook_node(std::size_t parameter);
+  void unhook_node(std::size_t parameter);
+  void expect_same_kind(std::size_t parameter);
   void on_gradient(ParamId id, const std::vector<at::Tensor>& incoming);
   void begin_pass();
   void finish_pass();
   void expect_unchanged();
   void expect_gradient(ParamId id);
+  Holders holders(ParamId id, const std::vector<at::Tensor>& incoming) const;
 
   Communicator comm_;
   ::torch::nn::Module& module_;
   const char* call_;
   std::vector<Known> known_;            // all parameters of the module
-  std::vector<at::Tensor> parameters_;  // those that are trained
+  std::vector<at::Tensor> parameters_;  // those that are exchanged
   ParamLayout layout_;
-  std::vector<std::function<void()>> removals_;  // of hooks
-  bool handing_over_ = true;
+  Exchanged exchanged_;
+  std::vector<std::vector<std::int64_t>> shapes_;
+  std::vector<Hooked> hooked_;
+  std::shared_ptr<bool> handing_over_ = std::make_shared<bool>(true);  // NoSync may outlive this
   bool in_pass_ = false;
   std::vector<bool> marked_;
-  Buffer buffers_;  // the bytes of all of the module's buffers, one after the other
+  std::vector<const c10::TensorImpl*> had_;  // what `.grad` was before this pass; null where none
+  ModuleBuffers buffers_;
 };
 
 }  // namespace weft::torch::detail

@@ -4,10 +4,11 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
 #include <array>
-#include <unordered_set>
 
 #include "torch/libtorch/gradient_hooks.hpp"
+#include "torch/libtorch/kept_gradient.hpp"
 
 namespace weft::torch {
 namespace {
@@ -57,12 +58,8 @@ std::array<double, 4> constants_of(const zero::Optimizer& rule) {
 }
 
 std::vector<at::Tensor> trained(const ::torch::nn::Module& module) {
-  std::unordered_set<const c10::TensorImpl*> seen;
   std::vector<at::Tensor> all;
-  for (const at::Tensor& parameter : module.parameters()) {
-    if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second)
-      all.push_back(parameter);
-  }
+  for (const auto& [name, parameter] : detail::trained(module)) all.push_back(parameter);
   return all;
 }
 
@@ -72,20 +69,29 @@ class ZeroOptimizer::State final : public detail::GradientHooks {
  public:
   State(Communicator comm, ::torch::nn::Module& module, const ::torch::optim::OptimizerOptions& rule,
         const ZeroOptions& options);
-  ~State() override { unhook(); }
+  ~State() override {
+    unhook();
+    drop_kept_gradients();
+  }
 
   void step(const ::torch::optim::OptimizerOptions& rule);
   zero::ShardedOptimizer& optimizer() { return *optimizer_; }
   zero::ShardedParams& params() { return *params_; }
 
  protected:
+  void before(ParamId id) override;
   void begin() override;
-  void ready(ParamId id, bool alone) override;
+  void ready(ParamId id, detail::Holders holders) override;
   void finish(const std::vector<ParamId>& without) override;
 
  private:
   void hand_over_gradient(ParamId id, ConstView gradient);
   void place_parameters();
+  bool is_any_gradient_kept();
+  void drop_kept_gradients() noexcept;
+  void expect_no_gradients();
+  void take_changed_parameters();
+  void expect_one_rate(double rate);
 
   bool broadcasts_buffers_;
   zero::Optimizer rule_;
@@ -93,6 +99,9 @@ class ZeroOptimizer::State final : public detail::GradientHooks {
   bool reduced_ = false;  // a pass has handed its gradients over, and step() has not been called
   std::shared_ptr<zero::ShardedParams> params_;  // parameters keep it, and with it their memory
   std::unique_ptr<zero::ShardedOptimizer> optimizer_;
+  std::vector<at::Tensor> places_;      // of parameters, in weft's memory
+  std::vector<std::int64_t> versions_;  // of parameters, which changes in place count
+  std::vector<double> rates_;           // of a step, by rank
 };
 
 ZeroOptimizer::State::State(Communicator comm, ::torch::nn::Module& module,
@@ -103,7 +112,7 @@ ZeroOptimizer::State::State(Communicator comm, ::torch::nn::Module& module,
   if (options.stage != 1 && options.stage != 2)
     detail::refuse(this->comm(), own_name, text("stage ", options.stage),
                    "take 1 or 2: torch's modules need whole parameters");
-  sync_initial_values(options.initial_values);
+  buffers().sync_initial_values(options.initial_values);
   detail::with_torch_errors([&] {
     params_ = std::make_shared<zero::ShardedParams>(
         this->comm(), layout(),
@@ -127,14 +136,69 @@ void ZeroOptimizer::State::place_parameters() {
     params_->load(ParamId{i}, detail::view(values, layout().dtype()));
   }
   const zero::Gathered whole = params_->gather(0, compute_);
-  for (int i = 0; i < count; ++i)
-    parameter(ParamId{i}).set_data(tensor_over(ParamId{i}, whole[ParamId{i}], params_));
+  for (int i = 0; i < count; ++i) {
+    places_.push_back(tensor_over(ParamId{i}, whole[ParamId{i}], params_));
+    parameter(ParamId{i}).set_data(places_.back());
+    versions_.push_back(parameter(ParamId{i})._version());
+  }
+}
+
+// torch::load(), set_data() and vector_to_parameters() give parameters other memory, and clamp_() or copy_() change
+// them where they are. Both are the program's right between steps: weft goes on from the new values.
+void ZeroOptimizer::State::take_changed_parameters() {
+  const at::NoGradGuard no_graph;
+  bool changed = false;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    at::Tensor& one = parameter(ParamId{static_cast<std::int32_t>(i)});
+    if (one.data_ptr() != places_[i].data_ptr()) {
+      places_[i].copy_(one.detach());
+      one.set_data(places_[i]);
+    } else if (one._version() == versions_[i]) {
+      continue;
+    }
+    versions_[i] = one._version();
+    changed = true;
+  }
+  if (changed) optimizer_->take_parameters(compute_);
+}
+
+bool ZeroOptimizer::State::is_any_gradient_kept() {
+  for (int i = 0; i < layout().parameters(); ++i) {
+    if (detail::is_kept_gradient(parameter(ParamId{i}).grad())) return true;
+  }
+  return false;
+}
+
+void ZeroOptimizer::State::drop_kept_gradients() noexcept {
+  for (int i = 0; i < layout().parameters(); ++i) {
+    at::Tensor& gradient = parameter(ParamId{i}).mutable_grad();
+    if (detail::was_kept_gradient(gradient)) gradient.reset();
+  }
+}
+
+void ZeroOptimizer::State::expect_no_gradients() {
+  if (reduced_ && is_any_gradient_kept())
+    detail::refuse(
+        comm(), own_name, "two backward passes before step()",
+        "run all passes of a step but the last under no_sync(), or drop the gradients of a step that "
+        "is left out with zero_grad()");
+}
+
+// Accumulation would add to what stands for the gradient.
+void ZeroOptimizer::State::before(ParamId id) {
+  at::Tensor& gradient = parameter(id).mutable_grad();
+  if (!detail::was_kept_gradient(gradient)) return;
+  expect_no_gradients();
+  gradient.reset();
 }
 
 void ZeroOptimizer::State::begin() {
+  expect_no_gradients();
   if (reduced_)
-    detail::refuse(comm(), own_name, "two backward passes before step()",
-                   "run all passes of a step but the last under no_sync()");
+    params_->reducer().finish_step(compute_);  // zero_grad() has dropped them: the step is left out
+  reduced_ = false;
+  drop_kept_gradients();  // those of the step before, of parameters that this pass may not reach
+  take_changed_parameters();
   params_->begin_step();
 }
 
@@ -143,8 +207,14 @@ void ZeroOptimizer::State::hand_over_gradient(ParamId id, ConstView gradient) {
   if (!compute_.poll()) compute_.synchronize();  // the gradient's memory goes
 }
 
-void ZeroOptimizer::State::ready(ParamId id, bool /*alone*/) {
+void ZeroOptimizer::State::ready(ParamId id, detail::Holders holders) {
   at::Tensor& gradient = parameter(id).mutable_grad();
+  if (holders.before && gradient.storage().nbytes() > gradient.nbytes())
+    detail::refuse(
+        comm(), own_name,
+        text("the gradient of ", layout().name(id), " lies in a larger tensor of the program's"),
+        "ZeroOptimizer keeps gradients, which would not get there: leave '.grad' to it and clip with "
+        "ZeroOptions::clip_norm, or take DataParallel and torch's optimizer");
   const at::Tensor whole = parameter(id).detach();
   if (gradient.strides() != whole.strides()) {
     at::Tensor same = at::empty_like(whole);
@@ -153,7 +223,7 @@ void ZeroOptimizer::State::ready(ParamId id, bool /*alone*/) {
   } else {
     hand_over_gradient(id, detail::view(gradient, layout().dtype()));
   }
-  gradient.reset();
+  gradient = detail::kept_gradient(gradient, layout().name(id), comm().rank());
 }
 
 void ZeroOptimizer::State::finish(const std::vector<ParamId>& without) {
@@ -162,7 +232,7 @@ void ZeroOptimizer::State::finish(const std::vector<ParamId>& without) {
     hand_over_gradient(id, detail::view(zero, layout().dtype()));
   }
   reduced_ = true;
-  if (broadcasts_buffers_) broadcast_buffers(compute_);
+  if (broadcasts_buffers_) buffers().broadcast(compute_);
 }
 
 void ZeroOptimizer::State::step(const ::torch::optim::OptimizerOptions& rule) {
@@ -173,10 +243,25 @@ void ZeroOptimizer::State::step(const ::torch::optim::OptimizerOptions& rule) {
     detail::refuse(comm(), own_name, "a constant of the rule was changed", "change the learning rate alone");
   reduced_ = false;
   detail::with_torch_errors([&] {
-    optimizer_->step(compute_, rule.get_lr());
+    take_changed_parameters();
+    const double rate = rule.get_lr();
+    rates_.assign(static_cast<std::size_t>(comm().size()), rate);
+    comm().all_gather(ConstView(std::span(&rate, 1)), View(std::span(rates_)), compute_);
+    optimizer_->step(compute_, rate);
     params_->gather_all(compute_);
     compute_.synchronize();
+    expect_one_rate(rate);
   });
+}
+
+// Each rank updates its part of the parameters: they would be a mixture.
+void ZeroOptimizer::State::expect_one_rate(double rate) {
+  const auto other = std::ranges::find_if(rates_, [rate](double one) { return one != rate; });
+  if (other == rates_.end()) return;
+  throw weft::Error(
+      ErrorKind::mismatch,
+      text("the learning rate is ", rate, " on this rank and ", *other, " on rank ", other - rates_.begin()),
+      "set the same on every rank, as a schedule does that counts steps alike", {comm().rank(), own_name, 0});
 }
 
 ZeroOptimizer::ZeroOptimizer(Communicator comm, ::torch::nn::Module& module,

@@ -96,6 +96,36 @@ void ShardedOptimizer::State::load() {
   if (offloaded_) offloaded_->synchronize();
 }
 
+// A master whose rounding is the parameter's value knows more than that, and stays. A split master's upper half is the
+// parameter. On a device all masters are taken anew.
+void ShardedOptimizer::State::take_parameters(const Stream& compute) {
+  if (offloaded_)
+    throw Error(ErrorKind::usage, "take_parameters where optimizer state is offloaded",
+                "change parameters before the optimizer is made, or load a checkpoint",
+                {params_.comm().rank(), "take_parameters"});
+  settle(compute, "take_parameters");
+  before_change();
+  if (kind_.kept != detail::Master::f32) return;
+  for (const Bucket& bucket : params_.buckets()) {
+    const auto part = params_.part(bucket);
+    const std::int64_t count = part.parameters.count();
+    const View master = arrays_.views(part.state_at, count).master;
+    if (!params_.comm().device().is_host()) {
+      detail::cast(master, part.parameters, compute);
+      continue;
+    }
+    Buffer rounded = Buffer::on_host(kind_.dtype, count, Contents::any);
+    Buffer taken = Buffer::on_host(DataType::f32, count, Contents::any);
+    detail::on_host::cast(rounded.view(), master);
+    detail::on_host::cast(taken.view(), part.parameters);
+    const auto* const before = reinterpret_cast<const std::uint16_t*>(rounded.view().bytes());
+    const auto* const now = reinterpret_cast<const std::uint16_t*>(part.parameters.bytes());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      if (before[i] != now[i]) master.as<float>()[i] = taken.as<float>()[i];
+    }
+  }
+}
+
 void ShardedOptimizer::State::offload(double share, std::optional<double> file_share) {
   expect_shares(share, file_share.value_or(0));
   if (file_share.value_or(0) > 0 && options_.offload.directory.empty())

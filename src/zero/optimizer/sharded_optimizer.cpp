@@ -241,6 +241,9 @@ void ShardedOptimizer::offload(double share, std::optional<double> file_share) {
 StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> learning_rate) {
   return state_->step(compute, learning_rate);
 }
+void ShardedOptimizer::take_parameters(const Stream& compute) {
+  state_->take_parameters(compute);
+}
 checkpoint::State ShardedOptimizer::state(const Stream& compute) {
   return state_->state(compute);
 }

@@ -75,6 +75,7 @@ class ShardedOptimizer::State {
   void set_rate_factor(std::string_view group, double factor);
   void offload(double share, std::optional<double> file_share);
   StepResult step(const Stream& compute, std::optional<double> learning_rate);
+  void take_parameters(const Stream& compute);
   checkpoint::State state(const Stream& compute);
   void load_state(const checkpoint::Values& values, const checkpoint::Reader& read, const Stream& compute);
   double loss_scale() const { return guard_->loss_scale(); }

@@ -6,7 +6,6 @@
 #include <iostream>
 
 #include "torch/libtorch/ranks.hpp"
-#include "weft/compression/hook_named.hpp"
 #include "weft/torch/zero_optimizer.hpp"
 
 using libtorch_tests::loss_of;
