@@ -3,6 +3,7 @@
 
 #include "gradient/bucket_ring/ring_gradients.hpp"
 #include "gradient/reducer/reducer_state.hpp"
+#include "weft/core/copy.hpp"
 
 namespace weft {
 
