@@ -38,7 +38,7 @@ int nccl_command(const std::vector<std::string>& arguments) {
     out << text(
         "nothing wrong is seen in ", job.lines, " lines, ", job.nccl_lines, " of them NCCL's",
         job.documents.taken == 0 ? "" : text(", and ", job.documents.taken, " files that were read whole"),
-        "\n\n");
+        "\n", nccl::what_was_looked_at(job), "\n\n");
   } else {
     out << text(tally(run.findings), " in ", one_line(looked_at(run)), "\n\n");
   }

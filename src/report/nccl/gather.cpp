@@ -7,6 +7,7 @@
 #include "report/bandwidth/table_reader.hpp"
 #include "report/documents/start.hpp"
 #include "report/nccl/calls.hpp"
+#include "report/nccl/catalogue/catalogue.hpp"
 #include "report/nccl/formats.hpp"
 #include "report/nccl/log_line.hpp"
 #include "report/nccl/log_source.hpp"
@@ -14,6 +15,7 @@
 #include "report/nccl/phrases.hpp"
 #include "report/nccl/rules/rules.hpp"
 #include "report/nccl/statements.hpp"
+#include "report/words.hpp"
 
 namespace weft::report::nccl {
 namespace {
@@ -48,9 +50,22 @@ bool stands_in(const LineRule& rule, std::string_view line) {
   return true;
 }
 
-/// Old versions warn of libraries that a machine without InfiniBand lacks.
-bool is_harmless(std::string_view message) {
-  return message.find("Failed to open libibverbs") != std::string_view::npos;
+constexpr std::size_t most_rule_sets = 8;
+
+/// NCCL prints where it left its functions: "misc/socket.cc:564 -> 2", "init.cc:1303 -> 2 [Async thread]".
+bool is_failed_return(std::string_view message) {
+  const auto arrow = message.find(" -> ");
+  if (arrow == std::string_view::npos || arrow + 4 >= message.size()) return false;
+  const std::string_view source = message.substr(0, arrow);
+  return source.find(' ') == std::string_view::npos && source.find(':') != std::string_view::npos &&
+         message[arrow + 4] >= '1' && message[arrow + 4] <= '7' &&
+         source.find(".c") != std::string_view::npos;
+}
+
+void count(Occurrences& all, const Said& said) {
+  ++all.count;
+  if (all.evidence.size() < most_of_a_rule) all.evidence.push_back(said.evidence());
+  if (!said.line.host.empty() && all.hosts.size() < most_hosts) all.hosts.emplace(said.line.host);
 }
 
 using Carrier = int Channels::*;
@@ -93,10 +108,13 @@ struct JobLog::Gatherer {
                  [&](std::uint16_t phrase) { take_phrase(phrase, said, found); });
     if (line.level == Level::none && !found.tool) found.tool = tools.follow({file, number, text});
     if (line.level == Level::none && !found.tool && tables.take(file, number, text)) found.statement = true;
-    if (found.rule || found.statement || found.tool) ++job.known_lines;
-    if (line.level == Level::warn && !found.rule && job.unexplained.size() < most_unexplained &&
-        !is_harmless(line.message))
-      job.unexplained.push_back({std::string(line.message), said.evidence()});
+    if (line.level == Level::info && is_failed_return(line.message)) count(job.failed_returns, said);
+    if (line.level == Level::warn) {
+      keep_warning(text, said, found);
+    } else if (line.level == Level::none && keep_last_error(said, found)) {
+      found.statement = true;
+    }
+    if (!found.rules.empty() || found.statement || found.tool) ++job.known_lines;
   }
 
   Job job;
@@ -105,7 +123,7 @@ struct JobLog::Gatherer {
  private:
   bandwidth::TableReader tables{job.tables};
   struct Found {
-    bool rule = false;
+    std::vector<std::uint16_t> rules{};  ///< of line_rules()
     bool statement = false;
     bool tool = false;  ///< of another tool
   };
@@ -134,11 +152,38 @@ struct JobLog::Gatherer {
       return;
     }
     if (!stands_in(rules[phrase], said.text)) return;
-    found.rule = true;
-    Occurrences& matches = job.matches[phrase];
-    ++matches.count;
-    if (matches.evidence.size() < most_of_a_rule) matches.evidence.push_back(said.evidence());
-    if (!said.line.host.empty() && matches.hosts.size() < most_hosts) matches.hosts.emplace(said.line.host);
+    found.rules.push_back(phrase);
+    count(job.matches[phrase], said);
+  }
+
+  /// @param words the line, or what it quotes of a warning
+  void keep_warning(std::string_view words, const Said& said, const Found& found) {
+    const auto row = row_of(words);
+    if (!row && found.rules.empty()) {
+      if (job.unexplained.size() < most_unexplained)
+        job.unexplained.push_back({std::string(words.substr(0, longest_value)), said.evidence()});
+      return;
+    }
+    Warned& warned = job.warnings[row.value_or(no_row)];
+    count(warned.lines, said);
+    if (std::ranges::find(warned.rules, found.rules) == warned.rules.end() &&
+        warned.rules.size() < most_rule_sets)
+      warned.rules.push_back(found.rules);
+  }
+
+  /// PyTorch and JAX quote NCCL's last warning: behind "Last error:" in the next line, or behind "Last NCCL warning(error):".
+  bool keep_last_error(const Said& said, const Found& found) {
+    constexpr std::string_view label = "Last NCCL warning(error):";
+    const bool follows = said.file == last_error_file && said.number == last_error_line + 1;
+    if (trimmed(said.text).ends_with("Last error:")) {
+      last_error_file = said.file;
+      last_error_line = said.number;
+      return true;
+    }
+    const std::string_view quoted = follows ? said.text : after(said.text, label);
+    if (trimmed(quoted).empty()) return false;
+    keep_warning(quoted, said, found);
+    return true;
   }
 
   /// The first line of each format counts, and of two formats that it matches the longer one.
@@ -208,6 +253,8 @@ struct JobLog::Gatherer {
   std::unordered_map<std::string, std::size_t> index;
   std::string key;
   std::size_t newest = 0;
+  std::string last_error_file;
+  int last_error_line = -1;
   CallComparison calls;
 };
 

@@ -55,6 +55,12 @@ bool Job::matched(std::string_view cause) const {
   return false;
 }
 
+bool Job::says_settings() const {
+  return std::ranges::any_of(processes, [](const Process& one) {
+    return one.driver || one.bootstrap || one.network || !one.settings.empty() || !one.stated.empty();
+  });
+}
+
 const Evidence* Job::roce() const {
   for (const topology::Port& port : tools.ports) {
     if (port.link_layer.value == "Ethernet") return &port.link_layer.evidence;

@@ -124,6 +124,20 @@ struct Process {
   std::set<std::string> ended_ids{};            ///< of communicators that this process has destroyed
 };
 
+/// What PyTorch's watchdog or heartbeat monitor says when it ends a rank.
+struct TorchStop {
+  std::int64_t rank = -1;
+  std::string group{};          ///< "0(default_pg)"; empty: the line does not say
+  std::int64_t sequence = -1;   ///< SeqNum of the collective that did not end
+  std::string operation{};      ///< "ALLREDUCE"
+  std::string elements{};       ///< "NumelIn=1, NumelOut=1"
+  std::int64_t enqueued = -1;   ///< the last of its collectives
+  std::int64_t completed = -1;  ///< the last that ended
+  std::int64_t waits_for = -1;  ///< a rank whose id for the communicator did not come
+  bool heartbeat = false;       ///< its watchdog stood still
+  Evidence evidence{};
+};
+
 /// Two ends of a connection over RDMA that failed.
 struct GidPair {
   std::string local;
@@ -138,6 +152,13 @@ struct Occurrences {
   std::set<std::string> hosts{};
 };
 
+/// Lines of one row of the catalogue.
+struct Warned {
+  Occurrences lines{};
+  /// The rows of line_rules() that each of the lines matched, each set of them once; an empty one: none.
+  std::vector<std::vector<std::uint16_t>> rules{};
+};
+
 struct Job {
   std::vector<Process> processes{};
   std::vector<Fact> versions{};  ///< each version of NCCL once, by the line that printed it first
@@ -147,12 +168,20 @@ struct Job {
   std::vector<GidPair> gids{};
   std::vector<Fact>
       first_ranks{};  ///< nccl-tests: the process that calls itself rank 0, once for each process number
-  std::vector<Fact> reused_ids{};      ///< commIds that began again after their communicator had ended
-  std::vector<Fact> unexplained{};     ///< the first WARN lines that no rule knows
-  std::vector<Occurrences> matches{};  ///< for each row of line_rules()
+  std::vector<Fact> reused_ids{};   ///< commIds that began again after their communicator had ended
+  std::vector<Fact> unexplained{};  ///< the first WARN lines that neither a rule nor the catalogue knows
+  std::map<std::uint16_t, Warned>
+      warnings{};  ///< lines with WARN, and last errors, by their row of the catalogue; no_row: a rule alone knows them
+  Occurrences
+      failures{};  ///< lines that no job prints that is well: tracebacks, errors of CUDA and PyTorch, signals
+  Occurrences
+      failed_returns{};  ///< where NCCL left its functions with an error; it may have gone on in another way
+  std::vector<TorchStop> torch_stops{};  ///< what PyTorch's watchdog says, for each rank and group
+  std::vector<Occurrences> matches{};    ///< for each row of line_rules()
   /// Lines that stand in logs of jobs that are well, too: they only add to other evidence. By their phrase, the first of each.
   std::map<std::string, Evidence> asides{};
-  std::vector<bandwidth::Table> tables{};  ///< of nccl-tests, as they stand in the logs
+  std::map<std::string, Evidence> others{};  ///< libraries other than NCCL, with the first line of each
+  std::vector<bandwidth::Table> tables{};    ///< of nccl-tests, as they stand in the logs
   bandwidth::Links links{};
   bandwidth::TuningTable tuning{};
   documents::Facts documents{};    ///< of files that are read whole: topologies, graphs
@@ -175,6 +204,8 @@ struct Job {
   /// The first process that sets `name`, with its value; none: null.
   const Fact* setting(const std::string& name) const;
   bool matched(std::string_view cause) const;
+  /// Whether a setting that is not in the logs is not set: a process printed what NCCL_DEBUG=INFO prints.
+  bool says_settings() const;
   /// Whether lines say that the RDMA ports are Ethernet (RoCE), or InfiniBand.
   const Evidence* roce() const;
   const Evidence* infiniband() const;

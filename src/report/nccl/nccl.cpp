@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "report/nccl/catalogue/catalogue.hpp"
 #include "report/nccl/rules/rules.hpp"
 #include "weft/core/text.hpp"
 
@@ -113,13 +114,54 @@ void put_symptoms_behind(std::vector<Finding>& findings) {
   }
 }
 
+/// A job that ended with an error is never well, even if nothing says why.
+void add_failures(const Job& job, std::vector<Finding>& findings) {
+  const bool explained =
+      std::ranges::any_of(findings, [](const Finding& one) { return one.severity >= Severity::warning; });
+  const bool went_on = !findings.empty();
+  if (job.failures.count > 0 && !explained) {
+    findings.push_back(finding_of("unexplained-error", 0.3, job.failures.evidence));
+  } else if (job.failed_returns.count > 0 && !went_on) {
+    findings.push_back(finding_of("unexplained-error", 0.3, job.failed_returns.evidence));
+  }
+}
+
 }  // namespace
+
+std::string what_was_looked_at(const Job& job) {
+  struct Part {
+    std::string_view what;
+    std::string_view subsystem;
+    bool seen;
+  };
+  const auto one_has = [&](auto has) { return std::ranges::any_of(job.processes, has); };
+  const Part parts[] = {
+      {"how communicators begin", "INIT", one_has([](const Process& one) { return one.inits_started > 0; })},
+      {"interfaces", "BOOTSTRAP", one_has([](const Process& one) { return bool(one.bootstrap); })},
+      {"settings", "ENV", one_has([](const Process& one) { return !one.settings.empty(); })},
+      {"network ports", "NET", one_has([](const Process& one) { return one.nics || one.sockets; })},
+      {"topology", "GRAPH", !job.patterns.empty()},
+      {"calls of collectives", "COLL", !job.calls.empty()}};
+  std::string seen;
+  std::string missing;
+  for (const Part& part : parts) {
+    std::string& words = part.seen ? seen : missing;
+    words += words.empty() ? "" : ", ";
+    words += part.seen ? std::string(part.what) : text(part.subsystem, " (", part.what, ')');
+  }
+  return text(
+      "looked at: ", seen.empty() ? "warnings and errors alone" : seen,
+      missing.empty() ? "" : "; NCCL_DEBUG=INFO with these in NCCL_DEBUG_SUBSYS would add: ", missing);
+}
 
 std::vector<Finding> examine(const Job& job) {
   std::vector<Finding> findings;
   const auto rules = line_rules();
+  std::vector<bool> fired(rules.size());
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (job.matches[i].count == 0 || (rules[i].when != nullptr && !rules[i].when(job))) continue;
+    if (!has_version_for(job, cause_named(rules[i].cause))) continue;
+    fired[i] = true;
     Finding finding = finding_of(rules[i].cause, rules[i].confidence, job.matches[i].evidence);
     finding.verdict += lines_and_hosts(job.matches[i]);
     merge(findings, std::move(finding));
@@ -132,6 +174,8 @@ std::vector<Finding> examine(const Job& job) {
     }
   }
   leave_out_other_versions(job, findings);
+  add_catalogue(job, fired, findings);
+  add_failures(job, findings);
   for (Finding& finding : findings) add_context(job, finding);
   add_settings(job, findings);
   put_symptoms_behind(findings);

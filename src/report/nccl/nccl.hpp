@@ -37,6 +37,10 @@ class JobLog {
   std::unique_ptr<Gatherer> gatherer_;
 };
 
+/// What the logs had to say anything about, and which subsystems of NCCL_DEBUG_SUBSYS would add to it. For jobs without a finding: nothing
+/// wrong may mean that nothing was said.
+std::string what_was_looked_at(const Job& job);
+
 /// The most important first: by severity, then confidence.
 std::vector<Finding> examine(const Job& job);
 

@@ -1,14 +1,17 @@
 #include "report/nccl/statements.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "report/nccl/communicators.hpp"
 #include "report/nccl/kept.hpp"
+#include "report/nccl/torch/stops.hpp"
 
 namespace weft::report::nccl {
 namespace {
 
 constexpr std::size_t longest_evidence = 400;
+constexpr std::size_t most_failures = 4;
 
 bool is_number(std::string_view value) {
   return !value.empty() && value.find_first_not_of("-0123456789") == std::string_view::npos;
@@ -182,6 +185,33 @@ bool take_old_plugin(const Said& said, Process&, Job& job) {
   return true;
 }
 
+bool take_little_memory(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("too little shared memory", said.evidence());
+  return true;
+}
+/// What prints lines that are not NCCL's. By the words that only it prints.
+bool take_other_library(const Said& said, Process&, Job& job) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"RCCL version", "RCCL"}, {"UCX  ", "UCX"}, {"CCL_", "oneCCL"}, {"gloo/transport", "gloo"}};
+  for (const auto& [words, name] : names) {
+    if (said.text.find(words) == std::string_view::npos) continue;
+    job.others.try_emplace(std::string(name), said.evidence());
+    return true;
+  }
+  return false;
+}
+bool take_multicast(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("NVLink SHARP binds", said.evidence());
+  return true;
+}
+/// A line that no job prints that is well.
+bool take_failure(const Said& said, Process&, Job& job) {
+  if (said.line.level != Level::none) return false;
+  ++job.failures.count;
+  if (job.failures.evidence.size() < most_failures) job.failures.evidence.push_back(said.evidence());
+  return true;
+}
+
 /// Links of the topology and of the network: the lines of the GRAPH subsystem, and others.
 bool take_link(const Said& said, Process&, Job& job) {
   return said.line.level == Level::info &&
@@ -235,6 +265,51 @@ constexpr Statement statement_table[] = {
     {"Made virtual device [", take_link},
     {" collnet channels, ", take_link},
     {"CPU/0", take_cpu},
+    {"NVLS Bind mem", take_multicast},
+    {"RCCL version", take_other_library},
+    {"UCX  ERROR", take_other_library},
+    {"UCX  WARN", take_other_library},
+    {"|CCL_ERROR|", take_other_library},
+    {"|CCL_WARN|", take_other_library},
+    {"gloo/transport/", take_other_library},
+    {"exceeds device/fn maxSharedMem", take_little_memory},
+    {"Watchdog caught collective operation timeout", take_timeout},
+    {"ast enqueued NCCL work: ", take_progress},
+    {"Heartbeat monitor timed out", take_heartbeat},
+    {"watchdog got stuck for", take_heartbeat},
+    {"is setting up NCCL communicator and retr", take_lost_id},
+    {"Traceback (most recent call last)", take_failure},
+    {"undefined symbol: ", take_failure},
+    {"CUDA error: ", take_failure},
+    {"RuntimeError: ", take_failure},
+    {"DistBackendError: ", take_failure},
+    {"DistNetworkError: ", take_failure},
+    {"ImportError: ", take_failure},
+    {"NCCL error in: ", take_failure},
+    {"Test NCCL failure ", take_failure},
+    {"NCCL Error ", take_failure},
+    {"NCCL failure ", take_failure},
+    {"unhandled system error", take_failure},
+    {"unhandled cuda error", take_failure},
+    {"ncclInternalError", take_failure},
+    {"ncclInvalidUsage", take_failure},
+    {"ncclInvalidArgument", take_failure},
+    {"ncclSystemError", take_failure},
+    {"ncclRemoteError", take_failure},
+    {"remote process exited or there was a network error", take_failure},
+    {"symbol lookup error", take_failure},
+    {"core dumped", take_failure},
+    {"Watchdog caught collective operation timeout", take_failure},
+    {"NCCL work: ", take_failure},
+    {"eartbeat monitor", take_failure},
+    {"Test CUDA failure ", take_failure},
+    {"terminate called after throwing", take_failure},
+    {"Segmentation fault", take_failure},
+    {"Signal: ", take_failure},
+    {"Fatal Python error", take_failure},
+    {"ChildFailedError", take_failure},
+    {"failed (exitcode: ", take_failure},
+    {"Some NCCL operations have failed or timed out", take_failure},
     {"  Algorithm   |", take_tuning},
     {"  Protocol    |", take_tuning},
     {"Latency/AlgBw |", take_tuning},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "report/nccl/rules/rules.hpp"
 #include "report/torch_records/dump.hpp"
@@ -89,6 +90,42 @@ void find_rank_behind(const Job& job, Findings& findings) {
   }
 }
 
+/// A communicator that did not come to be, in logs that end without an error: a start that hangs, or a log that was cut.
+void find_unfinished_start(const Job& job, Findings& findings) {
+  std::int64_t ranks = 0;
+  for (const Process& one : job.processes) ranks = std::max(ranks, one.ranks);
+  const Process* waits = nullptr;
+  std::set<std::int64_t> begun;
+  int unfinished = 0;
+  for (const Process& one : job.processes) {
+    if (one.ranks != ranks || one.rank < 0 || one.inits_started == 0) continue;
+    begun.insert(one.rank);
+    if (one.inits_done >= one.inits_started || one.connections.all() > 0) continue;
+    ++unfinished;
+    if (waits == nullptr) waits = &one;
+  }
+  if (waits == nullptr) return;
+  std::string missing;
+  for (std::int64_t rank = 0; rank < ranks && begun.size() > 1 && missing.size() < 40; ++rank) {
+    if (!begun.contains(rank)) missing += text(missing.empty() ? "" : ", ", rank);
+  }
+  const Evidence& start = waits->comms.empty() ? waits->first : waits->comms.back().start;
+  Finding finding = finding_of("start-unfinished", missing.empty() ? 0.4 : 0.5, {start});
+  if (!missing.empty()) finding.severity = Severity::warning;
+  finding.verdict = text(unfinished, " of ", begun.size(), " processes have begun a communicator of ", ranks,
+                         " ranks, and it was not complete when their logs end",
+                         missing.empty() ? std::string(": the start hangs, or the logs were cut")
+                                         : text("; of these ranks nothing is heard: ", missing));
+  findings.push_back(std::move(finding));
+  const auto binds = job.asides.find("NVLink SHARP binds");
+  if (binds == job.asides.end()) return;
+  Finding nvls = finding_of("nvls-fabricmanager", 0.5, {binds->second, start});
+  nvls.severity = Severity::warning;
+  nvls.verdict = "possible: the start hangs where GPUs join NVLink SHARP, which Fabric Manager sets up";
+  nvls.fix = text("to find out: start with NCCL_NVLS_ENABLE=0; then: ", nvls.fix);
+  findings.push_back(std::move(nvls));
+}
+
 /// The causes have the names that a log gives them, too.
 void find_in_torch_records(const Job& job, Findings& findings) {
   if (job.documents.torch_records.empty()) return;
@@ -108,6 +145,9 @@ constexpr JobRule call_table[] = {
      "a watchdog that ended a collective, and lines of the subsystem COLL: a rank whose last opCount is "
      "behind",
      find_rank_behind},
+    {"start-unfinished, nvls-fabricmanager",
+     "Init START without Init COMPLETE where the logs end, and ranks that never begin",
+     find_unfinished_start},
     {"mismatched-collective, rank-behind, rank-left-no-record, collective-stuck, records-overwritten",
      "flight records of PyTorch (nccl_trace_rank_R), compared", find_in_torch_records},
 };

@@ -151,6 +151,20 @@ void find_left_over(const Job& job, Findings& findings) {
   findings.push_back(std::move(finding));
 }
 
+void find_other_library(const Job& job, Findings& findings) {
+  if (job.others.empty()) return;
+  std::vector<Evidence> evidence;
+  std::string names;
+  for (const auto& [name, line] : job.others) {
+    names += text(names.empty() ? "" : ", ", name);
+    evidence.push_back(line);
+  }
+  Finding finding = finding_of("other-library", 0.9, std::move(evidence));
+  finding.verdict = text("lines of ", names, ": what is said of NCCL may not apply to ",
+                         job.others.size() == 1 ? "it" : "them");
+  findings.push_back(std::move(finding));
+}
+
 void find_unexplained(const Job& job, Findings& findings) {
   std::vector<Evidence> evidence;
   for (const Fact& one : job.unexplained) evidence.push_back(one.evidence);
@@ -170,6 +184,7 @@ constexpr JobRule job_table[] = {
      find_tests_without_mpi},
     {"setting-left-over", "NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_ALGO, NCCL_PROTO and others",
      find_left_over},
+    {"other-library", "lines that RCCL, UCX, oneCCL or gloo print", find_other_library},
     {"unexplained-warning", "a line with NCCL WARN that no rule knows", find_unexplained},
 };
 

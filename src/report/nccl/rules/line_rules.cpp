@@ -7,13 +7,10 @@ bool names_an_interface(const Job& job) {
   return job.setting("NCCL_SOCKET_IFNAME") != nullptr;
 }
 bool names_no_interface(const Job& job) {
-  return !names_an_interface(job);
+  return !names_an_interface(job) && job.says_settings();
 }
 bool on_several_nodes(const Job& job) {
   return job.several_nodes();
-}
-bool names_hcas(const Job& job) {
-  return job.setting("NCCL_IB_HCA") != nullptr;
 }
 bool has_graph_file(const Job& job) {
   return job.setting("NCCL_GRAPH_FILE") != nullptr;
@@ -67,6 +64,11 @@ constexpr LineRule line_table[] = {
     {"gpu-hardware", 0.95, {"uncorrectable ECC error"}},
     {"gpu-hardware", 0.8, {"NVRM: Xid"}},
     {"cuda-out-of-memory", 0.9, {"Cuda failure", "out of memory"}},
+    {"cuda-out-of-memory", 0.85, {"CUDA out of memory"}},
+    {"cuda-out-of-memory", 0.85, {"CUDA error: out of memory"}},
+    {"cuda-initialization", 0.85, {"CUDA error: initialization error"}},
+    {"cuda-initialization", 0.8, {"all CUDA-capable devices are busy or unavailable"}},
+    {"cuda-initialization", 0.9, {"Cannot re-initialize CUDA in forked subprocess"}},
     {"cuda-error-in-kernel", 0.85, {"an illegal memory access was encountered"}},
     {"cuda-error-in-kernel", 0.85, {"unspecified launch failure"}},
     {"cuda-error-in-kernel", 0.85, {"device-side assert triggered"}},
@@ -81,6 +83,11 @@ constexpr LineRule line_table[] = {
     {"memlock-limit", 0.93, {"Call to ibv_", "failed", "errno 12"}},
     {"open-files-limit", 0.95, {"Too many open files"}},
     {"cumem-container", 0.8, {"cuMem host allocations do not appear to be working"}},
+    {"host-memory-exhausted", 0.9, {"Out of memory: Killed process"}},
+    {"host-memory-exhausted", 0.9, {"oom_kill event"}},
+    {"host-memory-exhausted", 0.9, {"oom-kill:"}},
+    {"driver-library-missing", 0.95, {"Driver/library version mismatch"}},
+    {"driver-library-missing", 0.85, {"Failed to initialize NVML: "}, "mismatch"},
     {"affinity-empty", 0.85, {"Affinity for GPU ", "empty, ignoring"}},
     {"library-missing", 0.9, {"libnccl.so", "cannot open shared object file"}},
     // Interfaces
@@ -97,12 +104,19 @@ constexpr LineRule line_table[] = {
     {"fabric-unreachable", 0.65, {"onnect to ", "failed", "Connection timed out"}},
     {"wrong-interface", 0.7, {"onnect to 127."}, "", on_several_nodes},
     {"wrong-interface", 0.85, {"onnect to 172.17."}, "", on_several_nodes},
+    {"port-in-use", 0.9, {"Address already in use"}},
+    {"port-in-use", 0.9, {"EADDRINUSE"}, "Address already in use"},
+    {"ifname-not-found", 0.85, {"Unable to find address for: "}},
+    {"connection-blocked", 0.6, {"client socket has timed out after"}},
+    {"connection-blocked", 0.6, {"client socket has failed to connect to any network address of"}},
+    {"init-store-timeout", 0.8, {"waiting for clients", "clients joined"}},
     {"connection-blocked", 0.5, {"exceeded error retry count"}, "No route to host"},
     // RDMA
     {"link-flap", 0.92, {"Got async event : port error"}},
     {"link-flap", 0.92, {"async fatal event: port error"}},
     {"link-flap", 0.9, {"Got async event : device fatal"}},
     {"link-flap", 0.8, {"speed change detected: "}},
+    {"link-flap", 0.8, {"mlx5_core", "Link down"}},
     {"roce-gid", 0.8, {"Got completion ", "error 12,"}, "", is_roce_without_gids},
     {"roce-gid", 0.8, {"Got completion ", "status=12 "}, "", is_roce_without_gids},
     {"roce-gid", 0.8, {"Got completion ", "(12) opcode"}, "", is_roce_without_gids},
@@ -127,7 +141,6 @@ constexpr LineRule line_table[] = {
     {"rail-cross-nic", 0.8, {"mismatched physical devices between local"}},
     {"wrong-hca", 0.9, {"Attempted to connect incompatible devices"}},
     {"wrong-hca", 0.9, {"device is incompatible with the local ["}},
-    {"wrong-hca", 0.85, {"NET/IB : No device found"}, "", names_hcas},
     // Plug-ins
     {"ofi-missing", 0.93, {"NET/OFI Selected Provider is tcp"}},
     {"ofi-missing", 0.93, {"NET/OFI Selected Provider is sockets"}},
@@ -165,14 +178,22 @@ constexpr LineRule line_table[] = {
     // Calls
     {"mismatched-collective", 0.93, {"Mismatched collective detected"}},
     {"mismatched-collective", 0.93, {"Detected mismatch between collectives on ranks"}},
+    {"mismatched-collective", 0.85, {"expects same model across all ranks", "inconsistent"}},
+    {"rank-behind", 0.9, {"failed to pass monitoredBarrier"}},
     {"mismatched-collective", 0.75, {"message truncated : receiving"}},
     {"version-mismatch", 0.97, {"Mismatched NCCL version detected"}},
-    {"version-mismatch", 0.85, {"address with family 0 is neither AF_INET"}},
+    {"version-mismatch", 0.97, {"libtorch_cuda.so: undefined symbol: nccl"}},
+    {"version-mismatch", 0.9, {"undefined symbol: nccl"}, "libtorch_cuda.so"},
+    {"duplicate-gpu", 0.97, {"Duplicated GPU device is not allowed by NCCL"}},
+    {"gpu-arch-unsupported", 0.9, {"is not compatible with the current PyTorch installation"}},
+    {"more-ranks-than-gpus", 0.9, {"CUDA error: invalid device ordinal"}},
+    {"more-ranks-than-gpus", 0.9, {"Test CUDA failure ", "'invalid device ordinal'"}},
+    {"gpu-hardware", 0.95, {"uncorrectable NVLink error"}},
     {"nonblocking-misuse", 0.9, {"Attempt to use communicator before the previous operation"}},
     {"watchdog-timeout", 0.3, {"Watchdog caught collective operation timeout"}},
     {"peer-lost", 0.3, {"Connection closed by remote peer"}, "NCCL INFO"},
     {"peer-lost", 0.3, {"Connection reset by peer"}, "NCCL INFO"},
-    {"wrong-results", 0.95, {"# Out of bounds values :", "FAILED"}},
+    {"wrong-results", 0.95, {"Out of bounds values :", "FAILED"}},
 };
 
 }  // namespace

@@ -28,9 +28,9 @@ std::vector<std::string> interfaces_in(std::string_view list) {
 
 /// Bridges and virtual links of containers and machines: no other host can be reached over them.
 bool is_virtual(std::string_view name) {
-  constexpr std::string_view starts[] = {"docker",  "br-",  "veth",   "virbr", "cni",
-                                         "flannel", "cali", "podman", "lxc",   "lxd",
-                                         "vnet",    "tap",  "kube-",  "weave", "nerdctl"};
+  constexpr std::string_view starts[] = {"docker", "br-",    "veth",    "virbr",  "cni",  "flannel",
+                                         "cali",   "podman", "lxc",     "lxd",    "vnet", "tap",
+                                         "kube-",  "weave",  "nerdctl", "cilium", "tun",  "veth_"};
   return std::ranges::any_of(starts, [&](std::string_view start) { return name.starts_with(start); });
 }
 bool is_ip_over_ib(std::string_view name) {
@@ -41,8 +41,56 @@ std::string_view first_interface(const std::vector<std::string>& names, bool (*i
   return found == names.end() ? std::string_view() : std::string_view(*found);
 }
 
+/// "eth0:10.0.0.1<0>" is "10.0.0.1"; of several interfaces the first.
+std::string_view first_address(std::string_view list) {
+  if (list.starts_with('[')) list.remove_prefix(std::min(list.size(), list.find(']') + 1));
+  const std::string_view address = list.substr(std::min(list.find(':') + 1, list.size()));
+  return address.substr(0, address.find_first_of("<% "));
+}
+bool is_link_local(std::string_view address) {
+  return address.starts_with("169.254.") || address.starts_with("fe80:");
+}
+
+/// Two hosts that start over one address do not reach each other by it.
+bool find_one_address_of_two_hosts(const Job& job, Findings& findings) {
+  std::map<std::string_view, const Process*> first;
+  for (const Process& one : job.processes) {
+    const std::string_view address = first_address(one.bootstrap.value);
+    if (address.empty() || one.host.empty()) continue;
+    const bool only_here = address.starts_with("127.") || address == "::1" || is_link_local(address) ||
+                           !first_interface(interfaces_in(one.bootstrap.value), is_virtual).empty();
+    const auto [known, fresh] = first.try_emplace(address, &one);
+    if (fresh || known->second->host == one.host || !only_here) continue;
+    Finding finding =
+        finding_of("wrong-interface", 0.93, {known->second->bootstrap.evidence, one.bootstrap.evidence});
+    finding.verdict = text(known->second->host, " and ", one.host, " both start over ",
+                           one.bootstrap.value.substr(0, one.bootstrap.value.find('<')),
+                           ", an address that only the host itself reaches");
+    findings.push_back(std::move(finding));
+    return true;
+  }
+  return false;
+}
+
+/// NCCL_IB_HCA and no device: the name may be wrong, or the container has no devices at all.
+void find_named_hcas(const Job& job, Findings& findings) {
+  const Fact* named = job.setting("NCCL_IB_HCA");
+  const auto none = job.asides.find("no RDMA device");
+  const bool has_ports =
+      std::ranges::any_of(job.processes, [](const Process& one) { return bool(one.nics); });
+  if (named == nullptr || none == job.asides.end() || has_ports) return;
+  Finding finding = finding_of("wrong-hca", 0.5, {none->second, named->evidence});
+  finding.severity = Severity::warning;
+  finding.verdict = text("NCCL finds no RDMA device of NCCL_IB_HCA=", named->value,
+                         ": either no device has such a name, or the container has no device nodes");
+  finding.fix =
+      text("to find out: ls /dev/infiniband and ibv_devinfo -l inside the container; then: ", finding.fix,
+           "; or pass /dev/infiniband to the container");
+  findings.push_back(std::move(finding));
+}
+
 void find_wrong_interface(const Job& job, Findings& findings) {
-  if (job.on_one_node()) return;
+  if (job.on_one_node() || find_one_address_of_two_hosts(job, findings)) return;
   for (const Process& one : job.processes) {
     const std::vector<std::string> data = interfaces_in(one.sockets.value);
     const std::vector<std::string> start = interfaces_in(one.bootstrap.value);
@@ -72,7 +120,8 @@ const Evidence* rdma_hardware(const Job& job) {
     if (!first_interface(interfaces_in(one.bootstrap.value), is_ip_over_ib).empty())
       return &one.bootstrap.evidence;
   }
-  return nullptr;
+  const Fact* wanted = job.setting("NCCL_IB_HCA");
+  return wanted == nullptr ? nullptr : &wanted->evidence;
 }
 
 void find_socket_fallback(const Job& job, Findings& findings) {
@@ -240,9 +289,13 @@ void find_unused_plugin(const Job& job, Findings& findings) {
 
 constexpr JobRule network_table[] = {
     {"wrong-interface",
-     "start-up or data on lo, or on a bridge or link of containers, in a job of several hosts",
+     "start-up or data on lo, or on a bridge or link of containers, in a job of several hosts; two hosts "
+     "that start over one address",
      find_wrong_interface},
-    {"net-fallback-socket", "the network is Socket, and hardware for RDMA is there or NCCL_IB_DISABLE is set",
+    {"wrong-hca", "NET/IB : No device found although NCCL_IB_HCA names devices", find_named_hcas},
+    {"net-fallback-socket",
+     "the network is Socket, and hardware for RDMA is there, NCCL_IB_HCA names some or NCCL_IB_DISABLE is "
+     "set",
      find_socket_fallback},
     {"gdr-disabled", "GPU Direct RDMA Disabled for every HCA; or all connections to other nodes lack /GDRDMA",
      find_direct_disabled},

@@ -20,9 +20,9 @@ std::span<const Cause> causes() {
   return cause_table;
 }
 
-std::array<std::span<const JobRule>, 8> all_job_rules() {
-  return {network_rules(), topology_rules(), file_rules(), host_rules(),
-          stated_rules(),  call_rules(),     job_rules(),  bandwidth_rules()};
+std::array<std::span<const JobRule>, 9> all_job_rules() {
+  return {network_rules(), topology_rules(), file_rules(), host_rules(),     stated_rules(),
+          call_rules(),    stop_rules(),     job_rules(),  bandwidth_rules()};
 }
 
 const Cause& cause_named(std::string_view name) {

@@ -54,8 +54,10 @@ std::span<const JobRule> stated_rules();
 std::span<const JobRule> topology_rules();
 std::span<const JobRule> file_rules();
 std::span<const JobRule> host_rules();
+/// What PyTorch's watchdog prints (torch/stop_rules.cpp).
+std::span<const JobRule> stop_rules();
 /// All tables of rules of whole jobs.
-std::array<std::span<const JobRule>, 8> all_job_rules();
+std::array<std::span<const JobRule>, 9> all_job_rules();
 
 /// Adds what the rules of weft-report env find in the settings that the logs state, where no finding shows the same lines. Their causes are
 /// not in causes().

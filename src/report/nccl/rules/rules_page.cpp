@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "report/nccl/catalogue/catalogue.hpp"
 #include "report/nccl/rules/rules.hpp"
 #include "weft/core/text.hpp"
 
@@ -17,7 +18,8 @@ This page is generated: `weft-report nccl --rules` prints it. A cause is the nam
 it and one nearly the same that does not, in `tests/unit/report/nccl`. [nccl-report.md](nccl-report.md) says how to use the report. Settings that
 logs state are judged by the rules of `weft-report env`, too ([nccl-env.md](nccl-env.md)).
 
-In the last column, `...` stands for any text within one line. A cause that is limited to versions of NCCL is not reported where the logs name others
+In the last column, `...` stands for any text within one line. Warnings that no rule explains are named by what NCCL was doing; their
+texts stand in `src/report/nccl/catalogue`. A cause that is limited to versions of NCCL is not reported where the logs name others
 only. An effect has a figure where one was measured or follows from the hardware's rates.
 
 | cause | severity | what is wrong | what to do | expected effect | does not apply when | NCCL | shown by |
@@ -51,6 +53,14 @@ std::string shown_by(std::string_view cause) {
       if (rule.cause.find(cause) != std::string_view::npos) all.push_back(cell(rule.looks_for));
     }
   }
+  std::string warnings;
+  for (const Topic& topic : topics()) {
+    const bool names =
+        std::ranges::find(topic.candidates, cause, &Candidate::cause) != std::end(topic.candidates);
+    if (names && warnings.find(topic.doing) == std::string::npos)
+      warnings += text(warnings.empty() ? "" : "; ", cell(topic.doing));
+  }
+  if (!warnings.empty()) all.push_back(text("`while NCCL ", warnings, '`'));
   std::string joined;
   for (auto one = all.begin(); one != all.end(); ++one) {
     if (std::find(all.begin(), one, *one) == one) joined += text(joined.empty() ? "" : "; ", *one);
@@ -70,7 +80,7 @@ std::string rules_page() {
   std::size_t of_jobs = 0;
   for (const std::span<const JobRule> table : all_job_rules()) of_jobs += table.size();
   page += text('\n', causes().size(), " causes, ", line_rules().size(), " rules of single lines and ",
-               of_jobs, " of whole jobs.\n");
+               of_jobs, " of whole jobs; ", rows().size(), " texts of warnings in the catalogue.\n");
   return page;
 }
 

@@ -18,6 +18,12 @@ std::string start(int pid, const std::string& comm, const std::string& id, const
   return "node1:" + std::to_string(pid) + ":1 [0] NCCL INFO ncclCommInitRank comm " + comm +
          " rank 0 nranks 2 cudaDev " + gpu + " commId " + id + " - Init START\n";
 }
+/// The same with the line that ends it.
+std::string complete(const std::string& started) {
+  std::string ended = started;
+  ended.replace(ended.find("Init START"), 10, "Init COMPLETE");
+  return started + ended;
+}
 std::string failed(const std::string& local, const std::string& remote) {
   return "node1:700:701 [0] misc/ibvwrap.cc:307 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
          "timed out, on dev "
@@ -43,6 +49,27 @@ const std::string old_plugin = says("node1",
 const std::string one_gpu = " nvmlDev 3 busId 1b000";
 const std::string other_gpu = " nvmlDev 4 busId 1c000";
 const std::string shm = "NCCL INFO Channel 00 : 0[3] -> 1[4] via SHM/direct/direct\n";
+
+std::string timed_out(int rank, int number, const std::string& operation, int elements) {
+  const std::string count = std::to_string(elements);
+  return "[rank" + std::to_string(rank) + "]:[E ProcessGroupNCCL.cpp:616] [Rank " + std::to_string(rank) +
+         "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" + std::to_string(number) +
+         ", OpType=" + operation + ", NumelIn=" + count + ", NumelOut=" + count +
+         ", Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n";
+}
+std::string progress(int rank, int number, int enqueued, int completed) {
+  return "[rank" + std::to_string(rank) +
+         "]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank " + std::to_string(rank) +
+         "] Exception (either an error or timeout) detected by watchdog at work: " + std::to_string(number) +
+         ", last enqueued NCCL work: " + std::to_string(enqueued) +
+         ", last completed NCCL work: " + std::to_string(completed) + ".\n";
+}
+std::string heartbeat(int rank) {
+  return "[rank" + std::to_string(rank) + "]:[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank " +
+         std::to_string(rank) +
+         "] Heartbeat monitor timed out! Process will be terminated after dumping debug info. "
+         "workMetaList_.size()=3\n";
+}
 
 std::string call(int pid, const std::string& comm, const std::string& count_and_more,
                  const std::string& number = "1a") {
@@ -209,6 +236,39 @@ const std::vector<RuleExample>& job_examples() {
        says("node1", port_line + "400000" + port_rest) + says("node2", port_line + "400000" + port_rest)},
       {"slow-start", says("node1", timings + "75.20" + timings_rest),
        says("node1", timings + "5.20" + timings_rest)},
+      {"wrong-interface",
+       says("node1", "Bootstrap : Using eth1:169.254.0.1<0>") +
+           says("node2", "Bootstrap : Using eth1:169.254.0.1<0>"),
+       says("node1", "Bootstrap : Using eth1:169.254.0.1<0>") +
+           says("node2", "Bootstrap : Using eth1:169.254.0.2<0>")},
+      {"wrong-hca", says("node1", "NCCL_IB_HCA set to mlx5_9") + says("node1", "NET/IB : No device found."),
+       says("node1", "NET/IB : No device found.")},
+      {"net-fallback-socket", two_nodes("NCCL_IB_HCA set to mlx5_9") + says("node1", "Using network Socket"),
+       two_nodes("Using network Socket")},
+      {"mismatched-collective", timed_out(0, 9, "ALLREDUCE", 4) + timed_out(1, 9, "ALLREDUCE", 5),
+       timed_out(0, 9, "ALLREDUCE", 4) + timed_out(1, 9, "ALLREDUCE", 4)},
+      {"mismatched-collective", timed_out(0, 9, "ALLREDUCE", 4) + timed_out(1, 7, "BROADCAST", 5),
+       timed_out(0, 9, "ALLREDUCE", 4) + timed_out(1, 9, "ALLREDUCE", 4)},
+      {"rank-behind", timed_out(0, 9, "ALLREDUCE", 4) + progress(0, 9, 9, 8) + progress(1, 8, 8, 8),
+       timed_out(0, 9, "ALLREDUCE", 4) + progress(0, 9, 9, 8) + progress(1, 9, 9, 8)},
+      {"rank-behind", timed_out(0, 9, "ALLREDUCE", 4) + timed_out(2, 9, "ALLREDUCE", 4),
+       timed_out(0, 9, "ALLREDUCE", 4) + timed_out(1, 9, "ALLREDUCE", 4)},
+      {"collective-stuck", timed_out(0, 9, "ALLREDUCE", 4) + timed_out(1, 9, "ALLREDUCE", 4),
+       timed_out(0, 9, "ALLREDUCE", 4) + timed_out(2, 9, "ALLREDUCE", 4)},
+      {"rank-behind", heartbeat(1) + heartbeat(2), heartbeat(0) + heartbeat(1)},
+      {"watchdog-timeout", heartbeat(0) + heartbeat(1), "[rank0]: Heartbeat monitor begins\n"},
+      {"init-store-timeout",
+       "[rank3]: torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving "
+       "ncclUniqueId from [0] via "
+       "c10d key-value store by key '0', but store->get('0') got error: Socket Timeout\n",
+       "[rank3]: [3] is setting up a communicator\n"},
+      {"start-unfinished", start(7, "0xa", "0x11", "0"), complete(start(7, "0xa", "0x11", "0"))},
+      {"nvls-fabricmanager",
+       start(7, "0xa", "0x11", "0") +
+           says("node1", "NVLS Bind mem 0xac UC handle 0x1 MC handle 0x2 size 1073741824"),
+       start(7, "0xa", "0x11", "0")},
+      {"other-library", says("node1", "RCCL version : 2.22.3-HEAD:271856d"),
+       says("node1", "NCCL version 2.22.3+cuda12.4")},
       {"unexplained-warning", "node1:700:701 [0] any.cc:1 NCCL WARN The moon is full\n",
        "node1:700:701 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"},
   };

@@ -11,9 +11,9 @@ std::string info(const std::string& message) {
 }
 const std::string roce = info("NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.1.0.1<0>");
 const std::string infiniband = info("NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.1.0.1<0>");
+const std::string started = info("cudaDriverVersion 12080");
 const std::string ifname = info("NCCL_SOCKET_IFNAME set by environment to eth7");
 const std::string several_nodes = info("comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0");
-const std::string hcas = info("NCCL_IB_HCA set to mlx5_9");
 const std::string topology_file = info("NCCL_TOPO_FILE set by environment to /opt/t.xml");
 const std::string graph_file = info("NCCL_GRAPH_FILE set by environment to /opt/graph.xml");
 
@@ -66,6 +66,18 @@ std::vector<RuleExample> gpus() {
        info("comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0")},
       {"gpu-arch-unsupported", warn("Cuda failure 98 'invalid device function'"),
        warn("Cuda failure 101 'invalid device ordinal'")},
+      {"gpu-arch-unsupported",
+       "UserWarning: GPU with CUDA capability sm_120 is not compatible with the current PyTorch "
+       "installation.\n",
+       "UserWarning: GPU with CUDA capability sm_120\n"},
+      {"duplicate-gpu", "RuntimeError: Duplicated GPU device is not allowed by NCCL. Rank [0] and rank [8]\n",
+       "RuntimeError: rank 0 and rank 8\n"},
+      {"more-ranks-than-gpus", "torch.AcceleratorError: CUDA error: invalid device ordinal\n",
+       "torch.AcceleratorError: CUDA error: invalid argument\n"},
+      {"more-ranks-than-gpus", "node1: Test CUDA failure common.cu:941 'invalid device ordinal'\n",
+       "node1: Test CUDA failure common.cu:941 'invalid argument'\n"},
+      {"gpu-hardware", "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution\n",
+       "NVLink errors: 0 correctable\n"},
       {"gpu-arch-unsupported", "CUDA error: no kernel image is available for execution on the device\n",
        "CUDA error: no CUDA-capable device is detected\n"},
       {"fabricmanager-down", warn("Cuda failure 802 'system not yet initialized'"),
@@ -102,6 +114,14 @@ std::vector<RuleExample> gpus() {
        info("launch mode parallel")},
       {"cuda-error-in-kernel", "CUDA error: device-side assert triggered\n",
        "CUDA error: assertion in host code\n"},
+      {"cuda-out-of-memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+       "Tried to allocate 2.00 GiB.\n"},
+      {"cuda-out-of-memory", "RuntimeError: CUDA error: out of memory\n", "RuntimeError: out of memory\n"},
+      {"cuda-initialization", "RuntimeError: CUDA error: initialization error\n", "initialization is done\n"},
+      {"cuda-initialization", "CUDA error: all CUDA-capable devices are busy or unavailable\n",
+       "all devices are idle\n"},
+      {"cuda-initialization", "RuntimeError: Cannot re-initialize CUDA in forked subprocess.\n",
+       "forked subprocess\n"},
       {"unsupported-type", warn("FP8 reduction support begins with sm90 capable devices."),
        info("FP8 reduction")},
   };
@@ -126,6 +146,15 @@ std::vector<RuleExample> host() {
        warn("Call to ibv_reg_mr failed with error Bad address")},
       {"memlock-limit", warn("Call to ibv_create_qp failed with error unknown errno 12"),
        warn("Call to ibv_create_qp failed with error unknown errno 22")},
+      {"host-memory-exhausted", "kernel: Out of memory: Killed process 700 (python)\n",
+       "Killed process 700\n"},
+      {"host-memory-exhausted", "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\n",
+       "StepId=7.0 ended\n"},
+      {"host-memory-exhausted", "kernel: oom-kill:constraint=CONSTRAINT_MEMCG,task=python\n",
+       "oom score 7\n"},
+      {"driver-library-missing", "Failed to initialize NVML: Driver/library version mismatch\n",
+       "NVML is initialized\n"},
+      {"driver-library-missing", "Failed to initialize NVML: Unknown Error\n", "NVML is initialized\n"},
       {"open-files-limit", warn("Call to socket failed : Too many open files"), info("open files 65536")},
       {"cumem-container",
        info("cuMem host allocations do not appear to be working; falling back to a /dev/shm/ based "
@@ -145,6 +174,21 @@ std::vector<RuleExample> host() {
 
 std::vector<RuleExample> interfaces() {
   return {
+      {"port-in-use",
+       "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\n",
+       "The server socket listens on [::]:29500\n"},
+      {"port-in-use", "RuntimeError: bind failed with EADDRINUSE\n", "bind is done\n"},
+      {"ifname-not-found", "RuntimeError: [enforce fail at device.cc:83] Unable to find address for: eth7\n",
+       "address of eth7\n"},
+      {"connection-blocked",
+       "DistNetworkError: The client socket has timed out after 60000ms while trying to connect\n",
+       "The client socket is connected\n"},
+      {"connection-blocked",
+       "The client socket has failed to connect to any network address of (node1, 29500).\n",
+       "[W socket.cpp:601] The client socket has failed to connect to [node1]:29500 (errno: 97).\n"},
+      {"init-store-timeout",
+       "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.\n",
+       "2/2 clients joined.\n"},
       {"ifname-not-found", ifname + warn("Bootstrap : no socket interface found"),
        warn("Bootstrap : no socket interface found")},
       {"ifname-not-found", ifname + warn("NET/Socket : no interface found"),
@@ -152,12 +196,13 @@ std::vector<RuleExample> interfaces() {
       {"ifname-not-found", ifname + warn("NET/IB : No IP interface found."),
        warn("NET/IB : No IP interface found.")},
       {"ifname-not-found", ifname + warn("NET/Socket : No usable listening interface found"), ifname},
-      {"no-ip-interface", warn("Bootstrap : no socket interface found"),
+      {"no-ip-interface", started + warn("Bootstrap : no socket interface found"),
        ifname + warn("Bootstrap : no socket interface found")},
-      {"no-ip-interface", warn("NET/Socket : no interface found"),
+      {"no-ip-interface", started + warn("NET/Socket : no interface found"),
        ifname + warn("NET/Socket : no interface found")},
-      {"no-ip-interface", warn("NET/IB : No IP interface found."), info("Bootstrap: Using eth0:10.1.0.1<0>")},
-      {"no-ip-interface", warn("NET/Socket : No usable listening interface found"),
+      {"no-ip-interface", started + warn("NET/IB : No IP interface found."),
+       info("Bootstrap: Using eth0:10.1.0.1<0>")},
+      {"no-ip-interface", started + warn("NET/Socket : No usable listening interface found"),
        info("NET/Socket : Using [0]eth0:10.1.0.1<0>")},
       {"fabric-unreachable", warn("socketStartConnect: Connect to 10.1.0.2<4711> failed : No route to host"),
        warn("socketStartConnect: Connect to 10.1.0.2<4711> failed : Connection refused")},
@@ -208,6 +253,8 @@ std::vector<RuleExample> rdma() {
        infiniband + completion("status=retry exceeded(12) opcode=SEND(0) vendor_err=129"), infiniband},
       {"fabric-unreachable", infiniband + modify("error Connection timed out"),
        infiniband + info("Call to ibv_modify_qp failed with 110 Connection timed out, retrying 1/3")},
+      {"link-flap", "[  71.2] mlx5_core 0000:1a:00.0 ens1f0np0: Link down\n",
+       "[  71.2] mlx5_core 0000:1a:00.0 ens1f0np0: Link up\n"},
       {"rail-cross-nic",
        info("NET/IB : There are mismatched physical devices between local (mlx5_0) and remote (mlx5_3)."),
        infiniband},
@@ -216,7 +263,6 @@ std::vector<RuleExample> rdma() {
        roce},
       {"wrong-hca", warn("NET/IB : Remote RoCE device is incompatible with the local [0]mlx5_0:1/IB."),
        infiniband},
-      {"wrong-hca", hcas + info("NET/IB : No device found."), info("NET/IB : No device found.")},
   };
 }
 
@@ -298,14 +344,21 @@ std::vector<RuleExample> calls() {
        "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running ALLREDUCE\n",
        "Rank 0 is running ALLREDUCE\n"},
       {"mismatched-collective",
+       "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 61 params, while rank 1 has "
+       "inconsistent 60 params.\n",
+       "DDP has 61 params\n"},
+      {"rank-behind", "RuntimeError: [Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 30000 ms\n",
+       "[Rank 0]: monitoredBarrier passed\n"},
+      {"mismatched-collective",
        warn("NET/Socket : peer 10.1.0.2<5001> message truncated : receiving 8 bytes instead of 4."),
        info("message of 8 bytes")},
       {"version-mismatch",
        warn("Mismatched NCCL version detected : rank 0 version 22005 rank 1 version 21903"),
        info("NCCL version 2.20.5+cuda12.4")},
-      {"version-mismatch",
-       "ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)\n",
-       "connecting to address with family 2\n"},
+      {"version-mismatch", "ImportError: /v/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister\n",
+       "ImportError: /v/torch/lib/libtorch_cuda.so: undefined symbol: cublasLtCreate\n"},
+      {"version-mismatch", "symbol lookup error: ./train: undefined symbol: ncclMemAlloc\n",
+       "symbol lookup error: ./train: undefined symbol: cudaMemAlloc\n"},
       {"nonblocking-misuse",
        warn("Attempt to use communicator before the previous operation returned ncclSuccess"),
        info("Comm config Blocking set to 0")},

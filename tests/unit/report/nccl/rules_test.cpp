@@ -51,10 +51,12 @@ void expect_fires(const test::RuleExample& example) {
   EXPECT_GT(one->evidence[0].line, 0);
   EXPECT_NE(example.fires.find(one->evidence[0].text), std::string::npos);
 }
+/// Named as one of several causes it may be.
 void expect_silent(const test::RuleExample& example) {
   const std::vector<Finding> findings = examine(log_of(example.near_miss).job());
-  EXPECT_EQ(finding(findings, example.cause), nullptr) << example.cause << " is found in:\n"
-                                                       << example.near_miss;
+  const Finding* one = finding(findings, example.cause);
+  const bool sure = one != nullptr && !one->verdict.starts_with("possible, while ");
+  EXPECT_FALSE(sure) << example.cause << " is found in:\n" << example.near_miss;
 }
 
 TEST(NcclRules, OfLinesFireOnTheirsAndNotOnOnesNearlyTheSame) {

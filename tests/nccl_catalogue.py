@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Compares the catalogue of NCCL's lines (src/report/nccl/catalogue/rows.inc) with the sources that print them.
+
+    nccl_catalogue.py --nccl GIT [--ofi GIT] [--sharp GIT]            rows that no WARN format of any version has, and formats without a row
+    nccl_catalogue.py ... --formats FILE                              writes every WARN format, with the versions that have it
+    nccl_catalogue.py ... --program weft-report [--every 20]          gives the program a line of every 20th format, with two prefixes
+    nccl_catalogue.py --check                                         rows and topics agree; needs no sources
+
+GIT is the git directory of a clone with all tags: github.com/NVIDIA/nccl, github.com/aws/aws-ofi-nccl, github.com/Mellanox/nccl-rdma-sharp-plugins.
+Only message formats are read: what stands in the first string of a call of WARN or NCCL_OFI_WARN, with what follows it directly.
+Exit status: 1 if a format has no row, a row names no topic, or the program does not recognise a line."""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "src/report/nccl/catalogue"
+LENGTHS = {"PRIu64": "lu", "PRIx64": "lx", "PRId64": "ld", "PRIi64": "ld", "PRIu32": "u", "PRIx32": "x", "PRIu16": "u", "PRIu8": "u"}
+VALUE = re.compile(r"%[-+0# ]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+SAMPLES = {"s": "abc", "d": "7", "i": "7", "u": "7", "x": "7f", "X": "7F", "p": "0x7f00", "f": "1.5", "c": "c", "g": "1.5"}
+
+
+def git(repository, *arguments):
+    return subprocess.run(["git", "-C", repository, *arguments], capture_output=True, text=True, errors="replace", check=True).stdout
+
+
+def literal_at(source, at):
+    """The string literal at a place, with those that follow it; none: None."""
+    words, seen = "", False
+    while at < len(source):
+        if source[at].isspace() or source.startswith("\\\n", at):
+            at += 1
+        elif source[at] == '"':
+            at += 1
+            while at < len(source) and source[at] != '"':
+                if source[at] == "\\":
+                    at += 1
+                    words += {"n": "\n", "t": "\t", "\n": ""}.get(source[at], source[at])
+                else:
+                    words += source[at]
+                at += 1
+            at, seen = at + 1, True
+        else:
+            name = re.match(r"[A-Za-z_]\w*", source[at:])
+            if not seen or not name or name[0] not in LENGTHS and not re.match(r"[A-Za-z_]\w*\s*\"", source[at:]):
+                break
+            words += LENGTHS.get(name[0], "%s")
+            at += len(name[0])
+    return words if seen else None
+
+
+def formats_of(repository, tag, call):
+    files = [name for name in git(repository, "ls-tree", "-r", "--name-only", tag).split("\n")
+             if re.match(r"(src|include)/.*\.(cc|cu|c|h|hpp|cpp)$", name)]
+    batch = subprocess.run(["git", "-C", repository, "cat-file", "--batch"], input="".join(f"{tag}:{name}\n" for name in files).encode(),
+                           capture_output=True, check=True).stdout
+    at = 0
+    for name in files:
+        head, _, _ = batch[at:].partition(b"\n")
+        length = int(head.split()[2])
+        begin = at + len(head) + 1
+        source = batch[begin:begin + length].decode(errors="replace")
+        at = begin + length + 1
+        for place in re.finditer(rf"\b{call}\s*\(", source):
+            words = literal_at(source, place.end())
+            if words and len(VALUE.sub("", words).strip()) > 4:
+                yield name, words
+
+
+def version_of(tag):
+    return [int(part) for part in re.findall(r"\d+", tag)][:3]
+
+
+def all_formats(given):
+    """Format: (file, first version, last version)."""
+    found = {}
+    for repository, call, pattern, prefix in ((given.nccl, "WARN", r"v2\.(\d+)\.(\d+)-\d+$", ""),
+                                              (given.ofi, "NCCL_OFI_WARN", r"v1\.\d+\.\d+(-aws)?$", "NET/OFI "),
+                                              (given.sharp, "WARN", r"v2\.\d+\.\d+$|hpcx-v[\d.]+$", "")):
+        if not repository:
+            continue
+        tags = [tag for tag in git(repository, "tag").split() if re.match(pattern, tag)]
+        if repository == given.nccl:
+            tags = [tag for tag in tags if version_of(tag)[1] >= 4]
+        tags.sort(key=version_of)
+        for tag in tags + ["HEAD"]:
+            for name, words in formats_of(repository, tag, call):
+                words = prefix + words
+                version = ".".join(map(str, version_of(tag)[:2])) if tag != "HEAD" else "newest"
+                first = found.get(words, (name, version, version))[1]
+                found[words] = (name, first, version)
+    return found
+
+
+def rows():
+    """(topic, pattern) of rows.inc, in order."""
+    for line in (ROOT / "rows.inc").read_text().split("\n"):
+        row = re.match(r'\{"([^"]+)", "((?:[^"\\]|\\.)*)"\},$', line)
+        if row:
+            yield row[1], re.sub(r"\\(.)", r"\1", row[2])
+        elif line.startswith("{"):
+            sys.exit(f"a row that is none: {line}")
+
+
+def topics():
+    return re.findall(r'^\{"([^"]+)"', (ROOT / "topics.inc").read_text(), re.M)
+
+
+def literals(pattern):
+    return [part for part in re.split(r"\{\w+\}", pattern) if part]
+
+
+def stands_in(parts, line):
+    at = 0
+    for part in parts:
+        at = line.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def row_of(table, line):
+    fitting = [(sum(map(len, parts)), topic, pattern) for topic, pattern, parts in table if stands_in(parts, line)]
+    return max(fitting, key=lambda one: one[0]) if fitting else None
+
+
+def sample(words):
+    return VALUE.sub(lambda value: SAMPLES.get(value[0][-1], "7"), words.replace("%%", "%")).strip().split("\n")[0]
+
+
+PREFIXES = ("[2026-03-01 10:00:00] node1:700:701 [2] {file}:12 NCCL WARN ", "[1,3]<stdout>:node1:700:701 [2] {file}:12 NCCL WARN ")
+
+
+def unrecognised(program, found, names):
+    """Lines that the program does not know, in whichever prefix."""
+    bad = []
+    for prefix in PREFIXES:
+        with tempfile.TemporaryDirectory() as folder:
+            for number, words in enumerate(names):
+                short = "/".join(found[words][0].split("/")[-2:])
+                pathlib.Path(folder, f"{number:05}").write_text(prefix.format(file=short) + sample(words) + "\n")
+            for number, words in enumerate(names):
+                done = subprocess.run([program, "nccl", f"{folder}/{number:05}", "--json", "-"], capture_output=True, text=True)
+                start = done.stdout.find("{")
+                findings = json.loads(done.stdout[start:])["findings"] if start >= 0 else []
+                if not findings or findings[0]["cause"] == "unexplained-warning":
+                    bad.append(prefix.split("{")[0] + sample(words))
+    return bad
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("nccl", "ofi", "sharp", "formats", "program"):
+        arguments.add_argument(f"--{name}")
+    arguments.add_argument("--every", type=int, default=20)
+    arguments.add_argument("--check", action="store_true")
+    given = arguments.parse_args()
+    table = [(topic, pattern, literals(pattern)) for topic, pattern in rows()]
+    known = topics()
+    faults = [f"row '{pattern}' names no topic: {topic}" for topic, pattern, _ in table if topic not in known]
+    faults += [f"no row has the topic {topic}" for topic in known if topic not in {row[0] for row in table}]
+    patterns = [pattern for _, pattern, _ in table]
+    faults += [f"two rows have the pattern '{pattern}'" for pattern in sorted(set(patterns)) if patterns.count(pattern) > 1]
+    if not given.check and given.nccl:
+        found = all_formats(given)
+        if given.formats:
+            pathlib.Path(given.formats).write_text("".join(f"{first} to {last}\t{name}\t{words.strip()!r}\n" for words, (name, first, last) in
+                                                           sorted(found.items(), key=lambda one: one[1][0])))
+        used = set()
+        for words, (name, first, last) in sorted(found.items(), key=lambda one: one[1][0]):
+            row = row_of(table, f"{name}:12 NCCL WARN {sample(words)}")
+            if row:
+                used.add(row[2])
+            else:
+                faults.append(f"no row judges ({name}, {first} to {last}): {words.strip()}")
+        print(f"{len(found)} formats of WARN lines, {len(table)} rows, {len(known)} topics")
+        unused = [pattern for _, pattern, _ in table if pattern not in used]
+        print(f"{len(unused)} rows that only special values, other programs or older versions print:", *unused, sep="\n  ")
+        if given.program:
+            names = sorted(found)[::given.every]
+            bad = unrecognised(given.program, found, names)
+            print(f"{len(names) * len(PREFIXES) - len(bad)} of {len(names) * len(PREFIXES)} lines are recognised")
+            faults += [f"not recognised: {line}" for line in bad]
+    else:
+        print(f"{len(table)} rows, {len(known)} topics")
+    print(*faults, sep="\n", end="\n" if faults else "")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+// The catalogue is whole, finds the row of a line, and decides by other lines; nothing that went wrong stays unsaid.
+
+#include "report/nccl/catalogue/catalogue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "report/nccl/nccl.hpp"
+#include "report/nccl/rules/rules.hpp"
+
+namespace weft::report::nccl {
+namespace {
+
+std::vector<Finding> findings_of(const std::string& content) {
+  JobLog log;
+  log.add(content, "log");
+  return examine(log.job());
+}
+const Finding* finding_named(const std::vector<Finding>& findings, std::string_view cause) {
+  const auto found = std::ranges::find(findings, cause, &Finding::cause);
+  return found == findings.end() ? nullptr : &*found;
+}
+std::string warn(const std::string& source, const std::string& message) {
+  return "node1:700:701 [2] " + source + " NCCL WARN " + message + "\n";
+}
+std::string info(const std::string& message) {
+  return "node1:700:701 [2] NCCL INFO " + message + "\n";
+}
+std::string_view topic_named(const std::string& line) {
+  const auto row = row_of(line);
+  return row ? topic_of(*row).name : std::string_view();
+}
+
+TEST(NcclCatalogue, HasATopicForEachRowAndACauseForEachTopic) {
+  std::set<std::string_view> used;
+  for (std::uint16_t row = 0; row < rows().size(); ++row) used.insert(topic_of(row).name);
+  for (const Topic& topic : topics()) {
+    EXPECT_TRUE(used.contains(topic.name)) << topic.name << " has no row";
+    EXPECT_FALSE(topic.doing.empty()) << topic.name;
+    ASSERT_FALSE(topic.candidates[0].cause.empty()) << topic.name;
+    for (const Candidate& one : topic.candidates) {
+      if (one.cause.empty()) continue;
+      EXPECT_NO_THROW(cause_named(one.cause)) << topic.name;
+      EXPECT_TRUE(one.confidence > 0 || !one.tells.empty()) << topic.name << ": nothing tells " << one.cause;
+    }
+  }
+}
+
+TEST(NcclCatalogue, FindsTheRowWithTheMostText) {
+  EXPECT_EQ(topic_named("transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'"),
+            "cuda-peer-device");
+  EXPECT_EQ(topic_named("init.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'"),
+            "cuda-device-number");
+  EXPECT_EQ(topic_named("init.cc:275 NCCL WARN Cuda failure 999 'unknown error'"), "cuda-call");
+  EXPECT_EQ(topic_named("Broadcast : invalid root 0 (root should be in the 0..-1 range)"),
+            "argument-after-abort");
+  EXPECT_EQ(topic_named("Broadcast : invalid root 9 (root should be in the 0..7 range)"), "argument");
+  EXPECT_EQ(topic_named("the moon is full"), "");
+}
+
+/// A line made of each row's own text is found by the row, or by one with more text, behind any launcher's tag; the program says something.
+TEST(NcclCatalogue, RecognisesALineOfEachRow) {
+  const auto made_of = [](std::string_view pattern) {
+    std::string line;
+    for (std::size_t at = 0; at < pattern.size(); ++at) {
+      if (pattern[at] != '{') {
+        line += pattern[at];
+        continue;
+      }
+      line += "x7";
+      at = pattern.find('}', at);
+    }
+    return line;
+  };
+  for (const std::string prefix : {"[2026-03-01 10:00:00] node1:700:701 [2] any.cc:12 NCCL WARN ",
+                                   "[1,3]<stdout>:(worker pid=7) node1:700:701 [2] any.cc:12 NCCL WARN "}) {
+    for (std::uint16_t row = 0; row < rows().size(); ++row) {
+      const std::string line = prefix + made_of(rows()[row].pattern);
+      const auto found = row_of(line);
+      ASSERT_TRUE(found) << line;
+      EXPECT_GE(rows()[*found].pattern.size() + 40, rows()[row].pattern.size()) << line;
+      const std::vector<Finding> findings = findings_of(line + "\n");
+      ASSERT_FALSE(findings.empty()) << line;
+      EXPECT_NE(findings[0].cause, "unexplained-warning") << line;
+    }
+  }
+}
+
+TEST(NcclCatalogue, NamesEveryCauseWhereNoOtherLineDecides) {
+  const std::string registers =
+      warn("misc/ibvwrap.cc:184", "Call to ibv_reg_mr failed with error Invalid argument");
+  const std::vector<Finding> findings = findings_of(registers);
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].cause, "gdr-registration-failed");
+  EXPECT_EQ(findings[1].cause, "memlock-limit");
+  for (const Finding& one : findings) {
+    EXPECT_EQ(one.severity, Severity::warning) << "one line does not make it sure";
+    EXPECT_TRUE(one.verdict.starts_with("possible, while NCCL registers memory for RDMA: ")) << one.verdict;
+    EXPECT_TRUE(one.fix.starts_with("to find out: ")) << one.fix;
+  }
+}
+
+TEST(NcclCatalogue, DecidesByASecondLine) {
+  const std::string kernel = warn("enqueue.cc:1500", "Cuda failure 1 'invalid argument'");
+  EXPECT_EQ(finding_named(findings_of(kernel), "nccl-too-old-for-gpu")->severity, Severity::warning);
+  const std::vector<Finding> sure =
+      findings_of(info("ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856") + kernel);
+  EXPECT_EQ(sure[0].cause, "nccl-too-old-for-gpu");
+  EXPECT_EQ(sure[0].severity, Severity::critical);
+  const std::string address =
+      warn("misc/socket.cc:1", "ncclSocketInit: connecting to address  with family 0 is neither AF_INET(2)");
+  EXPECT_EQ(findings_of(address)[0].severity, Severity::warning);
+  EXPECT_EQ(findings_of(info("NCCL_SOCKET_IFNAME set by environment to eth7") + address)[0].cause,
+            "ifname-not-found");
+  EXPECT_EQ(
+      findings_of(info("NCCL version 2.20.5+cuda12.4") + info("NCCL version 2.19.3+cuda12.4") + address)[0]
+          .cause,
+      "version-mismatch");
+}
+
+TEST(NcclCatalogue, LeavesConsequencesOutWhereTheFirstErrorIsThere) {
+  const std::string proxy =
+      warn("proxy.cc:1542", "[Proxy Service 1] Failed to execute operation Connect from rank 1, retcode 3");
+  ASSERT_EQ(findings_of(proxy).size(), 1U);
+  EXPECT_EQ(findings_of(proxy)[0].cause, "peer-lost");
+  const std::vector<Finding> both = findings_of(
+      proxy +
+      warn("rdma:4402", "NET/OFI Unable to insert remote address into address vector for device 1. RC: 0"));
+  ASSERT_EQ(both.size(), 1U);
+  EXPECT_EQ(both[0].cause, "efa-security-group");
+}
+
+TEST(NcclCatalogue, ReadsTheLastWarningThatPyTorchAndJaxQuote) {
+  const std::string torch =
+      "[rank1]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n[rank1]: Last "
+      "error:\n"
+      "[rank1]: Invalid rank requested : 2/2\n";
+  EXPECT_EQ(findings_of(torch)[0].cause, "invalid-rank");
+  EXPECT_EQ(findings_of("INTERNAL: Last NCCL warning(error): 'wrong magic 1 != 2'\n")[0].cause,
+            "foreign-connection");
+  EXPECT_TRUE(findings_of("[rank1]: Last error:\n\n[rank1]: wrong magic 1 != 2\n").empty());
+}
+
+TEST(NcclCatalogue, SaysNeverThatNothingIsWrongWhereAWarningOrAnErrorStands) {
+  // a rule whose condition fails leaves the line to the catalogue
+  const std::string no_version = info("NCCL version 2.16.2+cuda11.8");
+  EXPECT_FALSE(findings_of(no_version +
+                           warn("transport/nvls.cc:1", "Failed to bind NVLink SHARP (NVLS) Multicast memory"))
+                   .empty());
+  const std::string retried =
+      warn("misc/ibvwrap.cc:1", "Call to ibv_modify_qp failed with 22 Invalid argument");
+  EXPECT_FALSE(findings_of(retried).empty());
+  for (const std::string line :
+       {"Traceback (most recent call last):", "RuntimeError: NCCL Error 1: unhandled cuda error",
+        "CUDA error: unknown error", "train: symbol lookup error: undefined symbol: cudaFoo",
+        "terminate called after throwing an instance of 'c10::Error'",
+        "node1: Test NCCL failure common.cu:447 'unhandled cuda error'",
+        "[node1:7] *** Signal: Segmentation fault (11) Signal: 11",
+        "node1:7:7 [0] NCCL INFO misc/socket.cc:564 -> 2", "include/socket.h:344 WARN Something of old: 7"}) {
+    const std::vector<Finding> findings = findings_of(std::string(line) + "\n");
+    EXPECT_FALSE(findings.empty()) << line;
+  }
+  EXPECT_TRUE(findings_of(info("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC") + info("Trees [0] 1/-1/-1->0->-1"))
+                  .empty());
+}
+
+TEST(NcclCatalogue, SaysWhatWasLookedAtAndWhatWouldAddToIt) {
+  JobLog log;
+  log.add(info("Bootstrap: Using eth0:10.1.0.1<0>") + info("NCCL_IB_TIMEOUT set by environment to 22."),
+          "log");
+  EXPECT_EQ(what_was_looked_at(log.job()),
+            "looked at: interfaces, settings; NCCL_DEBUG=INFO with these in NCCL_DEBUG_SUBSYS would add: "
+            "INIT (how communicators "
+            "begin), NET (network ports), GRAPH (topology), COLL (calls of collectives)");
+}
+
+}  // namespace
+}  // namespace weft::report::nccl
