@@ -14,12 +14,10 @@ another cause, or one that is well has a critical finding or two warnings."""
 import argparse
 import hashlib
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 SEED = "unseen logs 2026-11"
 HERE = pathlib.Path(__file__).resolve().parent
