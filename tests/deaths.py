@@ -139,7 +139,7 @@ class Trial:
                 for process in job.started:
                     process.wait()
             left = [path.name for path in pathlib.Path(folder, "tmp").iterdir() if not path.name.startswith(("ompi.", "openmpi"))]
-            left += [name for name in os.listdir("/dev/shm") if name.startswith("weft")]
+            left += [name for name in os.listdir("/dev/shm") if name.startswith("weft") and not name.startswith("weft-test-")]  # of tests beside it
             if pathlib.Path(folder, "meeting").exists() and self.victim != 0:
                 left.append("meeting")
             if left:

@@ -181,7 +181,7 @@ def main():
         few_files(work)
         wrong_files(work)
     found = sources()
-    for words in ("Too many open files", "syntax error", "is no job", "in use"):
+    for words in ("Too many open files", "syntax error", "is not a job", "in use"):
         if words not in seen:
             fail(f"nothing said '{words}': what was to be provoked was not")
     print(f"{runs} runs, {found} places that catch exceptions, {failures} failures")

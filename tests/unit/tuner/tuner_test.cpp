@@ -129,7 +129,7 @@ TEST_P(TunerLibrary, TheDocumentedTableGivesTheIntendedChoices) {
   std::string content;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {
-    if (line == "```csv")
+    if (line == "```text")
       inside = true;
     else if (line == "```")
       inside = false;
