@@ -10,7 +10,7 @@ import re
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-PARTS = (("a", "f"), ("g", "m"), ("n", "p"), ("q", "z"))
+PARTS = (("a", "c"), ("d", "f"), ("g", "m"), ("n", "o"), ("p", "r"), ("s", "z"))
 HEAD = """# Findings of weft-report nccl
 
 This page lists what `weft-report nccl` may find in the logs of a job that runs NCCL; each cause leads to what shows it and what to do. It is for those

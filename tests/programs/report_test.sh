@@ -231,7 +231,7 @@ refused "--json beside --rules" "json has no effect: --rules prints the rules" "
 if command -v python3 > /dev/null; then
   "$report" nccl --rules | python3 "$(dirname "$0")/../../docs/findings.py" --check > "$work/out" || fail "$(cat "$work/out")"
   "$report" nccl --rules | sed '/`port-down`/d' | python3 "$(dirname "$0")/../../docs/findings.py" --check > "$work/out" && fail "a row less was not noticed"
-  grep -q '^findings-n-p.md is not what' "$work/out" || fail "the page without a row is not named: $(cat "$work/out")"
+  grep -q '^findings-p-r.md is not what' "$work/out" || fail "the page without a row is not named: $(cat "$work/out")"
 else
   echo "skipped: there is no python3 to compare docs/findings.md"
 fi
