@@ -27,7 +27,7 @@ check "exit(3) while others wait" 3 "rank 0: .*rank 1 called exit\(3\)" "$launch
 everywhere "exit(42) while others wait" 42 "rank 0: .*rank 1 called exit\(42\)" exits_42
 everywhere "a rank leaves and goes on with other things" 75 "rank 0: .*rank 1 has left the communicator without an error" leaves
 
-export WEFT_TIMEOUT=1
+export WEFT_TIMEOUT=4
 everywhere "a rank has more to do after the training" 0 "rank 0 is done" evaluates
 unset WEFT_TIMEOUT
 
