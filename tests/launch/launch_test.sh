@@ -284,8 +284,7 @@ if [ -n "$mpirun" ]; then
   under "mpirun, four ranks" 0 "rank 3 of 4 by (PMIx|Open MPI|PMI), group 1 of 2" 4 "$probe"
   WEFT_CONNECT_TIMEOUT=2 under "rank that never comes under mpirun" 75 "rank 0: rank 1 of 3 did not arrive within 2.[0-9] s" \
     3 "$probe" absent 1
-  WEFT_CONNECT_TIMEOUT=6 under "rank that leaves early under mpirun" 75 "rank 0: rank 1 of 2 did not arrive" 2 \
-    "$probe" exit 1 9
+  WEFT_CONNECT_TIMEOUT=6 under "rank that leaves early under mpirun" 9 "Exit code: +9" 2 "$probe" exit 1 9
   WEFT_CONNECT_TIMEOUT=2 under "rank that never starts under mpirun" 75 \
     "rank 0 \(process [0-9]+ on .*\): MPI_Init_thread has not returned within 2.0 s" 2 \
     sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 20; fi; exec "$0"' "$probe"
@@ -313,6 +312,7 @@ if [ -n "$mpirun" ]; then
   for mode in own single weft handler mismatch; do
     under "MPI: $mode" 0 "^$mode holds" 2 "$mpi_probe" $mode
     lines "MPI: $mode" 2 "^$mode holds"
+    if [ $mode != mismatch ]; then lines "MPI: $mode, at its end" 2 "^MPI is finalized$"; fi
   done
   WEFT_TIMEOUT=2 under "rank that stops while groups are formed" 75 \
     "rank 0 \(process [0-9]+ on .*\): MPI_Comm_split has not returned within 2.0 s" 2 "$mpi_probe" stops

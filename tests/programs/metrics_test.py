@@ -126,7 +126,9 @@ def check_figures():
         expect(steps > 20 and total(page, "weft_step_seconds_count") == steps, f"rank {rank}: {steps} steps")
         expect(0 < exposed < seconds, f"rank {rank}: exposed {exposed} s of {seconds} s")
         expect(0 <= waited < seconds and total(page, "weft_late_seconds_total") <= total(page, "weft_arrival_skew_seconds_total"), f"rank {rank}: lateness")
-        expect(0 < total(page, "weft_overlap_seconds_total") <= total(page, "weft_link_busy_seconds_total"), f"rank {rank}: overlap")
+        # The wire is inline or has a thread, as there are cores: with the first, none of what it carries is hidden.
+        overlap, busy = total(page, "weft_overlap_seconds_total"), total(page, "weft_link_busy_seconds_total")
+        expect(0 <= overlap <= busy and 0 < busy < seconds, f"rank {rank}: overlap {overlap} s of {busy} s")
         raw, wire = total(page, "weft_gradient_raw_bytes_total"), total(page, "weft_gradient_wire_bytes_total")
         # Half of the steps send f32 and half bf16, in turns of five: between 1 and 2, and about 4/3.
         expect(1.1 < raw / wire < 1.6, f"rank {rank}: a compression of {raw / wire}")
