@@ -68,7 +68,7 @@ def run(command, files=None, stdin=b"", cwd=None, always=False, **env):
         fail(f"{shown}: {match[0]}: {out[max(0, match.start() - 300):match.end() + 200]}")
     if process.returncode in (-6, 134):
         fail(f"{shown}: ended by SIGABRT: {out[-600:]}")
-    seen.update(re.findall(r"Too many open files|is no (?:job|array|object)|syntax error|[Cc]annot assign|in use|required argument|is invalid|yaml", out))
+    seen.update(re.findall(r"Too many open files|is no (?:array|object)|is not a job|syntax error|[Cc]annot assign|in use|required argument|is invalid|yaml", out))
 
 
 def options_of(command):
