@@ -227,7 +227,7 @@ TEST_F(RecordedFlights, OfARankThatLeftWithAnExceptionSayThatItDid) {
   });
   const auto all = records();
   ASSERT_TRUE(all.at(0).error);
-  EXPECT_EQ(all[0].error->kind, ErrorKind::usage);
+  EXPECT_EQ(all[0].error->kind, ErrorKind::system);
   EXPECT_NE(all[0].error->message.find("an exception of the program's own"), std::string::npos);
   EXPECT_EQ(all[0].error->operation, "");
   EXPECT_EQ(all[0].error->number, 0U);
@@ -254,7 +254,7 @@ TEST_F(RecordedFlights, OfARankThatLeftWithAnErrorHaveThatError) {
     });
     const auto all = records();
     ASSERT_TRUE(all.at(0).error);
-    EXPECT_EQ(all[0].error->kind, is_wefts ? ErrorKind::system : ErrorKind::usage);
+    EXPECT_EQ(all[0].error->kind, ErrorKind::system);
     EXPECT_EQ(all[0].error->message, "parameter 3 has no name");
     const auto findings = examine(all);
     ASSERT_FALSE(findings.empty());
