@@ -142,7 +142,8 @@ TEST(FlightFile, RefusesWhatTheRecorderDoesNotWrite) {
            {"\"failed\"", "\"doomed\"",
             "communicators[0].operations[2].state is \"doomed\"; it is one of issued, begun, done, failed"},
            {"\"issued_ns\": 4", "\"issued_ns\": -4", "communicators[0].operations[2].issued_ns is -4"},
-           {"\"operations\": [", "\"operations\": 5, \"x\": [", "communicators[0] has an unknown member \"x\""},
+           {"\"operations\": [", "\"operations\": 5, \"x\": [",
+            "communicators[0] has an unknown member \"x\""},
        }) {
     SCOPED_TRACE(one.instead);
     expect_error(ErrorKind::usage, {"dumps/rank-1.json: ", one.complaint},
