@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds weft in each way that users may: every preset, every option on and off, every compiler of GCC 12 to 14 and clang 14 to 19 that is
 # installed, tests without precompiled headers, and each source alone. Names each build that fails or warns.
-#   tests/builds.sh             all that this machine can, one after the other (an hour and more without a compiler cache)
+#   tests/builds.sh             all that this machine can, one after the other
 #   tests/builds.sh --list      what there is, and why a build is left out here
 #   tests/builds.sh NAME...     these: tests/builds.sh release WEFT_MPI=OFF g++-12 alone
 # SOURCE=FOLDER builds another checkout. Logs are in build/builds; what was built is removed.

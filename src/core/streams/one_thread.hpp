@@ -4,7 +4,7 @@
 //   const auto turn = users_.enter("GradientReducer", "mark_ready");    // first in each call; @throws Error (usage)
 //
 // Threads may take turns, and a call may call others of the same object. Calls that do not overlap are ordered by it, so that
-// nothing but an overlap can go wrong. Price: two atomic stores a call.
+// nothing but an overlap can go wrong. Price: a compare-and-swap and two stores a call.
 
 #include <pthread.h>
 #include <sys/syscall.h>
