@@ -91,7 +91,7 @@ class ZeroOptimizer::State final : public detail::GradientHooks {
   void drop_kept_gradients() noexcept;
   void expect_no_gradients();
   void take_changed_parameters();
-  void expect_one_rate(double rate);
+  void expect_one_rate();
 
   bool broadcasts_buffers_;
   zero::Optimizer rule_;
@@ -101,7 +101,8 @@ class ZeroOptimizer::State final : public detail::GradientHooks {
   std::unique_ptr<zero::ShardedOptimizer> optimizer_;
   std::vector<at::Tensor> places_;      // of parameters, in weft's memory
   std::vector<std::int64_t> versions_;  // of parameters, which changes in place count
-  std::vector<double> rates_;           // of a step, by rank
+  double rate_ = 0;                     // of a step; in memory that outlives its exchange if the step throws
+  std::vector<double> rates_;           // the same, by rank
 };
 
 ZeroOptimizer::State::State(Communicator comm, ::torch::nn::Module& module,
@@ -244,23 +245,23 @@ void ZeroOptimizer::State::step(const ::torch::optim::OptimizerOptions& rule) {
   reduced_ = false;
   detail::with_torch_errors([&] {
     take_changed_parameters();
-    const double rate = rule.get_lr();
-    rates_.assign(static_cast<std::size_t>(comm().size()), rate);
-    comm().all_gather(ConstView(std::span(&rate, 1)), View(std::span(rates_)), compute_);
-    optimizer_->step(compute_, rate);
+    rate_ = rule.get_lr();
+    rates_.assign(static_cast<std::size_t>(comm().size()), rate_);
+    comm().all_gather(ConstView(std::span(&rate_, 1)), View(std::span(rates_)), compute_);
+    optimizer_->step(compute_, rate_);
     params_->gather_all(compute_);
     compute_.synchronize();
-    expect_one_rate(rate);
+    expect_one_rate();
   });
 }
 
 // Each rank updates its part of the parameters: they would be a mixture.
-void ZeroOptimizer::State::expect_one_rate(double rate) {
-  const auto other = std::ranges::find_if(rates_, [rate](double one) { return one != rate; });
+void ZeroOptimizer::State::expect_one_rate() {
+  const auto other = std::ranges::find_if(rates_, [this](double one) { return one != rate_; });
   if (other == rates_.end()) return;
   throw weft::Error(
       ErrorKind::mismatch,
-      text("the learning rate is ", rate, " on this rank and ", *other, " on rank ", other - rates_.begin()),
+      text("the learning rate is ", rate_, " on this rank and ", *other, " on rank ", other - rates_.begin()),
       "set the same on every rank, as a schedule does that counts steps alike", {comm().rank(), own_name, 0});
 }
 
