@@ -21,6 +21,18 @@ constexpr std::chrono::seconds grace{2};
 /// How long rank 0 stays when it refuses, for ranks that are still to hear why.
 constexpr std::chrono::seconds for_the_late{2};
 
+/// Where a process says that it was started in the place of one that had joined the attempt.
+std::string replaced_key(const std::string& name) {
+  return name + "/replaced";
+}
+
+Refusal rank_was_replaced(const RankIdentity& later, const RankIdentity& before) {
+  return {text(later.name(), " was started after ", before.process, " had met the others as rank ",
+               before.rank, ", so that one has ended, or both run"),
+          "the launcher is to start all ranks again; start each rank once, and give every job a store of its "
+          "own"};
+}
+
 class Pauses {
  public:
   Pauses(int ranks, Deadline deadline)
@@ -76,6 +88,7 @@ class Joining {
   static std::string hello_key(const std::string& name, int rank) { return text(name, "/hello/", rank); }
   static std::string answer_key(const std::string& name) { return name + "/answer"; }
   static std::string objection_key(const std::string& name) { return name + "/objection"; }
+  static std::string joined_key(const std::string& name, int rank) { return text(name, "/joined/", rank); }
 
   /// Tells rank 0 of an attempt why its ranks cannot meet.
   void object(const std::string& name, const Refusal& why) {
@@ -105,7 +118,9 @@ class Leader : Joining {
       if (const auto objection = store_.look(objection_key(name_))) refuse(Arrival::decode(0, *objection));
       if (const auto there = store_.look(word); there && *there != begun)
         leave_to(Arrival::decode(0, *there).who);
-      if (missing == size() || last) return conclude();
+      if (missing < size() && !last) continue;
+      conclude(hellos());
+      return until_all_join();
     }
   }
 
@@ -117,12 +132,34 @@ class Leader : Joining {
     return all;
   }
 
-  std::string conclude() {
-    const auto all = hellos();
-    const std::string verdict = detail::conclude(mine_, all, deadline_);
-    answer(all, verdict);
+  void conclude(std::vector<std::optional<std::string>> all) {
+    answered_ = std::move(all);
+    const std::string verdict = detail::conclude(mine_, answered_, deadline_);
+    answer(answered_, verdict);
     (void)open_verdict(verdict, mine_.who);
-    return name_;
+  }
+
+  /// A hello may be that of a process that has ended: the ranks have met only if each of them has read the answer. Until a rank has, the process
+  /// that is started in its place is answered as well. The others need not wait for it here; they read what it writes next.
+  std::string until_all_join() {
+    std::vector<int> awaited;
+    for (int rank = 1; rank < size(); ++rank) awaited.push_back(rank);
+    for (Pauses pauses(size(), deadline_);; pauses.pause()) {
+      const bool last = deadline_.passed();
+      std::erase_if(awaited, [&](int rank) { return has_joined(rank); });
+      if (awaited.empty()) return name_;
+      if (const auto objection = store_.look(objection_key(name_))) refuse(Arrival::decode(0, *objection));
+      if (const auto over = attempt_is_over(store_, name_, rank())) throw *over;
+      auto now = answered_;
+      for (const int rank : awaited)
+        now[static_cast<std::size_t>(rank)] = last ? std::nullopt : store_.look(hello_key(name_, rank));
+      if (now != answered_) conclude(std::move(now));  // throws if a rank is missing
+    }
+  }
+
+  bool has_joined(int rank) {
+    const auto number = store_.look(joined_key(name_, rank));
+    return number && *number == Arrival::decode(0, *answered_[static_cast<std::size_t>(rank)]).note;
   }
 
   void answer(const std::vector<std::optional<std::string>>& all, const std::string& verdict,
@@ -156,6 +193,7 @@ class Leader : Joining {
   }
 
   const std::string name_ = mine_.note;
+  std::vector<std::optional<std::string>> answered_;  ///< the hellos of the latest answer, by rank
 };
 
 class Follower : Joining {
@@ -190,7 +228,12 @@ class Follower : Joining {
     if (const auto words = store_.look(answer_key(leader_.note))) answer_ = Answer::decode(*words);
     if (answer_ && answer_->is_for(mine_.note)) {
       (void)open_verdict(answer_->verdict, mine_.who);
+      store_.put(joined_key(leader_.note, rank()), mine_.note);
       return true;
+    }
+    if (before_ && store_.look(joined_key(leader_.note, rank()))) {
+      const Refusal why = rank_was_replaced(mine_.who, *before_);
+      store_.put(replaced_key(leader_.note), Arrival{mine_.who, why.problem, why.advice}.encode());
     }
     const auto there = store_.look(hello_key(leader_.note, rank()));
     if (!there || *there == hello_ || taken_) return false;
@@ -247,10 +290,14 @@ std::optional<Error> attempt_is_over(KeptStore& store, const std::string& name, 
   const auto there = store.look(word);
   if (!there) return std::nullopt;
   const Arrival leader = Arrival::decode(0, *there);
-  if (leader.note == name) return std::nullopt;
-  return Error(ErrorKind::peer_lost,
-               text(leader.who.name(), " has begun another attempt, and this process is of one before"),
-               "its launcher is to start it again; give every job a store of its own", {rank, {}, 0});
+  if (leader.note != name)
+    return Error(ErrorKind::peer_lost,
+                 text(leader.who.name(), " has begun another attempt, and this process is of one before"),
+                 "its launcher is to start it again; give every job a store of its own", {rank, {}, 0});
+  const auto replaced = store.look(replaced_key(name));
+  if (!replaced) return std::nullopt;
+  const Arrival later = Arrival::decode(0, *replaced);
+  return Error(ErrorKind::peer_lost, later.purpose, later.note, {rank, {}, 0});
 }
 
 }  // namespace weft::detail

@@ -7,6 +7,10 @@
 // numbers. A rank that does not find its number among them has read what an earlier attempt left, and looks for
 // rank 0's next word until the deadline. What ranks write under the name of an attempt no other attempt reads.
 //
+// A hello may be that of a process that has ended since. So each rank that finds its number says that it has joined, and rank 0 waits for all of
+// them; until a rank has joined, rank 0 answers the process that was started in its place, too. A process whose rank had joined before says
+// so, and the others end: they have read the addresses of one that is gone.
+//
 // Two processes may have one rank. Then the word of the later stands, and the earlier finds it in place of its own and tells rank 0 of both.
 
 #include <optional>
@@ -34,7 +38,8 @@ class KeptStore {
 std::string join_attempt(KeptStore& store, const RankIdentity& mine, const std::string& purpose,
                          Deadline deadline);
 
-/// Rank 0 has begun another attempt since: the processes of this one are to end. None while it has not.
+/// Rank 0 has begun another attempt since, or a rank of this one was started again after it had joined: the processes of this one are to end.
+/// None while neither has happened.
 std::optional<Error> attempt_is_over(KeptStore& store, const std::string& name, int rank);
 
 }  // namespace weft::detail

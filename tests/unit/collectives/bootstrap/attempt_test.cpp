@@ -28,11 +28,6 @@ class Words : public detail::KeptStore {
   void put(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(mutex_);
     values_[key] = value;
-    ++puts_;
-  }
-  int puts() {
-    const std::lock_guard lock(mutex_);
-    return puts_;
   }
   std::optional<std::string> look(const std::string& key) override {
     const std::lock_guard lock(mutex_);
@@ -43,7 +38,6 @@ class Words : public detail::KeptStore {
  private:
   std::mutex mutex_;
   std::map<std::string, std::string> values_;
-  int puts_ = 0;
 };
 
 struct Killed {};
@@ -67,6 +61,16 @@ class UntilKilled : public detail::KeptStore {
   }
   Words& words_;
   int calls_;
+};
+
+/// The store as a process sees it that is killed when it has read the answer, and before it says so.
+class KilledWithTheAnswer : public UntilKilled {
+ public:
+  explicit KilledWithTheAnswer(Words& words) : UntilKilled(words, -1) {}
+  void put(const std::string& key, const std::string& value) override {
+    if (key.find("/joined/") != std::string::npos) throw Killed();
+    UntilKilled::put(key, value);
+  }
 };
 
 class Attempts : public testing::Test {
@@ -126,11 +130,10 @@ TEST_F(Attempts, ARankThatIsKilledWhileTheyMeetIsReplaced) {
       };
       std::thread other([&] { joins(1 - killed); });
       EXPECT_TRUE(join_until_killed(killed, 3, calls));
-      const int puts = words_.puts();
-      std::thread again([&] { joins(killed); });
-      // Else the third could complete the attempt with the word of the one that was killed.
-      while (words_.puts() == puts) std::this_thread::sleep_for(1ms);
+      // Last, it finds an attempt that the third has completed with the hello of the process that was killed.
       std::thread last([&] { joins(2); });
+      if (calls % 2 == 0) std::this_thread::sleep_for(20ms);
+      std::thread again([&] { joins(killed); });
       for (std::thread* one : {&other, &again, &last}) one->join();
       EXPECT_EQ(names.size(), 1U) << "rank " << killed << " was killed at call " << calls;
     }
@@ -161,6 +164,52 @@ TEST_F(Attempts, AreOverForTheirRanksWhenRankZeroBeginsAgain) {
   EXPECT_EQ(over->kind(), ErrorKind::peer_lost);
   EXPECT_NE(std::string(over->what()).find("has begun another attempt"), std::string::npos) << over->what();
   EXPECT_EQ(detail::attempt_is_over(words_, second, 1), std::nullopt);
+}
+
+// Its addresses may have been read: nobody waits for them until the deadline.
+TEST_F(Attempts, AreOverWhenARankThatHadJoinedIsStartedAgain) {
+  const std::string name = join_all(3);
+  const std::string words = text("rank 2 (process ", getpid());
+  expect_error(ErrorKind::timeout, {"rank 2: rank 0 (process "}, [&] { join(2, 3, Deadline::in(100ms)); });
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto over = detail::attempt_is_over(words_, name, rank);
+    ASSERT_TRUE(over);
+    EXPECT_EQ(over->kind(), ErrorKind::peer_lost);
+    for (const std::string& part :
+         {words, std::string(" was started after process "), std::string(" had met the others as rank 2")})
+      EXPECT_NE(std::string(over->what()).find(part), std::string::npos) << over->what();
+  }
+  const std::string second = join_all(3);
+  EXPECT_EQ(detail::attempt_is_over(words_, second, 1), std::nullopt);
+}
+
+TEST_F(Attempts, ARankThatEndsWithTheAnswerIsReplaced) {
+  std::vector<std::string> names(3);
+  test::on_ranks(3, [&](int rank) {
+    if (rank == 1) {
+      KilledWithTheAnswer store(words_);
+      EXPECT_THROW(
+          detail::join_attempt(store, RankIdentity::of_this_process(1, 3), "connect", Deadline::in(30s)),
+          Killed);
+    }
+    names[static_cast<std::size_t>(rank)] = join(rank, 3);
+  });
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), 1U);
+  EXPECT_EQ(detail::attempt_is_over(words_, names.front(), 2), std::nullopt);
+}
+
+TEST_F(Attempts, ARankThatEndsBeforeItHasJoinedIsNamed) {
+  KilledWithTheAnswer store(words_);
+  std::thread ends([&] {
+    EXPECT_THROW(
+        detail::join_attempt(store, RankIdentity::of_this_process(1, 3), "connect", Deadline::in(30s)),
+        Killed);
+  });
+  std::thread joins([&] { join(2, 3, Deadline::in(10s)); });
+  expect_error(ErrorKind::timeout, {"rank 0: rank 1 of 3 did not arrive within 0.5 s"},
+               [&] { join(0, 3, Deadline::in(500ms)); });
+  ends.join();
+  joins.join();
 }
 
 TEST_F(Attempts, WhoIsMissingIsNamedByAll) {
