@@ -12,7 +12,7 @@
 // It is made of a Saver (saves behind the training), Requests (SIGUSR1, the file checkpoint-now) and Checkpoint::newest(); use those where a loop
 // needs more. Without a folder it does nothing, so that a program's --checkpoint may be left out.
 //
-// One thread uses it, and every rank makes one; all calls but release() are collective. after_step() costs what Requests::next() does.
+// One thread at a time uses it (an Error otherwise), and every rank makes one; all calls but release() are collective. after_step() costs what Requests::next() does.
 //
 // Where parameters are alike on all ranks and the optimizer is the loop's own, name them instead. They are copied at once, on rank 0, so that
 // they may change. The price is that copy; with a State there is none, and release() comes before what it names changes.

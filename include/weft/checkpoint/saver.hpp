@@ -9,7 +9,7 @@
 // there already is replaced, when the new one is complete. What is removed is logged. All ranks must see FOLDER as the same one; across hosts it lies on a
 // shared filesystem.
 //
-// One thread uses a Saver, and every rank makes one: all calls but release() and is_saving() are collective. While it lives, no
+// One thread at a time uses a Saver (an Error otherwise), and every rank makes one: all calls but release() and is_saving() are collective. While it lives, no
 // other job saves into the folder. save() blocks until all is on the disk; extra memory: 1 MiB for pieces that lie on a device, none else.
 //
 //   checkpoint::Saver saver(comm, "checkpoints", {.keep_last = 3});

@@ -53,7 +53,8 @@ using ReducedListener = std::function<void(const Bucket&, const Event& reduced)>
 
 class GradientReducer {
  public:
-  /// Collective. @throws Error (mismatch) naming two ranks whose layouts, options or plans differ
+  /// Collective. @throws Error (mismatch) naming two ranks whose layouts, options or plans differ; (usage), on every
+  /// rank, naming a parameter whose storage the layout knows and that another reducer of this process has
   GradientReducer(Communicator comm, const ParamLayout& layout, ReducerOptions options = {});
   /// Waits for the work on the wire. While an exception is unwinding it does not wait, and drops the work on
   /// a wire of its own.

@@ -30,7 +30,8 @@ constexpr std::size_t index(ParamId id) {
 struct ParamSpec {
   std::string name;
   std::int64_t count = 0;  ///< elements
-  /// Where its values are, to refuse two parameters that share them; not a part of the layout.
+  /// Where its values are, to refuse two parameters that share them, and two reducers over one; not a part of the
+  /// layout. Null: not known, and nothing is refused.
   const void* storage = nullptr;
   /// Row-major. Low-rank codecs take the first dimension for rows. Empty: a vector.
   std::vector<std::int64_t> shape{};
@@ -63,6 +64,7 @@ class ParamLayout {
   std::int64_t count(ParamId id) const { return specs_[known(id)].count; }
   /// At least one dimension.
   const std::vector<std::int64_t>& shape(ParamId id) const { return specs_[known(id)].shape; }
+  const void* storage(ParamId id) const { return specs_[known(id)].storage; }
   std::int64_t offset(ParamId id) const { return offsets_[known(id)]; }
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
   /// Elements of a buffer of this layout, gaps included.

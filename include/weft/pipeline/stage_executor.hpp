@@ -8,7 +8,8 @@
 // communicator of its own, on which messages go in the order of the rows; so no message waits for one that it
 // does not depend on. Between two stages of one device nothing is copied.
 //
-// One thread uses it. Construction and steps are collective over the communicator. The executor keeps its own
+// One thread at a time uses it: a call while another thread is in one is an Error that names both.
+// Construction and steps are collective over the communicator. The executor keeps its own
 // handle of that.
 //
 //   std::vector<pipeline::Stage*> stages = {&mine};           // this device's, ascending

@@ -9,7 +9,7 @@
 // and await in any order. Copies on one device are added there, in the order of stages; devices are summed in
 // the order of their first stage with a copy. All copies get the same bits, whatever the schedule.
 //
-// One thread uses it. The communicator is that of one pipeline, rank d being device d; construction is
+// One thread at a time uses it, which is an Error otherwise. The communicator is that of one pipeline, rank d being device d; construction is
 // collective.
 //
 //   pipeline::TiedGradients tied(comm, schedule.device_of, {{"embedding", DataType::f32, count, {0, last}}});

@@ -3,8 +3,8 @@
 // GradientReducer and have an optimizer of their own. ShardedOptimizer takes the same options and does it by
 // itself, in the pass that updates.
 //
-// The norm is summed exactly: it does not depend on buckets, ranks or sharding. One thread uses it, the same
-// that uses the reducer, which must outlive it. Construction and step() are collective.
+// The norm is summed exactly: it does not depend on buckets, ranks or sharding. One thread at a
+// time uses it, which is an Error otherwise. A reducer has one, and must outlive it. Construction and step() are collective.
 //
 //   zero::GradientScaler scaler(comm, reducer, {.clip_norm = 1.0});
 //   for (const Batch& batch : data) {

@@ -12,7 +12,8 @@
 // all parts, by one more exact sum over `whole_model`: updates are bitwise those of the model in one piece.
 //
 // 16-bit parameters have f32 masters: whole ones, or (bf16) only their lower halves, which make up the master
-// together with the parameters. One thread uses the optimizer, the same that uses its ShardedParams.
+// together with the parameters. One thread at a time uses the optimizer and its ShardedParams: a call while another
+// thread is in one is an Error that names both. ShardedParams have one optimizer at a time.
 // ShardedParams must outlive the optimizer; synchronize `compute` before the optimizer is destroyed.
 //
 //   zero::ShardedOptimizer adam(params, zero::AdamW{.learning_rate = 3e-4}, {.clip_norm = 1.0});

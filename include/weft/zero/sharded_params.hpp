@@ -13,7 +13,7 @@
 // Stage 3 prefetches units, within `prefetch_bytes`, in the order in which the last step used them. A step
 // that uses them in another order is correct, but waits for its units.
 //
-// One thread uses it. Construction, gather and steps are collective: all ranks gather the same units in the
+// One thread at a time uses it: a call while another thread is in one is an Error that names both. Construction, gather and steps are collective: all ranks gather the same units in the
 // same order.
 //
 //   ParamLayout layout = ParamLayout::of(model.parameters());

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "weft/checkpoint/requests.hpp"
 #include "weft/checkpoint/saver.hpp"
 #include "weft/core/error.hpp"
@@ -29,11 +30,13 @@ std::int64_t newest_step(Communicator& comm, const std::string& folder) {
 class Checkpointer::Folder {
  public:
   Folder(Communicator given, CheckpointerOptions chosen)
-      : comm(std::move(given)),
+      : users("Checkpointer", given),
+        comm(std::move(given)),
         options(std::move(chosen)),
         saver(comm, options.folder, {.keep_last = options.keep_last}),
         requests(comm, options.folder) {}
 
+  weft::detail::UsedByOne users;
   Communicator comm;
   CheckpointerOptions options;
   Saver saver;
@@ -50,12 +53,15 @@ Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 
 std::optional<Checkpoint> Checkpointer::newest() {
   if (!folder_) return std::nullopt;
+  const auto turn = folder_->users.enter("newest");
   const std::int64_t step = newest_step(folder_->comm, folder_->options.folder);
   if (step < 0) return std::nullopt;
   return Checkpoint(Checkpoint::path_of(folder_->options.folder, step));
 }
 
 std::int64_t Checkpointer::resume(const std::function<void(const Checkpoint&)>& load) {
+  if (!folder_) return 0;
+  const auto turn = folder_->users.enter("resume");
   const auto found = newest();
   if (!found) return 0;
   const auto* const run = std::get_if<std::string>(&found->value(run_name));
@@ -82,6 +88,7 @@ void Checkpointer::release() noexcept {
 
 bool Checkpointer::after_step(std::int64_t steps, bool last, const std::function<State()>& state) {
   if (!folder_) return true;
+  const auto turn = folder_->users.enter("after_step");
   const Request asked = folder_->requests.next();
   const bool due = folder_->options.every > 0 && steps % folder_->options.every == 0;
   if ((due || last || asked != Request::nothing) && steps != folder_->saved) {

@@ -144,7 +144,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
 
  public:
   State(Communicator comm, std::string folder, SaverOptions options)
-      : comm_(std::move(comm)), folder_(std::move(folder)), options_(options) {
+      : users_("Saver", comm), comm_(std::move(comm)), folder_(std::move(folder)), options_(options) {
     if (options_.keep_last < 0)
       throw Error(ErrorKind::usage, text("keep_last is ", options_.keep_last), "it is 0 or more");
     if (options_.timeout && options_.timeout->count() <= 0)
@@ -152,6 +152,8 @@ class Saver::State : public std::enable_shared_from_this<State> {
                   "it is positive");
     agree(comm_, of_rank_0([&] { files_.emplace(folder_); }));
   }
+
+  weft::detail::OneThread::Turn turn(const char* call) { return users_.enter(call); }
 
   std::string save(std::int64_t step, std::span<const Piece> pieces, const Values& values) {
     (void)finish();
@@ -311,6 +313,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
   }
 
   const weft::detail::Origin origin_;
+  weft::detail::UsedByOne users_;
   Communicator comm_;
   std::string folder_;
   SaverOptions options_;
@@ -327,9 +330,11 @@ Saver::~Saver() {
 Saver::Saver(Saver&&) noexcept = default;
 
 std::string Saver::save(std::int64_t step, std::span<const Piece> pieces, const Values& values) {
+  const auto turn = state_->turn("save");
   return state_->save(step, pieces, values);
 }
 void Saver::begin(std::int64_t step, checkpoint::State state) {
+  const auto turn = state_->turn("begin");
   state_->begin(step, std::move(state));
 }
 void Saver::release() noexcept {
@@ -339,6 +344,7 @@ bool Saver::is_saving() const {
   return state_->is_saving();
 }
 std::string Saver::finish() {
+  const auto turn = state_->turn("finish");
   return state_->finish();
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/cuda/timing.hpp"
+#include "core/streams/one_thread.hpp"
 
 namespace weft {
 
@@ -17,6 +18,7 @@ class StreamTrace::State {
   virtual void begin(Stream& stream, std::string name, const std::shared_ptr<State>& self) = 0;
   virtual void end(Stream& stream, const std::shared_ptr<State>& self) = 0;
   bool open = false;
+  detail::OneThread users;
 
  protected:
   void record(const std::string& name, Trace::Clock::time_point begin, Trace::Clock::time_point end) {
@@ -109,13 +111,16 @@ StreamTrace::StreamTrace(std::shared_ptr<Trace> trace, Device device, std::strin
 
 void StreamTrace::begin(Stream stream, std::string name) {
   if (!state_) return;
+  const auto turn = state_->users.enter("StreamTrace", "begin");
   end(stream);
   state_->begin(stream, std::move(name), state_);
   state_->open = true;
 }
 
 void StreamTrace::end(Stream stream) {
-  if (!state_ || !state_->open) return;
+  if (!state_) return;
+  const auto turn = state_->users.enter("StreamTrace", "end");
+  if (!state_->open) return;
   state_->open = false;
   state_->end(stream, state_);
 }

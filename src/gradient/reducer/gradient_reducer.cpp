@@ -47,7 +47,8 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
 }  // namespace
 
 GradientReducer::State::State(Communicator comm, const ParamLayout& layout, ReducerOptions options)
-    : comm_(std::move(comm)),
+    : users_("GradientReducer", comm),
+      comm_(std::move(comm)),
       options_(std::move(options)),
       layout_(given_plan(options_) ? given_plan(options_)->layout() : layout),
       wire_(std::make_shared<detail::Wire>(comm_, options_.wire)),
@@ -59,6 +60,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
       counters_(detail::shared_counters(comm_)) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
+  claim_parameters(layout);
   detail::agree_on(comm_, layout, described(options_, *hook_));
   if (options_.ring) expect_ring_fits();
   if (std::holds_alternative<PlannedBuckets>(options_.buckets)) {
@@ -100,14 +102,18 @@ void GradientReducer::State::expect_micro_batches() const {
                 "every rank has its share of every step");
 }
 
-detail::OneThread::Turn GradientReducer::State::turn(const char* call) {
-  try {
-    return users_.enter("GradientReducer", call);
-  } catch (const Error& error) {
-    const Error here = error.in({comm_.rank(), call});
-    comm_.give_up(here);
-    throw here;
-  }
+void GradientReducer::State::claim_parameters(const ParamLayout& layout) {
+  std::vector<const void*> storages;
+  for (int i = 0; i < layout.parameters(); ++i) storages.push_back(layout.storage(ParamId{i}));
+  const auto other = claim_.take(storages, "GradientReducer");
+  if (!other) return;
+  const Error error(ErrorKind::usage,
+                    text("parameter ", layout.name(ParamId{static_cast<std::int32_t>(other->key)}),
+                         " belongs to another ", other->owner, " of this process, which still lives"),
+                    "a parameter's gradient is averaged once: end the other one first",
+                    {comm_.rank(), "GradientReducer", 0});
+  comm_.give_up(error);
+  throw error;
 }
 
 GradientReducer::State::~State() {

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "collectives/diagnosis/counters.hpp"
-#include "core/streams/one_thread.hpp"
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
+#include "gradient/reducer/parameter_claim.hpp"
 #include "gradient/reducer/ready_tracker.hpp"
 #include "gradient/reducer/uneven_inputs.hpp"
 #include "gradient/reducer/wire.hpp"
@@ -52,7 +53,7 @@ class GradientReducer::State {
   State& operator=(const State&) = delete;
 
   /// For the time of a public call. @throws Error (usage), also on the other ranks, while another thread is in one
-  detail::OneThread::Turn turn(const char* call);
+  detail::OneThread::Turn turn(const char* call) { return users_.enter(call); }
   const ParamLayout& layout() const { return layout_; }
   const BucketPlan& plan() const { return *plan_; }
   const std::optional<BackwardProfile>& profile() const { return profile_; }
@@ -95,6 +96,7 @@ class GradientReducer::State {
   void expect_given_plan(const BucketPlan& plan, const ParamLayout& layout) const;
   void expect_ring_fits() const;
   void expect_micro_batches() const;
+  void claim_parameters(const ParamLayout& layout);
   void make_ring(const BucketPlan& plan);
   View place(ParamId id) const { return space_.slice(layout().offset(id), layout().count(id)); }
   void wait_for_places(ParamId id, Stream stream);
@@ -134,10 +136,11 @@ class GradientReducer::State {
   [[noreturn]] void refuse(const char* call, const std::string& problem, const std::string& advice);
   void expect_finished(const char* call);
 
-  detail::OneThread users_;
+  detail::UsedByOne users_;
   Communicator comm_;
   ReducerOptions options_;
   const ParamLayout layout_;
+  detail::ParameterClaim claim_;
   std::shared_ptr<detail::Wire> wire_;
   bool is_planned_;  // whether buckets are planned from the first steps
   std::unique_ptr<BucketPlan> plan_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/diagnosis/counters.hpp"
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "core/streams/stream_stopwatch.hpp"
 #include "pipeline/execution/message_queues.hpp"
 #include "pipeline/execution/progress_table.hpp"
@@ -31,6 +32,7 @@ class StageExecutor::State {
   std::int64_t held_bytes() const { return static_cast<std::int64_t>(arena_.size_bytes()); }
   std::uint64_t wire_bytes() const { return queues_->wire_bytes(); }
 
+  weft::detail::UsedByOne users;
   Communicator comm;
   Schedule schedule;
   ExecutorOptions options;

@@ -124,7 +124,8 @@ std::vector<Boundary> agree_on_boundaries(Communicator comm, const Schedule& sch
 
 StageExecutor::State::State(Communicator communicator, Schedule given, std::vector<Stage*> mine,
                             const ExecutorOptions& chosen)
-    : comm(std::move(communicator)),
+    : users("StageExecutor", communicator),
+      comm(std::move(communicator)),
       schedule(std::move(given)),
       options(chosen),
       stages_(std::move(mine)),
@@ -207,6 +208,7 @@ StageExecutor::~StageExecutor() = default;
 StageExecutor::StageExecutor(StageExecutor&&) noexcept = default;
 
 void StageExecutor::step(const Stream& compute) {
+  const auto turn = state_->users.enter("step");
   state_->step(compute);
 }
 const Schedule& StageExecutor::schedule() const {

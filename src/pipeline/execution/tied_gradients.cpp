@@ -72,6 +72,7 @@ class TiedGradients::State {
   void poll();
   bool counts(int parameter, int stage) const;
   std::uint64_t wire_bytes() const;
+  weft::detail::OneThread::Turn turn(const char* call) { return users_.enter(call); }
 
  private:
   struct Copy {
@@ -96,6 +97,7 @@ class TiedGradients::State {
   ErrorContext here(const char* operation) const { return {comm_.rank(), operation, 0}; }
   void add_up(Sum& sum, Stream& stream);
 
+  weft::detail::UsedByOne users_;
   Communicator comm_;
   std::vector<int> device_of_;
   std::vector<Sum> sums_;
@@ -103,7 +105,7 @@ class TiedGradients::State {
 };
 
 TiedGradients::State::State(Communicator comm, std::vector<int> device_of, std::vector<TiedParameter> tied)
-    : comm_(std::move(comm)), device_of_(std::move(device_of)) {
+    : users_("TiedGradients", comm), comm_(std::move(comm)), device_of_(std::move(device_of)) {
   for (const int device : device_of_) {
     if (device < 0 || device >= comm_.size())
       refuse(text("a stage is on device ", device, ", the pipeline has ", comm_.size()),
@@ -233,12 +235,15 @@ TiedGradients::~TiedGradients() = default;
 TiedGradients::TiedGradients(TiedGradients&&) noexcept = default;
 
 void TiedGradients::begin(int parameter, int stage, View gradient, const Stream& compute) {
+  const auto turn = state_->turn("begin");
   state_->begin(parameter, stage, gradient, compute);
 }
 void TiedGradients::await(int parameter, int stage, const Stream& compute) {
+  const auto turn = state_->turn("await");
   state_->await(parameter, stage, compute);
 }
 void TiedGradients::poll() {
+  const auto turn = state_->turn("poll");
   state_->poll();
 }
 bool TiedGradients::counts(int parameter, int stage) const {

@@ -156,8 +156,11 @@ ParamLayout GradientHooks::layout_of_parameters() {
                : text("all ", known_.size(), " parameters of the module are frozen or have no elements"),
            "wrap a module that has parameters with requires_grad");
   return with_torch_errors([&] {
-    return ParamLayout(data_type(comm_, parameters_.front().scalar_type(), all.front().first),
-                       std::move(specs));
+    const DataType dtype = data_type(comm_, parameters_.front().scalar_type(), all.front().first);
+    (void)ParamLayout(dtype, specs);  // refuses two parameters that share memory
+    for (ParamSpec& spec : specs)
+      spec.storage = nullptr;  // torch::load() and set_data() give a parameter other memory
+    return ParamLayout(dtype, std::move(specs));
   });
 }
 

@@ -1,7 +1,9 @@
 #include "weft/zero/gradient_scaler.hpp"
 
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "core/memory/elementwise.hpp"
 #include "gradient/plan/plan_agreement.hpp"
+#include "gradient/reducer/parameter_claim.hpp"
 #include "zero/optimizer/gradient_guard.hpp"
 
 namespace weft::zero {
@@ -17,13 +19,16 @@ GradientScalerOptions looking(GradientScalerOptions options) {
 class GradientScaler::State {
  public:
   State(Communicator comm, GradientReducer& reducer, const GradientScalerOptions& options)
-      : reducer_(reducer), guard_(reducer, {.comm = comm, .everywhere = has_all(reducer)}, options) {
+      : users_("GradientScaler", comm),
+        reducer_(claimed(comm, reducer)),
+        guard_(reducer, {.comm = comm, .everywhere = has_all(reducer)}, options) {
     detail::agree_on(comm, detail::described(options),
                      {"ranks have different GradientScalerOptions", "use the same options on every rank",
                       "GradientScaler"});
   }
 
   StepResult step(const Stream& compute) {
+    const auto turn = users_.enter("step");
     for (const Bucket& bucket : reducer_.plan().buckets()) guard_.add(reducer_.means(bucket), compute);
     const auto verdict = guard_.finish(compute);
     if (verdict.bad) {
@@ -39,12 +44,22 @@ class GradientScaler::State {
   double loss_scale() const { return guard_.loss_scale(); }
 
  private:
+  /// Two would take the loss scale away twice.
+  GradientReducer& claimed(Communicator comm, GradientReducer& reducer) {
+    if (!claim_.take({&reducer}, "GradientScaler")) return reducer;
+    const Error error(ErrorKind::usage, "the reducer has another GradientScaler, which still lives",
+                      "end the other one first", {comm.rank(), "GradientScaler", 0});
+    comm.give_up(error);
+    throw error;
+  }
   /// Whether every rank has all means: a part of a bucket is then all of it.
   static bool has_all(GradientReducer& reducer) {
     const Bucket& first = reducer.plan().buckets().front();
     return reducer.means(first).count() == first.count();
   }
 
+  detail::UsedByOne users_;
+  detail::ParameterClaim claim_;
   GradientReducer& reducer_;
   detail::GradientGuard guard_;
 };

@@ -31,6 +31,14 @@ ShardedOptimizer::State::State(ShardedParams& params, const Optimizer& optimizer
     : params_(params.state()), optimizer_(optimizer), options_(std::move(options)) {
   detail::check(optimizer_);
   detail::check(detail::scaling_of(options_));
+  if (claim_.take({&params_}, "ShardedOptimizer")) {
+    const Error error(
+        ErrorKind::usage,
+        "its ShardedParams have another ShardedOptimizer, which still lives: both would update them",
+        "end the other one first", {params_.comm().rank(), "ShardedOptimizer", 0});
+    Communicator(params_.all()).give_up(error);
+    throw error;
+  }
   detail::agree_on_options(params_.all(), optimizer_, options_);
   groups_.emplace(optimizer_, options_.groups, params_.model(), params_.layout());
   counted_ = detail::CountedRanges(
@@ -230,25 +238,32 @@ ShardedOptimizer::~ShardedOptimizer() = default;
 ShardedOptimizer::ShardedOptimizer(ShardedOptimizer&&) noexcept = default;
 
 void ShardedOptimizer::begin_step(double learning_rate) {
+  const auto turn = state_->turn("ShardedOptimizer::begin_step");
   state_->begin_step(learning_rate);
 }
 void ShardedOptimizer::set_rate_factor(std::string_view group, double factor) {
+  const auto turn = state_->turn("ShardedOptimizer::set_rate_factor");
   state_->set_rate_factor(group, factor);
 }
 void ShardedOptimizer::offload(double share, std::optional<double> file_share) {
+  const auto turn = state_->turn("ShardedOptimizer::offload");
   state_->offload(share, file_share);
 }
 StepResult ShardedOptimizer::step(const Stream& compute, std::optional<double> learning_rate) {
+  const auto turn = state_->turn("ShardedOptimizer::step");
   return state_->step(compute, learning_rate);
 }
 void ShardedOptimizer::take_parameters(const Stream& compute) {
+  const auto turn = state_->turn("ShardedOptimizer::take_parameters");
   state_->take_parameters(compute);
 }
 checkpoint::State ShardedOptimizer::state(const Stream& compute) {
+  const auto turn = state_->turn("ShardedOptimizer::state");
   return state_->state(compute);
 }
 void ShardedOptimizer::load_state(const checkpoint::Values& values, const checkpoint::Reader& read,
                                   const Stream& compute) {
+  const auto turn = state_->turn("ShardedOptimizer::load_state");
   state_->load_state(values, read, compute);
 }
 double ShardedOptimizer::loss_scale() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "gradient/reducer/parameter_claim.hpp"
 #include "weft/zero/sharded_optimizer.hpp"
 #include "zero/offload/offloaded_state.hpp"
 #include "zero/offload/share_finder.hpp"
@@ -71,6 +72,8 @@ class ShardedOptimizer::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  /// For the time of a public call, which must not meet one of the ShardedParams either.
+  detail::OneThread::Turn turn(const char* call) { return params_.turn(call); }
   void begin_step(double learning_rate);
   void set_rate_factor(std::string_view group, double factor);
   void offload(double share, std::optional<double> file_share);
@@ -134,6 +137,7 @@ class ShardedOptimizer::State {
   StepResult step_by_norm(const Stream& compute, double learning_rate);
 
   ShardedParams::State& params_;
+  detail::ParameterClaim claim_;
   Optimizer optimizer_;
   ShardedOptimizerOptions options_;
   std::optional<detail::OptimizerGroups> groups_;  // always, once options are checked

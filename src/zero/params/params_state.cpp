@@ -105,7 +105,8 @@ class ReplicasHook final : public CommHook {
 }  // namespace
 
 ShardedParams::State::State(Communicator comm, const ParamLayout& layout, ShardedOptions options)
-    : all_(std::move(comm)),
+    : users_("ShardedParams", comm),
+      all_(std::move(comm)),
       comm_(sharing(all_, options)),
       gathers_(comm_.device().is_host() ? comm_ : *comm_.split(0, comm_.rank())),
       options_(std::move(options)),

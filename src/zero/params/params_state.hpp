@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/diagnosis/counters.hpp"
-#include "core/streams/one_thread.hpp"
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "core/streams/stream_stopwatch.hpp"
 #include "gradient/reducer/wire.hpp"
 #include "weft/zero/sharded_params.hpp"
@@ -34,15 +34,7 @@ class ShardedParams::State {
   State& operator=(const State&) = delete;
 
   /// For the time of a public call. @throws Error (usage), also on the other ranks, while another thread is in one
-  detail::OneThread::Turn turn(const char* call) {
-    try {
-      return users_.enter("ShardedParams", call);
-    } catch (const Error& error) {
-      const Error here = error.in({all_.rank(), call});
-      all_.give_up(here);
-      throw here;
-    }
-  }
+  detail::OneThread::Turn turn(const char* call) { return users_.enter(call); }
   const Stage& stage() const { return stage_; }
   /// The layout of trained parameters; buckets, shards and optimizer state are in it.
   const ParamLayout& layout() const { return reducer_->layout(); }
@@ -140,7 +132,7 @@ class ShardedParams::State {
   std::string name_of(int unit) const;
   [[noreturn]] void refuse_more(int unit) const;
 
-  detail::OneThread users_;
+  detail::UsedByOne users_;
   Communicator all_;
   Communicator comm_;                     // ranks that state is sharded over
   std::optional<Communicator> replicas_;  // hybrid sharding: ranks that keep the same part

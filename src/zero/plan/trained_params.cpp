@@ -34,7 +34,10 @@ ParamLayout some(const ParamLayout& model, const std::vector<bool>& marks, bool 
     if (marks[i] != mark) continue;
     const ParamId id{static_cast<int>(i)};
     numbers[i] = ParamId{static_cast<int>(specs.size())};
-    specs.push_back({.name = model.name(id), .count = model.count(id), .shape = model.shape(id)});
+    specs.push_back({.name = model.name(id),
+                     .count = model.count(id),
+                     .storage = model.storage(id),
+                     .shape = model.shape(id)});
   }
   return ParamLayout(model.dtype(), std::move(specs));
 }

@@ -461,6 +461,8 @@ TEST_F(GroupRefusals, RateFactorsOfNoGroupOutOfRangeOrTooLate) {
       expect({"the rate factor of group fast is " + text(bad)}, "fast", bad);
     adam.begin_step(1e-3);
     expect({"group fast is set after begin_step", "before the step begins"}, "fast", 1);
+  });
+  with([](Communicator, ShardedParams& params) {
     ShardedOptimizer none(params, AdamW{});
     test::expect_error(ErrorKind::usage, {"group fast", "without groups"},
                        [&] { none.set_rate_factor("fast", 1); });

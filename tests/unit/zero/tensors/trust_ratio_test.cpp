@@ -244,8 +244,10 @@ TEST(TrustRatios, AreRefusedWhereTheyCannotBe) {
     all.beta2 = 0.9;
     refuses({"group all has beta2, and LARS has none"}, lars,
             {.groups = ParamGroups(params.layout(), {all})});
-    ShardedOptimizer optimizer(params, lamb);
-    test::expect_error(ErrorKind::usage, {"offloaded state"}, [&] { optimizer.offload(0.5); });
+    {
+      ShardedOptimizer optimizer(params, lamb);
+      test::expect_error(ErrorKind::usage, {"offloaded state"}, [&] { optimizer.offload(0.5); });
+    }
     test::expect_error(ErrorKind::mismatch, {"different optimizers", "LARS"}, [&] {
       ShardedOptimizer(params, comm.rank() == 0 ? Optimizer(lamb) : Optimizer(lars));
     });
