@@ -2,6 +2,7 @@
 // Ranks for tests with torch: as threads, whose autograd passes run beside each other in one engine, and as
 // processes, as users have them.
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <torch/nn.h>
@@ -21,6 +22,8 @@ enum class As { threads, processes };
 inline void compute_with_one_thread() {
   at::set_num_threads(1);
 }
+/// Also where a test computes before its ranks begin.
+inline const bool computes_with_one_thread = (compute_with_one_thread(), true);
 
 inline int one_process(int rank, int ranks, const std::string& meeting,
                        const std::function<void(weft::Communicator)>& body) {
