@@ -24,7 +24,9 @@ SEEDS = [
     (MPI, "  runPolicy:\n", "  cleanPodPolicy: Running\n  runPolicy:\n", "v1-field", "cleanPodPolicy"),
     (MPI, "  slotsPerWorker: 8\n", "  slotsPerWorker: 8\n  backoffLimit: 3\n", "v1-field", "backoffLimit"),
     (MPI, "mpiImplementation: OpenMPI", "mpiImplementation: openmpi", "mpi-implementation", "openmpi"),
-    (MPI, "kubeflow.org/v2beta1", "kubeflow.org/v1", "old-version", "apiVersion"),
+    (MPI, "kubeflow.org/v2beta1", "kubeflow.org/v1", "v2-field", "sshAuthMountPath"),
+    (MPI, "kubeflow.org/v2beta1", "kubeflow.org/v1alpha2", "old-version", "apiVersion", 1, "v2-field"),
+    (MPI, "kubeflow.org/v2beta1", "kubeflow.org/v3", None, None),
     (MPI, '- "16"', '- "8"', "ranks-mismatch", '- "8"'),
     (MPI, "- ppr:8:node", "- ppr:4:node", "ranks-mismatch", "ppr:4"),
     (MPI, "            - none\n", "            - core\n", "bound-to-core", "- core"),
@@ -99,7 +101,9 @@ SEEDS = [
     (JOB, "batch/v1", "batch/v1beta1", "old-version", "apiVersion"),
     (JOB, "      terminationGracePeriodSeconds", "      hostNetwork: true\n      terminationGracePeriodSeconds", "host-network", "hostNetwork"),
     (SERVICE, "clusterIP: None", "type: ClusterIP", "service-not-headless", "spec:"),
-    (SERVICE, "  publishNotReadyAddresses: true  # ranks meet before a pod is ready\n", "", "names-late", "spec:"),
+    (SERVICE, "  publishNotReadyAddresses: true  # ranks meet before a pod is ready\n", "", None, None),
+    (SHAPES / "indexed-job.yaml", "  publishNotReadyAddresses: true\n", "", "names-late", "spec:", 1, "        command: [/trainer]\n",
+     "        command: [/trainer]\n        readinessProbe: {tcpSocket: {port: 29500}}\n"),
     (SERVICE, "job-name: weft", "job-name: wheft", "service-selector", "wheft"),
     (RUNTIME, "- name: node\n                  image", "- name: trainer\n                  image", "trainer-container", "- name: trainer", 1, "policy-container"),
     (RUNTIME, "trainer.kubeflow.org/trainjob-ancestor-step: trainer", "step: trainer", "trainer-step", "replicatedJobs:"),
@@ -133,6 +137,60 @@ SEEDS = [
     (SHAPES / "mpi-pi.yaml", "            args: [-De, -f, /home/mpiuser/.sshd_config]", "            args: -De", "not-a-list", "args: -De"),
     (SHAPES / "mpi-pi.yaml", "  name: pi\n", '  name: pi\n  annotations: {sidecar.istio.io/inject: "false"}\n', "istio-sidecar", "sidecar.istio.io"),
     (SHAPES / "indexed-job.yaml", "command: [/trainer]", 'command: [sh, -c, "cd /data; weft-launch -n 1 /trainer"]', "shell-first", "command:"),
+    (SHAPES / "mpi-v1.yaml", "cleanPodPolicy: Running", "backoffLimit: 3", "v1-field", "backoffLimit"),
+    (SHAPES / "mpi-v1.yaml", "slotsPerWorker: 1", "slotsPerWorker: 4", "slots-mismatch", "slotsPerWorker", 1, "ranks-mismatch"),
+    (SHAPES / "mpi-v1.yaml", "            image: horovod/horovod:0.28.1\n            command", "            image: horovod/horovod:0.28.1\n            env: [{name: NCCL_DEBUG, value: INFO}]\n            command",
+     "not-exported", "NCCL_DEBUG"),
+    (SHAPES / "pytorchjob.yaml", "kubeflow.org/v1", "kubeflow.org/v1beta2", "old-version", "apiVersion"),
+    (SHAPES / "pytorchjob.yaml", "  runPolicy:\n    cleanPodPolicy: None\n", "  cleanPodPolicy: None\n", "field-place", "cleanPodPolicy"),
+    (SHAPES / "pytorchjob.yaml", "  nprocPerNode:", "  nProcPerNode:", "field-place", "nProcPerNode"),
+    (SHAPES / "pytorchjob.yaml", 'nprocPerNode: "8"', "nprocPerNode: 8", "not-text", "nprocPerNode"),
+    (SHAPES / "pytorchjob.yaml", 'nprocPerNode: "8"', 'nprocPerNode: "4"', "ranks-mismatch", "nprocPerNode"),
+    (SHAPES / "pytorchjob.yaml", "[torchrun, /app", "[torchrun, --nnodes=4, /app", "nodes-mismatch", "--nnodes=4"),
+    (SHAPES / "pytorchjob.yaml", "[torchrun, /app", "[torchrun, --nproc-per-node=4, /app", "ranks-mismatch", "--nproc-per-node=4"),
+    (SHAPES / "pytorchjob.yaml", "[torchrun, /app", "[python, -m, torch.distributed.launch, --nproc_per_node, '2', /app", "ranks-mismatch", "nproc_per_node"),
+    (SHAPES / "pytorchjob.yaml", "[torchrun, /app", "[accelerate, launch, --num_machines, '2', --num_processes, '8', /app", "ranks-mismatch", "num_processes"),
+    (SHAPES / "pytorchjob.yaml", "[torchrun, /app", "[accelerate, launch, --num_machines, '2', --num_processes, '16', /app", None, None),
+    (SHAPES / "pytorchjob.yaml", "[torchrun, /app", "[deepspeed, --num_gpus, '4', /app", "ranks-mismatch", "num_gpus"),
+    (SHAPES / "pytorchjob.yaml", "- name: pytorch", "- name: trainer", "operator-container", "- name: trainer"),
+    (SHAPES / "pytorchjob.yaml", "    Master:\n      replicas: 1", "    Master:\n      replicas: 2", "master-replicas", "replicas: 2"),
+    (SHAPES / "pytorchjob.yaml", "    Master:\n", "    Launcher:\n", "replica-type", "Launcher"),
+    (SHAPES / "pytorchjob.yaml", "  runPolicy:\n", "  elasticPolicy:\n    minReplicas: 1\n  runPolicy:\n", "elastic-master", "Master:"),
+    (SHAPES / "pytorchjob.yaml", "    cleanPodPolicy: None\n", "    cleanPodPolicy: None\n    suspend: true\n", "suspended", "suspend"),
+    (SHAPES / "pytorchjob-elastic.yaml", "  elasticPolicy:\n", '  nprocPerNode: "1"\n  elasticPolicy:\n    nProcPerNode: 1\n', "processes-twice", "    nProcPerNode: 1"),
+    (SHAPES / "pytorchjob-elastic.yaml", "minReplicas: 2", "minReplicas: 3", "elastic-replicas", "replicas: 2"),
+    (SHAPES / "pytorchjob-elastic.yaml", "minReplicas: 2", "minReplicas: 5", "elastic-replicas", "minReplicas: 5"),
+    (SHAPES / "pytorchjob-elastic.yaml", "      replicas: 2", "      replicas: 6", "elastic-replicas", "replicas: 6"),
+    (SHAPES / "pytorchjob-elastic.yaml", "    Worker:\n", "    Master:\n", "elastic-replicas", "elasticPolicy", 1, "elastic-master", "      replicas: 2", "      replicas: 1"),
+    (SHAPES / "pytorchjob-elastic.yaml", "  elasticPolicy:\n    rdzvBackend: c10d\n    minReplicas: 2\n    maxReplicas: 4\n    maxRestarts: 100\n", "", "no-master", "Worker:"),
+    (SHAPES / "pytorchjob-elastic.yaml", "[{name: LOGLEVEL, value: DEBUG}]", "[{name: PET_NPROC_PER_NODE, value: '2'}]", "ranks-mismatch", "PET_NPROC"),
+    (SHAPES / "volcano-mpi.yaml", "minAvailable: 3", "minAvailable: 4", "gang-size", "minAvailable"),
+    (SHAPES / "volcano-mpi.yaml", "  - replicas: 2\n", "  - replicas: 2\n    minAvailable: 3\n", "gang-size", "    minAvailable: 3"),
+    (SHAPES / "volcano-mpi.yaml", "    name: mpiworker\n", "    name: mpimaster\n", "task-twice", "name: mpimaster", 3, "plugin-task"),
+    (SHAPES / "volcano-mpi.yaml", "--master=mpimaster", "--master=master", "plugin-task", "mpi:"),
+    (SHAPES / "volcano-mpi.yaml", "mpiworker.host", "worker.host", "plugin-task", "worker.host"),
+    (SHAPES / "volcano-mpi.yaml", '    svc: []\n    mpi: ["--master=mpimaster", "--worker=mpiworker", "--port=22"]\n', "", "plugin-missing", "mpiworker.host"),
+    (SHAPES / "leader-worker.yaml", "    size: 2\n", "    size: 0\n", "group-size", "size: 0", 1, "ranks-mismatch"),
+    (SHAPES / "leader-worker.yaml", "    size: 2\n", "    size: 4\n    subGroupPolicy: {subGroupSize: 5}\n", "group-size", "subGroupPolicy"),
+    (SHAPES / "leader-worker.yaml", "RecreateGroupOnPodRestart", "OnFailure", "group-restart", "OnFailure"),
+    (SHAPES / "leader-worker.yaml", "    workerTemplate:\n      spec:\n", "    workerTemplate:\n      spec:\n        restartPolicy: Never\n", "restart-policy", "Never"),
+    (SHAPES / "leader-worker.yaml", "  leaderWorkerTemplate:\n    size: 2\n", "  size: 2\n  leaderWorkerTemplate:\n", "field-place", "size: 2", 1, "ranks-mismatch"),
+    (SHAPES / "leader-worker.yaml", "    workerTemplate:\n", "    template:\n", "group-template", "leaderWorkerTemplate", 1, "ranks-mismatch"),
+    (SHAPES / "leader-worker.yaml", "--tensor-parallel-size 8", "--tensor-parallel-size 16", "ranks-mismatch", "multi-node-serving.sh leader"),
+    (SHAPES / "rayjob.yaml", "  shutdownAfterJobFinishes: true\n", "", "ray-shutdown", "ttlSecondsAfterFinished"),
+    (SHAPES / "rayjob.yaml", "  shutdownAfterJobFinishes: true\n  ttlSecondsAfterFinished: 600\n", "  suspend: true\n", "ray-shutdown", "suspend", 1, "suspended"),
+    (SHAPES / "rayjob.yaml", "  entrypoint: python train.py\n", "", "ray-entrypoint", "spec:"),
+    (SHAPES / "rayjob.yaml", "  entrypoint: python train.py\n", "  submissionMode: InteractiveMode\n  backoffLimit: 2\n", "ray-again", "backoffLimit"),
+    (SHAPES / "rayjob.yaml", "  rayClusterSpec:\n", "  rayClusterConfig:\n", "ray-cluster", "spec:"),
+    (SHAPES / "rayjob.yaml", "      minReplicas: 1\n", "      minReplicas: 3\n", "ray-replicas", "minReplicas: 3"),
+    (SHAPES / "rayjob.yaml", "      replicas: 2\n", "      replicas: 4\n", "ray-replicas", "replicas: 4"),
+    (SHAPES / "rayjob.yaml", 'num-gpus: "4"', 'num-gpus: "8"', "ranks-mismatch", "num-gpus: \"8\""),
+    (SHAPES / "rayjob.yaml", 'num-gpus: "4"', "num-gpus: 4", "not-text", "num-gpus: 4"),
+    (SHAPES / "trainer-trainjob.yaml", "numProcPerNode: 4", "numProcPerNode: 8", "ranks-mismatch", "numProcPerNode"),
+    (SHAPES / "trainer-trainjob.yaml", "name: NCCL_DEBUG, value: INFO", "name: PET_NNODES, value: '2'", "trainer-variable", "PET_NNODES"),
+    (SHAPES / "trainer-trainjob.yaml", "    resourcesPerNode:\n      limits: {nvidia.com/gpu: 4}\n", "", "ranks-mismatch", "numProcPerNode", 1,
+     "                  image: pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime\n",
+     "                  image: pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime\n                  resources: {limits: {nvidia.com/gpu: 2}}\n"),
     (SHAPES / "work-queue.yaml", "        restartPolicy: OnFailure\n", "", "restart-policy", "spec:", 2),
 ]
 
@@ -247,6 +305,19 @@ def usage(work):
     made = run(["--notices", "-"], MPI.read_text().replace('                cpu: "96"\n', ""))
     if made.returncode != 0 or "notice: a container of 8 GPUs asks for no processors" not in made.stdout:
         fail(f"a notice of processors: {made.returncode}\n{made.stdout}{made.stderr}")
+    unknown = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: a, image: b}]}\n"
+    made = run(["-"], unknown)
+    if made.returncode != 0 or "nothing is checked but the form: 1 object; not checked: Pod one" not in made.stdout:
+        fail(f"a kind without rules: {made.returncode}\n{made.stdout}{made.stderr}")
+    made = run(["-"], unknown + "---\n" + MPI.read_text() + "---\n" + SERVICE.read_text())
+    if made.returncode != 0 or "nothing wrong: 3 objects, MPIJob weft; not checked: Pod one\n" not in made.stdout:
+        fail(f"a kind without rules beside one: {made.returncode}\n{made.stdout}{made.stderr}")
+    made = run(["-", "--json", "-"], unknown)
+    if json.loads(made.stdout)["not_checked"] != ["Pod one"]:
+        fail(f"a kind without rules as JSON: {made.stdout}")
+    made = run(["--notices", "-"], JOB.read_text().replace("completions: 2", "completions: $NODES") + "---\n" + SERVICE.read_text())
+    if made.returncode != 0 or "completions is $NODES, which is to be filled in before" not in made.stdout:
+        fail(f"a template of envsubst: {made.returncode}\n{made.stdout}{made.stderr}")
     made = run([SHAPES / "mpi-roce.yaml", "--sarif", work / "out.sarif"])
     if made.returncode != 0 or json.loads((work / "out.sarif").read_text())["version"] != "2.1.0":
         fail(f"--sarif: {made.returncode}\n{made.stderr}")

@@ -60,17 +60,20 @@ LintOptions parse_lint(const std::vector<std::string>& arguments) {
 }
 
 void print_help() {
-  std::cout << "weft-launch lint FILE... [options]\n\n"
-               "Says what is wrong with the manifest of a job for Kubernetes before it is applied: MPIJob, "
-               "JobSet, Job, and Kubeflow Trainer's\n"
-               "ClusterTrainingRuntime and TrainJob. Files that are applied together are given together; - "
-               "is standard input. It asks no cluster.\n\n"
-            << lint_description()
-            << "\nExamples:\n"
-               "  weft-launch lint service.yaml job.yaml\n"
-               "  kubectl kustomize launchers/kubernetes/overlays/spot | weft-launch lint -\n\n"
-               "Exit status: 0 nothing wrong, 1 warnings, 2 something critical: the job is refused or cannot "
-               "run, 42 wrong usage, or no manifest.\n";
+  std::cout
+      << "weft-launch lint FILE... [options]\n\n"
+         "Says what is wrong with the manifest of a job for Kubernetes before it is applied: Job, JobSet, "
+         "MPIJob, PyTorchJob and its like,\n"
+         "TrainJob and its runtimes, jobs of Volcano, LeaderWorkerSet, RayJob, RayCluster and RayService. "
+         "Other kinds with pods are named as not\n"
+         "checked. Files that are applied together are given together; - is standard input. It asks no "
+         "cluster.\n\n"
+      << lint_description()
+      << "\nExamples:\n"
+         "  weft-launch lint service.yaml job.yaml\n"
+         "  kubectl kustomize launchers/kubernetes/overlays/spot | weft-launch lint -\n\n"
+         "Exit status: 0 nothing wrong, 1 warnings, 2 something critical: the job is refused or cannot "
+         "run, 42 wrong usage, or no manifest.\n";
 }
 
 std::vector<report::manifest::Input> read_all(const std::vector<std::string>& files) {
@@ -95,10 +98,15 @@ void print(const Finding& finding, std::ostream& out) {
 
 void print(const report::manifest::Lint& result, const std::vector<Finding>& shown, std::ostream& out) {
   for (const Finding& finding : shown) print(finding, out);
-  out << (shown.empty() ? std::string("nothing wrong") : report::tally(shown)) << ": "
-      << report::counted(result.objects, "object");
+  const bool is_unknown = result.jobs.empty() && !result.not_checked.empty();
+  out << (!shown.empty() ? report::tally(shown)
+          : is_unknown   ? std::string("nothing is checked but the form")
+                         : std::string("nothing wrong"))
+      << ": " << report::counted(result.objects, "object");
   for (std::size_t i = 0; i < result.jobs.size(); ++i)
     out << (i == 0 ? ", " : " and ") << report::clean(result.jobs[i]);
+  for (std::size_t i = 0; i < result.not_checked.size(); ++i)
+    out << (i == 0 ? "; not checked: " : ", ") << report::clean(result.not_checked[i]);
   const std::size_t hidden = result.findings.size() - shown.size();
   if (hidden > 0) out << "; --notices shows " << report::counted(hidden, "notice");
   out << '\n';
@@ -106,9 +114,13 @@ void print(const report::manifest::Lint& result, const std::vector<Finding>& sho
 
 std::string to_json(const report::manifest::Lint& result, const std::vector<Finding>& shown) {
   json::array jobs;
+  json::array not_checked;
   for (const std::string& job : result.jobs) jobs.push_back(report::as_json_text(job));
-  return json::serialize(json::object{
-             {"findings", report::as_json(shown)}, {"jobs", std::move(jobs)}, {"objects", result.objects}}) +
+  for (const std::string& object : result.not_checked) not_checked.push_back(report::as_json_text(object));
+  return json::serialize(json::object{{"findings", report::as_json(shown)},
+                                      {"jobs", std::move(jobs)},
+                                      {"not_checked", std::move(not_checked)},
+                                      {"objects", result.objects}}) +
          "\n";
 }
 

@@ -101,37 +101,6 @@ Container container_of(const Value& value) {
   return container;
 }
 
-Role role_of(std::string name, const Value& owner, long pods) {
-  const Value& pod_template = owner["template"];
-  Role role{std::move(name), &owner, &pod_template["metadata"], &pod_template["spec"],
-            std::clamp(pods, 1L, 2147483647L)};
-  for (const Value& container : pod_template["spec"]["containers"].items)
-    role.containers.push_back(container_of(container));
-  return role;
-}
-
-long number_or(const Value& value, long otherwise) {
-  return value.number().value_or(otherwise);
-}
-
-void add_mpi_roles(Job& job) {
-  for (const char* name : {"Launcher", "Worker"}) {
-    const Value& replica = job.spec()["mpiReplicaSpecs"][name];
-    if (!replica) continue;
-    job.roles.push_back(role_of(name, replica, number_or(replica["replicas"], 1)));
-    job.roles.back().is_launcher = job.roles.back().name == "Launcher";
-  }
-}
-
-void add_replicated_jobs(Job& job, const Value& spec, long nodes) {
-  for (const Value& replicated : spec["replicatedJobs"].items) {
-    const Value& inner = replicated["template"]["spec"];
-    const long pods = number_or(inner["parallelism"], nodes) * number_or(replicated["replicas"], 1);
-    job.roles.push_back(role_of(replicated["name"].text, inner, pods));
-    job.roles.back().is_launcher = job.roles.back().name == "launcher";
-  }
-}
-
 }  // namespace
 
 const Value& Container::variable(std::string_view name) const {
@@ -151,6 +120,13 @@ std::optional<Word> Container::option(std::string_view option) const {
   return std::nullopt;
 }
 
+std::optional<Word> Container::any_option(std::initializer_list<const char*> names) const {
+  for (const char* name : names) {
+    if (auto found = option(name)) return found;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::size_t> Container::program(std::string_view name) const {
   const auto found =
       std::ranges::find_if(words, [&](const Word& word) { return file_of(word.text) == name; });
@@ -163,11 +139,15 @@ const Value& Container::resource(std::string_view name) const {
   return limit ? limit : (*value)["resources"]["requests"][name];
 }
 
-long Container::gpus() const {
+const Value& Container::gpu_resource() const {
   for (const char* name : {"nvidia.com/gpu", "amd.com/gpu"}) {
-    if (const Value& found = resource(name)) return number_or(found, 0);
+    if (const Value& found = resource(name)) return found;
   }
-  return 0;
+  return absent;
+}
+
+long Container::gpus() const {
+  return number_or(gpu_resource(), 0);
 }
 
 bool Container::is_weft() const {
@@ -212,32 +192,25 @@ long Job::nodes() const {
   return all;
 }
 
-std::vector<Job> jobs_of(const std::vector<Value>& documents) {
-  std::vector<Job> jobs;
-  for (const Value& document : documents) {
-    const std::string& kind = document["kind"].text;
-    Job job{&document, Job::Kind::job, document["metadata"]["name"].text};
-    const Value& spec = document["spec"];
-    if (kind == "MPIJob") {
-      job.kind = Job::Kind::mpi_job;
-      add_mpi_roles(job);
-    } else if (kind == "JobSet") {
-      job.kind = Job::Kind::job_set;
-      add_replicated_jobs(job, spec, 1);
-    } else if (kind == "ClusterTrainingRuntime" || kind == "TrainingRuntime") {
-      job.kind = Job::Kind::runtime;
-      add_replicated_jobs(job, spec["template"]["spec"], number_or(spec["mlPolicy"]["numNodes"], 1));
-    } else if (kind == "TrainJob") {
-      job.kind = Job::Kind::train_job;
-    } else if (kind == "Job" &&
-               document["apiVersion"].text.starts_with("batch/")) {  // others have a Job, too
-      job.roles.push_back(role_of("Job", spec, number_or(spec["parallelism"], 1)));
-    } else {
-      continue;
-    }
-    jobs.push_back(std::move(job));
-  }
-  return jobs;
+const Role* Job::role_named(std::string_view role) const {
+  const auto found = std::ranges::find(roles, role, &Role::name);
+  return found == roles.end() ? nullptr : &*found;
+}
+
+bool Job::is_mpi_over_exec() const {
+  return kind == Kind::mpi_job && (*document)["apiVersion"].text.starts_with("kubeflow.org/v1");
+}
+
+Role role_of(std::string name, const Value& owner, const Value& pod_template, long pods) {
+  Role role{std::move(name), &owner, &pod_template["metadata"], &pod_template["spec"],
+            std::clamp(pods, 1L, 2147483647L)};
+  for (const Value& container : pod_template["spec"]["containers"].items)
+    role.containers.push_back(container_of(container));
+  return role;
+}
+
+long number_or(const Value& value, long otherwise) {
+  return value.number().value_or(otherwise);
 }
 
 std::optional<double> quantity(const Value& value) {

@@ -30,11 +30,15 @@ struct Container {
   const Value& variable(std::string_view name) const;
   /// The word after `option`, or what follows option=. Only up to `end`, if that word is there.
   std::optional<Word> option(std::string_view option) const;
+  /// The first of several spellings.
+  std::optional<Word> any_option(std::initializer_list<const char*> names) const;
   /// Index of the first word that is a program of this name, with or without a folder.
   std::optional<std::size_t> program(std::string_view name) const;
   /// How much of a resource it may use: limits, else requests. None where neither says.
   const Value& resource(std::string_view name) const;
   long gpus() const;
+  /// The resource that gpus() read; null where it asks for none.
+  const Value& gpu_resource() const;
   bool is_weft() const;  ///< runs a program of weft, or has a WEFT_ variable
   bool runs_sshd() const;
 };
@@ -55,7 +59,9 @@ struct Role {
 };
 
 struct Job {
-  enum class Kind { job, job_set, mpi_job, runtime, train_job };
+  /// operator_job: PyTorchJob and its like, of Kubeflow's training operator. ray: RayJob, RayCluster, RayService. leader_worker: one group of a
+  /// LeaderWorkerSet.
+  enum class Kind { job, job_set, mpi_job, runtime, train_job, operator_job, volcano, leader_worker, ray };
   const Value* document = nullptr;
   Kind kind = Kind::job;
   std::string name{};
@@ -64,7 +70,19 @@ struct Job {
   const Value& spec() const { return (*document)["spec"]; }
   bool is_weft() const;
   long nodes() const;  ///< pods with ranks
+  /// Null where there is none of this name.
+  const Role* role_named(std::string_view role) const;
+  /// Its pods are those of a Job of Kubernetes, whose fields (backoffLimit, podFailurePolicy, completions) count.
+  bool has_batch_jobs() const { return kind == Kind::job || kind == Kind::job_set || kind == Kind::runtime; }
+  /// An MPIJob before v2beta1: the training operator serves v1, and mpirun reaches workers through kubectl exec, not through ssh.
+  bool is_mpi_over_exec() const;
 };
+
+/// A role of `pods` pods of this template. `owner` holds the numbers.
+Role role_of(std::string name, const Value& owner, const Value& pod_template, long pods);
+
+/// The number, or another where it is none.
+long number_or(const Value& value, long otherwise);
 
 std::vector<Job> jobs_of(const std::vector<Value>& documents);
 

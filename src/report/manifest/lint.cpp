@@ -1,6 +1,7 @@
 #include "report/manifest/lint.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "report/manifest/jobs.hpp"
 #include "report/manifest/rules/rules.hpp"
@@ -50,13 +51,51 @@ void add_objects(const Input& input, std::vector<Value>& objects) {
   }
 }
 
+/// Kinds that have no ranks: what can be said of them alone is their form.
+bool has_no_ranks(const Value& object) {
+  static constexpr std::array<std::string_view, 28> plain{"Service",
+                                                          "ConfigMap",
+                                                          "Secret",
+                                                          "PersistentVolumeClaim",
+                                                          "PersistentVolume",
+                                                          "Namespace",
+                                                          "ServiceAccount",
+                                                          "Role",
+                                                          "RoleBinding",
+                                                          "ClusterRole",
+                                                          "StorageClass",
+                                                          "ClusterRoleBinding",
+                                                          "Endpoints",
+                                                          "PriorityClass",
+                                                          "LocalQueue",
+                                                          "ClusterQueue",
+                                                          "ResourceFlavor",
+                                                          "Cohort",
+                                                          "WorkloadPriorityClass",
+                                                          "NetworkPolicy",
+                                                          "Ingress",
+                                                          "Queue",
+                                                          "PodGroup",
+                                                          "ResourceClaim",
+                                                          "ResourceClaimTemplate",
+                                                          "HorizontalPodAutoscaler",
+                                                          "PodDisruptionBudget",
+                                                          "CustomResourceDefinition"};
+  return std::ranges::find(plain, object["kind"].text) != plain.end();
+}
+
 void look_at(const Job& job, const std::vector<Value>& objects, Remarks& remarks) {
   remarks.about(*job.document);
   mpi_rules(job, remarks);
   meeting_rules(job, objects, remarks);
-  trainer_rules(job, remarks);
+  trainer_rules(job, objects, remarks);
+  operator_rules(job, remarks);
+  volcano_rules(job, remarks);
+  leader_worker_rules(job, remarks);
+  ray_rules(job, remarks);
   for (const Role& role : job.roles) {
     resource_rules(job, role, remarks);
+    process_rules(job, role, remarks);
     life_rules(job, role, remarks);
     policy_rules(job, role, remarks);
     weft_rules(job, role, remarks);
@@ -85,6 +124,11 @@ Lint lint(const std::vector<Input>& inputs) {
   }
   const std::vector<Job> jobs = jobs_of(objects);
   Lint result{.objects = objects.size()};
+  for (const Value& object : objects) {
+    const bool is_known = std::ranges::find(jobs, &object, &Job::document) != jobs.end();
+    if (!is_known && !has_no_ranks(object))
+      result.not_checked.push_back(text(object["kind"].text, ' ', object["metadata"]["name"].text));
+  }
   std::size_t begin = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Remarks remarks(inputs[i].file);

@@ -1,6 +1,6 @@
 #pragma once
-// What is wrong with the manifest of a job for Kubernetes, before it is applied: MPIJob, JobSet, Job, and Trainer's ClusterTrainingRuntime and
-// TrainJob. An API server checks fields one by one; this looks at what they do together, to ranks that are to meet. Pure.
+// What is wrong with the manifest of a job for Kubernetes, before it is applied: Job, JobSet, MPIJob, PyTorchJob and its like, Trainer's
+// TrainJob and its runtimes, jobs of Volcano, LeaderWorkerSet, and RayJob, RayCluster and RayService. An API server checks fields one by one; this looks at what they do together, to ranks that are to meet. Pure.
 //
 //   const Lint result = lint({{"service.yaml", service}, {"job.yaml", job}});
 //   return exit_status(result.findings);
@@ -24,6 +24,8 @@ struct Input {
 struct Lint {
   std::vector<Finding> findings{};  ///< by file and line
   std::vector<std::string> jobs{};  ///< "JobSet weft"
+  /// "Deployment web": kinds that have pods, or may have, and no rules; their form alone is looked at.
+  std::vector<std::string> not_checked{};
   std::size_t objects = 0;
 };
 

@@ -51,6 +51,16 @@ std::optional<long> Value::number() const {
   return parsed;
 }
 
+bool Value::is_placeholder() const {
+  const std::size_t dollar = text.find('$');
+  const char next = dollar + 1 < text.size() && dollar != std::string::npos ? text[dollar + 1] : '\0';
+  const bool is_variable =
+      next == '{' || next == '_' || (next >= 'A' && next <= 'Z') || (next >= 'a' && next <= 'z');
+  const bool is_marked = (text.starts_with("__") && text.ends_with("__") && text.size() > 4) ||
+                         (text.starts_with('<') && text.ends_with('>'));
+  return kind == Kind::scalar && (is_variable || is_marked || text.find("PLACEHOLDER") != std::string::npos);
+}
+
 bool Value::is_no_text() const {
   // sigs.k8s.io/yaml reads YAML 1.1, where these words are true and false.
   static constexpr std::array<std::string_view, 18> truths{"true", "True", "TRUE", "false", "False", "FALSE",

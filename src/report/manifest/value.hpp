@@ -37,6 +37,8 @@ struct Value {
   std::optional<long> number() const;
   /// It is there, and no count: form_rules() says so, and what would be computed from it says nothing.
   bool is_no_count() const { return kind != Kind::null && !number(); }
+  /// It is to be filled in before: $NODES, ${NODES}, __NODES__, <nodes>, PLACEHOLDER_NODES.
+  bool is_placeholder() const;
   /// What a parser of YAML 1.1 takes for a number or a truth value, where Kubernetes wants text.
   bool is_no_text() const;
 };

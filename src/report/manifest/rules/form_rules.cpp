@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 
 #include "report/manifest/rules/rules.hpp"
@@ -62,6 +63,7 @@ void texts_within(const Value& value, Remarks& remarks) {
       texts_of(member.value["labels"], "label", remarks);
     }
     if (member.key == "nodeSelector") texts_of(member.value, "nodeSelector", remarks);
+    if (member.key == "rayStartParams") texts_of(member.value, "rayStartParams", remarks);
     if (member.key == "containers" || member.key == "initContainers") {
       for (const Value& container : member.value.items) container_texts(container, remarks);
     }
@@ -85,6 +87,9 @@ constexpr std::array count_fields{CountField{"completions"},
                                   CountField{"replicas"},
                                   CountField{"slotsPerWorker"},
                                   CountField{"numNodes"},
+                                  CountField{"minReplicas"},
+                                  CountField{"numOfHosts"},
+                                  CountField{"minAvailable"},
                                   CountField{"maxRestarts"},
                                   CountField{"containerPort"},
                                   CountField{"initialDelaySeconds"},
@@ -115,7 +120,11 @@ std::optional<double> count_of(const Value& value) {
 void counts_within(const Value& value, Remarks& remarks) {
   for (const Member& member : value.members) {
     const auto field = std::ranges::find(count_fields, member.key, &CountField::key);
-    if (field != count_fields.end() && member.value) {
+    if (field != count_fields.end() && member.value.is_placeholder()) {
+      remarks.notice("placeholder", member.line,
+                     text(member.key, " is ", member.value.text, ", which is to be filled in before"),
+                     "render the file first: envsubst < job.yaml | weft-launch lint -");
+    } else if (field != count_fields.end() && member.value) {
       const auto count = count_of(member.value);
       const bool is_scalar = member.value.kind == Value::Kind::scalar;
       if (!count || *count > field->most)
@@ -137,19 +146,57 @@ struct OldVersion {
   std::string_view kind;
   std::string_view group;
   std::string_view now;
+  std::string_view also{};  ///< another that is served
 };
+
+/// "group/v1beta2" as numbers that grow as Kubernetes orders versions: v1alpha2 < v1beta1 < v1 < v2alpha1. Empty for another form.
+std::vector<long> order_of(std::string_view version) {
+  version.remove_prefix(std::min(version.find('/') + 1, version.size()));
+  std::vector<long> numbers;
+  const auto take_number = [&] {
+    const std::size_t end = std::min(version.find_first_not_of("0123456789"), version.size());
+    numbers.push_back(end == 0 || end > 6 ? -1 : std::atol(std::string(version.substr(0, end)).c_str()));
+    version.remove_prefix(end);
+  };
+  if (!version.starts_with('v')) return {};
+  version.remove_prefix(1);
+  take_number();
+  numbers.push_back(version.starts_with("alpha") ? 0 : version.starts_with("beta") ? 1 : 2);
+  version.remove_prefix(std::min(version.size(), std::size_t{numbers[1] == 0   ? 5U
+                                                             : numbers[1] == 1 ? 4U
+                                                                               : 0U}));
+  if (!version.empty()) take_number();
+  return std::ranges::count(numbers, -1) == 0 && version.empty() ? numbers : std::vector<long>{};
+}
 
 void old_version(const Value& document, Remarks& remarks) {
   static constexpr std::array known{
-      OldVersion{"MPIJob", "kubeflow.org/", "kubeflow.org/v2beta1"},
+      OldVersion{"MPIJob", "kubeflow.org/", "kubeflow.org/v2beta1", "kubeflow.org/v1"},
+      OldVersion{"PyTorchJob", "kubeflow.org/", "kubeflow.org/v1"},
+      OldVersion{"TFJob", "kubeflow.org/", "kubeflow.org/v1"},
+      OldVersion{"XGBoostJob", "kubeflow.org/", "kubeflow.org/v1"},
+      OldVersion{"LeaderWorkerSet", "leaderworkerset.x-k8s.io/", "leaderworkerset.x-k8s.io/v1"},
+      OldVersion{"RayJob", "ray.io/", "ray.io/v1", "ray.io/v1alpha1"},
+      OldVersion{"RayCluster", "ray.io/", "ray.io/v1", "ray.io/v1alpha1"},
+      OldVersion{"RayService", "ray.io/", "ray.io/v1", "ray.io/v1alpha1"},
       OldVersion{"JobSet", "jobset.x-k8s.io/", "jobset.x-k8s.io/v1alpha2"},
       OldVersion{"Job", "batch/", "batch/v1"},
       OldVersion{"TrainJob", "trainer.kubeflow.org/", "trainer.kubeflow.org/v1alpha1"},
-      OldVersion{"TrainJob", "kubeflow.org/", "trainer.kubeflow.org/v1alpha1"}};
+      OldVersion{"TrainJob", "kubeflow.org/", "trainer.kubeflow.org/v1alpha1"},
+      OldVersion{"TrainingRuntime", "kubeflow.org/", "trainer.kubeflow.org/v1alpha1"},
+      OldVersion{"ClusterTrainingRuntime", "kubeflow.org/", "trainer.kubeflow.org/v1alpha1"}};
   const Value& version = document["apiVersion"];
   for (const OldVersion& one : known) {
-    if (!document["kind"].is(one.kind) || !version.text.starts_with(one.group) || version.is(one.now))
+    if (!document["kind"].is(one.kind) || !version.text.starts_with(one.group) || version.is(one.now) ||
+        (!one.also.empty() && version.is(one.also)))
       continue;
+    const bool is_other_group = !one.now.starts_with(one.group);
+    if (!is_other_group && order_of(version.text) > order_of(one.now)) {
+      remarks.notice("version-not-known", version.line,
+                     text(one.kind, " of ", version.text, " is newer than what is checked, ", one.now),
+                     text("see whether the cluster serves it: kubectl api-resources"));
+      continue;
+    }
     remarks.critical("old-version", version.line,
                      text(one.kind, " is of ", one.now, ", not of ", version.text),
                      text("write apiVersion: ", one.now, ", and check its fields"));
@@ -162,8 +209,10 @@ void form_rules(const Value& document, Remarks& remarks) {
   keys_twice(document, remarks);
   texts_within(document, remarks);
   old_version(document, remarks);
-  static constexpr std::array<std::string_view, 6> jobs{
-      "Job", "JobSet", "MPIJob", "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"};
+  static constexpr std::array<std::string_view, 15> jobs{
+      "Job",        "JobSet",     "MPIJob",     "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime",
+      "PyTorchJob", "TFJob",      "XGBoostJob", "JAXJob",   "PaddleJob",       "LeaderWorkerSet",
+      "RayJob",     "RayCluster", "RayService"};
   if (std::ranges::find(jobs, document["kind"].text) != jobs.end()) counts_within(document, remarks);
 }
 

@@ -85,7 +85,7 @@ void notice_rules(const Job& job, const Role& role, Remarks& remarks) {
   for (const Container& container : role.containers) {
     if (container["lifecycle"]["preStop"]) continue;
     const Value& grace = (*role.pod)["terminationGracePeriodSeconds"];
-    const bool is_worker = job.kind == Job::Kind::mpi_job && !role.is_launcher;
+    const bool is_worker = job.kind == Job::Kind::mpi_job && !job.is_mpi_over_exec() && !role.is_launcher;
     if (container.runs_sshd() || (is_worker && container.words.empty())) {
       remarks.add(grace ? Severity::warning : Severity::notice, "no-notice",
                   line_of({&grace, &container["name"], container.value}),
@@ -107,9 +107,9 @@ void notice_rules(const Job& job, const Role& role, Remarks& remarks) {
 
 void restart_rules(const Job& job, const Role& role, Remarks& remarks) {
   const Value& policy = (*role.pod)["restartPolicy"];
-  if (job.kind == Job::Kind::mpi_job) {
+  if (job.kind == Job::Kind::mpi_job || job.kind == Job::Kind::operator_job) {
     const Value& own = (*role.owner)["restartPolicy"];
-    if (!role.is_launcher && (own.is("OnFailure") || own.is("Always")))
+    if (job.kind == Job::Kind::mpi_job && !role.is_launcher && (own.is("OnFailure") || own.is("Always")))
       remarks.warn("worker-restarts", own.line,
                    text("a worker with restartPolicy ", own.text,
                         " starts again in its place, and mpirun does not take it in"),
@@ -120,7 +120,7 @@ void restart_rules(const Job& job, const Role& role, Remarks& remarks) {
                    "set it beside replicas");
     return;
   }
-  if (policy.is("Always"))
+  if (job.has_batch_jobs() && policy.is("Always"))
     remarks.critical("restart-policy", policy.line, "a job's pods cannot have restartPolicy Always",
                      "restartPolicy: Never");
   if (!policy && job.kind == Job::Kind::job)
@@ -139,7 +139,7 @@ void host_network_rules(const Job& job, const Role& role, Remarks& remarks) {
                  "dnsPolicy: ClusterFirstWithHostNet");
   for (const Container& container : role.containers) {
     const bool has_own_port = container.option("-p") || container.option("-f");
-    if (job.kind == Job::Kind::mpi_job && !role.is_launcher &&
+    if (job.kind == Job::Kind::mpi_job && !job.is_mpi_over_exec() && !role.is_launcher &&
         (container.runs_sshd() || container.words.empty()) && !has_own_port)
       remarks.warn("host-network", host.line, "sshd of the pod wants port 22 of the host, which has its own",
                    "another port, in a file for sshd -f or as -p 2222");

@@ -43,8 +43,9 @@ std::vector<Address> addresses_of(const Container& container) {
   return all;
 }
 
-/// The name of the pod with index 0, as others resolve it; empty where the pods have none.
+/// The name of the pod with index 0, as others resolve it; empty where the pods have none, or their kind has rules of its own.
 std::string name_of_first(const Job& job, const Role& role) {
+  if (!job.has_batch_jobs()) return {};
   if (job.kind == Job::Kind::job) {
     const Value& subdomain = (*role.pod)["subdomain"];
     return subdomain ? text(job.name, "-0.", subdomain.text) : std::string();
@@ -62,7 +63,8 @@ void check_address(const Job& job, const Role& role, const Address& address, Rem
     remarks.warn("meeting-place", address.line,
                  text("each pod would wait for the others at its own ", address.host),
                  first.empty() ? std::string("name the pod with index 0") : "use " + first);
-  else if (first.empty() && !is_number && address.host.starts_with(job.name + "-0"))
+  else if (job.kind == Job::Kind::job && first.empty() && !is_number &&
+           address.host.starts_with(job.name + "-0"))
     remarks.critical("subdomain-missing", address.line,
                      text(address.host, " does not resolve: the pods have no subdomain, and so no names"),
                      "subdomain: NAME in the pod's spec, and a headless Service of that name");
@@ -129,10 +131,14 @@ void service_rules(const Job& job, const Role& role, const std::vector<Value>& d
         "service-not-headless", line,
         text("the Service ", subdomain.text, " is not headless: its pods get no names of their own"),
         "clusterIP: None");
+  // Without a probe a pod is ready as soon as it runs.
+  const bool has_probe = std::ranges::any_of(
+      role.containers, [](const Container& one) { return static_cast<bool>(one["readinessProbe"]); });
   if (!spec["publishNotReadyAddresses"].is_true())
-    remarks.warn("names-late", line_of({&spec["publishNotReadyAddresses"], &spec}),
-                 "names resolve when pods are ready, and ranks meet before that",
-                 "publishNotReadyAddresses: true");
+    remarks.add(has_probe ? Severity::warning : Severity::notice, "names-late",
+                line_of({&spec["publishNotReadyAddresses"], &spec}),
+                "names resolve when pods are ready, and ranks meet before that",
+                "publishNotReadyAddresses: true");
   for (const Member& wanted : spec["selector"].members) {
     const bool by_job = wanted.key == "job-name" || wanted.key == "batch.kubernetes.io/job-name";
     const Value& label = (*role.metadata)["labels"][wanted.key];
@@ -158,8 +164,11 @@ void number_rules(const Job& job, const Role& role, const Container& container, 
                  text("of ", completions.text, " pods ", owner["parallelism"].text,
                       " run at a time: the others never come, or too late"),
                  text("completions: ", owner["parallelism"].text));
-  if (!is_set || job.kind == Job::Kind::runtime) return;
-  const long pods = completions.number().value_or(role.pods);
+  if (!is_set || job.kind == Job::Kind::runtime || job.kind == Job::Kind::ray ||
+      job.kind == Job::Kind::volcano)
+    return;
+  const bool is_whole = job.kind == Job::Kind::operator_job || job.kind == Job::Kind::leader_worker;
+  const long pods = is_whole ? job.nodes() : completions.number().value_or(role.pods);
   for (const char* option : {"--nodes", "--nnodes"}) {
     const auto nodes = container.option(option);
     const bool is_number =
@@ -170,13 +179,29 @@ void number_rules(const Job& job, const Role& role, const Container& container, 
           text(option, " is ", nodes->text, ", and the job has ", pods, pods == 1 ? " pod" : " pods"),
           text(option, ' ', pods));
   }
-  for (const char* option : {"-n", "--nproc_per_node", "--nproc-per-node"}) {
-    const auto ranks = container.option(option);
-    if (ranks && container.gpus() > 0 && std::atol(ranks->text.c_str()) > 0 &&
-        std::atol(ranks->text.c_str()) != container.gpus())
-      remarks.warn("ranks-mismatch", ranks->line, text(ranks->text, " ranks on ", container.gpus(), " GPUs"),
-                   text(option, ' ', container.gpus()));
+}
+
+/// The longest name of the role's pods.
+std::string longest_pod(const Job& job, const Role& role) {
+  const std::string last = std::to_string(role.pods - 1);
+  switch (job.kind) {
+    case Job::Kind::mpi_job:
+      return text(job.name, "-worker-", last);
+    case Job::Kind::job:
+      return text(job.name, '-', last);
+    case Job::Kind::operator_job:
+    case Job::Kind::volcano:
+      return text(job.name, '-', role.name, '-', last);
+    case Job::Kind::leader_worker:
+      return text(job.name, '-', number_or(job.spec()["replicas"], 1), '-', last);
+    case Job::Kind::ray:
+      return job.name;  // KubeRay cuts what is too long
+    case Job::Kind::job_set:
+    case Job::Kind::runtime:
+    case Job::Kind::train_job:
+      break;
   }
+  return text(job.name, '-', role.name, "-0-", last, "-xxxxx");
 }
 
 /// A pod's host name: one part of a name, of 63 characters.
@@ -185,11 +210,7 @@ void name_rules(const Job& job, Remarks& remarks) {
   constexpr std::size_t most = 63;
   for (const Role& role : job.roles) {
     if (role.is_launcher) continue;
-    const std::string last = std::to_string(role.pods - 1);
-    const std::string longest = job.kind == Job::Kind::mpi_job ? text(job.name, "-worker-", last)
-                                : job.kind == Job::Kind::job
-                                    ? text(job.name, '-', last)
-                                    : text(job.name, '-', role.name, "-0-", last, "-xxxxx");
+    const std::string longest = longest_pod(job, role);
     if (longest.size() > most && job.kind != Job::Kind::runtime)
       remarks.critical("name-long", name.line,
                        text("a pod would be called ", longest, ", which is ", longest.size(),
@@ -201,7 +222,7 @@ void name_rules(const Job& job, Remarks& remarks) {
   const bool is_label = job.name.find_first_not_of(allowed) == std::string::npos && !job.name.empty() &&
                         job.name.front() != '-' && job.name.back() != '-' &&
                         (job.kind != Job::Kind::mpi_job || job.name.front() < '0' || job.name.front() > '9');
-  if (!is_label && name && job.kind != Job::Kind::runtime)
+  if (!is_label && name && !name.is_placeholder() && job.kind != Job::Kind::runtime)
     remarks.critical("name-form", name.line, text("'", job.name, "' cannot be part of a host name"),
                      "small letters, digits and hyphens, a letter first");
 }
@@ -209,8 +230,8 @@ void name_rules(const Job& job, Remarks& remarks) {
 void queue_rules(const Job& job, Remarks& remarks) {
   const char* const queue = "kueue.x-k8s.io/queue-name";
   const Value& label = (*job.document)["metadata"]["labels"][queue];
-  const Value& suspend =
-      job.kind == Job::Kind::mpi_job ? job.spec()["runPolicy"]["suspend"] : job.spec()["suspend"];
+  const bool has_policy = job.kind == Job::Kind::mpi_job || job.kind == Job::Kind::operator_job;
+  const Value& suspend = has_policy ? job.spec()["runPolicy"]["suspend"] : job.spec()["suspend"];
   if (suspend.is_true() && !label)
     remarks.warn("suspended", suspend.line,
                  "the job waits for a queue of Kueue, and names none: it never starts",

@@ -10,11 +10,6 @@
 namespace weft::report::manifest {
 namespace {
 
-const Role* role_named(const Job& job, std::string_view name) {
-  const auto found = std::ranges::find(job.roles, name, &Role::name);
-  return found == job.roles.end() ? nullptr : &*found;
-}
-
 /// mpirun's words end with its program; options of that are not its own. Before an option that takes words, there are none that are not options.
 std::size_t end_of_options(const Container& launcher, std::size_t mpirun) {
   static constexpr std::array<std::string_view, 22> take_one{
@@ -51,13 +46,6 @@ std::optional<Mpirun> mpirun_of(const Role& launcher) {
   return std::nullopt;
 }
 
-std::optional<Word> any_option(const Container& options, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (auto found = options.option(name)) return found;
-  }
-  return std::nullopt;
-}
-
 std::optional<Word> mca(const Container& options, std::string_view name) {
   for (std::size_t i = 0; i + 2 < options.words.size(); ++i) {
     if (options.words[i].text.ends_with("mca") && options.words[i + 1].text == name)
@@ -76,7 +64,32 @@ bool exports(const Container& options, std::string_view name) {
       options.words, [](const Word& word) { return word.text == "-genvall" || word.text == "-envall"; });
 }
 
+/// What MPIJob v1 does not know of v2beta1, and what has its place in runPolicy.
+void fields_of_version_1(const Job& job, Remarks& remarks) {
+  static constexpr std::array<std::string_view, 4> of_version_2{"sshAuthMountPath", "launcherCreationPolicy",
+                                                                "mpiImplementation", "runLauncherAsWorker"};
+  static constexpr std::array<std::string_view, 4> of_policy{
+      "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy"};
+  for (const Member& member : job.spec().members) {
+    if (std::ranges::find(of_version_2, member.key) != of_version_2.end())
+      remarks.critical("v2-field", member.line,
+                       text("spec.", member.key, " is of MPIJob v2beta1; v1 does not know it"),
+                       "apiVersion: kubeflow.org/v2beta1, which mpi-operator serves, or leave it out");
+    if (std::ranges::find(of_policy, member.key) != of_policy.end())
+      remarks.critical("v1-field", member.line, text("spec.", member.key, " is no field of MPIJob v1"),
+                       text("move it to spec.runPolicy.", member.key));
+  }
+  const Value& version = (*job.document)["apiVersion"];
+  if (version.is("kubeflow.org/v1"))
+    remarks.notice(
+        "mpi-v1", version.line,
+        "MPIJob v1 is served by Kubeflow's training operator v1; mpi-operator since 0.3 and Trainer "
+        "v2 do not know it",
+        "kubeflow.org/v2beta1 where mpi-operator runs");
+}
+
 void fields(const Job& job, Remarks& remarks) {
+  if (job.is_mpi_over_exec()) return fields_of_version_1(job, remarks);
   static constexpr std::array<std::string_view, 8> of_version_1{
       "cleanPodPolicy",   "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit",
       "schedulingPolicy", "mainContainer",           "processingUnits",       "gpus"};
@@ -100,7 +113,8 @@ void start(const Job& job, const Role& launcher, Remarks& remarks) {
   const Value& policy = job.spec()["launcherCreationPolicy"];
   const Value& restart = (*launcher.owner)["restartPolicy"];
   const Value& limit = job.spec()["runPolicy"]["backoffLimit"];
-  if (policy.is("WaitForWorkersReady")) return;
+  // Version 1 waits for the workers in an init container.
+  if (policy.is("WaitForWorkersReady") || job.is_mpi_over_exec()) return;
   const bool is_last_try = limit.is("0") || restart.is("Never");
   remarks.add(
       policy || is_last_try ? Severity::warning : Severity::notice, "launcher-early",
@@ -109,13 +123,26 @@ void start(const Job& job, const Role& launcher, Remarks& remarks) {
       "launcherCreationPolicy: WaitForWorkersReady, and a readinessProbe of sshd's port");
 }
 
+/// Ranks without GPUs compute on processors.
+void slots_of_processors(const Value& slots, long each, const Role& worker, Remarks& remarks) {
+  if (worker.gpus() > 0 || !slots) return;
+  double processors = 0;
+  for (const Container& container : worker.containers)
+    processors += quantity(container.resource("cpu")).value_or(0);
+  if (processors >= 1 && static_cast<double>(each) > processors)
+    remarks.warn("slots-mismatch", slots.line,
+                 text("a worker has ", processors, " processors and ", each,
+                      " slots: mpirun fills the first workers with more ranks than they can run"),
+                 text("slotsPerWorker: ", static_cast<long>(processors)));
+}
+
 void numbers(const Job& job, const Role& worker, const Mpirun& mpirun, Remarks& remarks) {
   const Value& slots = job.spec()["slotsPerWorker"];
   if (slots.is_no_count() || (*worker.owner)["replicas"].is_no_count()) return;
   const long each = slots.number().value_or(1);
   const bool with_launcher = job.spec()["runLauncherAsWorker"].is_true();
   const long all = (worker.pods + (with_launcher ? 1 : 0)) * each;
-  if (const auto asked = any_option(mpirun.options, {"-np", "-n", "--np", "-c"})) {
+  if (const auto asked = mpirun.options.any_option({"-np", "-n", "--np", "-c"})) {
     const long ranks = std::atol(asked->text.c_str());
     const bool is_number =
         !asked->text.empty() && asked->text.find_first_not_of("0123456789") == std::string::npos;
@@ -125,7 +152,7 @@ void numbers(const Job& job, const Role& worker, const Mpirun& mpirun, Remarks& 
                         " pods of ", each, " slots have ", all),
                    text("-np ", all, ", or other numbers of replicas and slotsPerWorker"));
   }
-  if (const auto map = any_option(mpirun.options, {"--map-by", "-map-by"});
+  if (const auto map = mpirun.options.any_option({"--map-by", "-map-by"});
       map && map->text.starts_with("ppr:")) {
     const long on_node = std::atol(map->text.c_str() + 4);
     if (map->text.find(":node") != std::string::npos && on_node != each)
@@ -137,7 +164,8 @@ void numbers(const Job& job, const Role& worker, const Mpirun& mpirun, Remarks& 
     remarks.warn("slots-mismatch", slots.line,
                  text("a worker has ", worker.gpus(), " GPUs and ", each, each == 1 ? " slot" : " slots"),
                  text("slotsPerWorker: ", worker.gpus()));
-  if (const auto bind = any_option(mpirun.options, {"--bind-to", "-bind-to"});
+  slots_of_processors(slots, each, worker, remarks);
+  if (const auto bind = mpirun.options.any_option({"--bind-to", "-bind-to"});
       bind && each > 1 && (bind->text == "core" || bind->text == "hwthread"))
     remarks.warn(
         "bound-to-core", bind->line,
@@ -161,9 +189,12 @@ void transport(const Role& worker, const Mpirun& mpirun, Remarks& remarks) {
               "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include eth0");
 }
 
-/// Ranks come through sshd, and a session of that has nothing of the container's environment.
-void exported(const Role& launcher, const Role& worker, const Mpirun& mpirun, Remarks& remarks) {
+/// Ranks come through sshd, and a session of that has nothing of the container's environment. kubectl exec, of version 1, gives them that of
+/// the worker's container.
+void exported(const Job& job, const Role& launcher, const Role& worker, const Mpirun& mpirun,
+              Remarks& remarks) {
   for (const Role* role : {&launcher, &worker}) {
+    if (job.is_mpi_over_exec() && role == &worker) continue;
     for (const Container& container : role->containers) {
       for (const Value& entry : container["env"].items) {
         const std::string& name = entry["name"].text;
@@ -172,8 +203,10 @@ void exported(const Role& launcher, const Role& worker, const Mpirun& mpirun, Re
         if (!is_for_ranks || exports(mpirun.options, name)) continue;
         remarks.warn(
             "not-exported", entry["name"].line,
-            text(name,
-                 " does not reach the ranks: they come through ssh, without the container's environment"),
+            text(name, job.is_mpi_over_exec()
+                           ? " does not reach the ranks: those have the environment of the worker's container"
+                           : " does not reach the ranks: they come through ssh, without the container's "
+                             "environment"),
             text("-x ", name, " for mpirun, or /etc/nccl.conf from a ConfigMap"));
       }
     }
@@ -192,7 +225,7 @@ void user(const Job& job, const Role& launcher, const Mpirun& mpirun, Remarks& r
   const Container& container = *mpirun.container;
   const bool is_root = runs_as_root(launcher, container, job);
   const Value& path = job.spec()["sshAuthMountPath"];
-  if (!is_root && (!path || path.text.starts_with("/root")))
+  if (!is_root && !job.is_mpi_over_exec() && (!path || path.text.starts_with("/root")))
     remarks.warn("ssh-keys", line_of({&path, &container["securityContext"]}),
                  "the keys of ssh are mounted in /root/.ssh, which this user cannot read",
                  "sshAuthMountPath: /home/mpiuser/.ssh, the user's own folder");
@@ -215,14 +248,14 @@ void user(const Job& job, const Role& launcher, const Mpirun& mpirun, Remarks& r
 void mpi_rules(const Job& job, Remarks& remarks) {
   if (job.kind != Job::Kind::mpi_job) return;
   fields(job, remarks);
-  const Role* launcher = role_named(job, "Launcher");
-  const Role* worker = role_named(job, "Worker");
+  const Role* launcher = job.role_named("Launcher");
+  const Role* worker = job.role_named("Worker");
   if (launcher == nullptr || worker == nullptr) return;
   start(job, *launcher, remarks);
   if (launcher->gpus() > 0 && !job.spec()["runLauncherAsWorker"].is_true()) {
     const Container& asks =
         *std::ranges::find_if(launcher->containers, [](const Container& one) { return one.gpus() > 0; });
-    const Value& gpus = asks.resource("nvidia.com/gpu");
+    const Value& gpus = asks.gpu_resource();
     remarks.warn("launcher-gpus", line_of({&gpus, &asks["resources"]}),
                  "the launcher keeps GPUs on which no rank runs, and the operator hides them from it",
                  "leave them to the workers, or runLauncherAsWorker: true");
@@ -231,7 +264,7 @@ void mpi_rules(const Job& job, Remarks& remarks) {
   const auto mpirun = mpirun_of(*launcher);
   if (!mpirun) return;
   numbers(job, *worker, *mpirun, remarks);
-  exported(*launcher, *worker, *mpirun, remarks);
+  exported(job, *launcher, *worker, *mpirun, remarks);
   if (library && !library.is("OpenMPI")) return;
   transport(*worker, *mpirun, remarks);
   user(job, *launcher, *mpirun, remarks);

@@ -74,7 +74,7 @@ void policy_rules(const Job& job, const Role& role, Remarks& remarks) {
                      "podReplacementPolicy: Failed, or leave it out");
   names_of_containers(role, policy, remarks);
   if (policy && is_weft) codes_of_weft(policy, remarks);
-  if (!is_weft || job.kind == Job::Kind::mpi_job) return;
+  if (!is_weft || !job.has_batch_jobs()) return;
   if (!policy)
     remarks.notice("policy-42", role.owner->line,
                    text("no podFailurePolicy: a pod that ends with ", wrong_input,

@@ -49,12 +49,13 @@ void shm_size(const Container& container, const Value& directory, Remarks& remar
                  "a sizeLimit below the memory limit, or a higher limit");
 }
 
-void shm_rules(const Role& role, const Container& container, Remarks& remarks) {
+void shm_rules(const Job& job, const Role& role, const Container& container, Remarks& remarks) {
   const Value* mount = mount_at(container, shm);
   if (mount == nullptr) {
     const long gpus = container.gpus();
     const int line = line_of({&container["volumeMounts"], &container["name"], container.value});
-    if (gpus == 0 || (*role.pod)["hostIPC"].is_true()) return;
+    // KubeRay mounts memory there, as much as the container may have.
+    if (gpus == 0 || (*role.pod)["hostIPC"].is_true() || job.kind == Job::Kind::ray) return;
     remarks.add(gpus >= many ? Severity::warning : Severity::notice, "shm-missing", line,
                 text("a container of ", gpus, gpus == 1 ? " GPU" : " GPUs",
                      " without a volume at /dev/shm has 64 MB there: NCCL ends with "
@@ -73,9 +74,14 @@ void shm_rules(const Role& role, const Container& container, Remarks& remarks) {
   shm_size(container, directory, remarks);
 }
 
-/// JobSet makes volumes of its own, which no pod lists.
+/// JobSet, LeaderWorkerSet and mpi-operator make volumes of their own, which no pod lists.
 bool is_claimed(const Job& job, std::string_view name) {
+  const bool is_of_operator = name == "mpi-job-config" || name == "ssh-auth" || name == "mpi-job-kubectl";
+  if (job.kind == Job::Kind::mpi_job && is_of_operator) return true;
   const Value& set = job.kind == Job::Kind::runtime ? job.spec()["template"]["spec"] : job.spec();
+  for (const Value& claim : job.spec()["leaderWorkerTemplate"]["volumeClaimTemplates"].items) {
+    if (claim["metadata"]["name"].is(name)) return true;
+  }
   return std::ranges::any_of(set["volumeClaimPolicies"].items, [&](const Value& policy) {
     return std::ranges::any_of(policy["templates"].items,
                                [&](const Value& one) { return one["metadata"]["name"].is(name); });
@@ -98,7 +104,9 @@ void volume_rules(const Job& job, const Role& role, Remarks& remarks) {
   look((*role.pod)["containers"]);
   look((*role.pod)["initContainers"]);
   for (const Value& volume : (*role.pod)["volumes"].items) {
-    if (std::ranges::find(used, volume["name"].text) == used.end())
+    // What begins so is mounted by the sidecar that GKE adds.
+    const bool is_of_sidecar = volume["name"].text.starts_with("gke-gcsfuse-");
+    if (!is_of_sidecar && std::ranges::find(used, volume["name"].text) == used.end())
       remarks.warn("volume-unused", volume["name"].line,
                    text("no container mounts the volume ", volume["name"].text),
                    "add it to volumeMounts, or leave it out");
@@ -109,7 +117,7 @@ void volume_rules(const Job& job, const Role& role, Remarks& remarks) {
 void device_numbers(const Container& container, Remarks& remarks) {
   const Value& resources = container["resources"];
   for (const Member& request : resources["requests"].members) {
-    if (request.key.find('/') == std::string::npos) continue;
+    if (request.key.find('/') == std::string::npos || !request.value) continue;
     const Value& limit = resources["limits"][request.key];
     if (limit && limit.text == request.value.text) continue;
     remarks.critical(
@@ -202,7 +210,7 @@ void network_devices(const Job& job, const Role& role, Remarks& remarks) {
   const auto wanted = wants_rdma(job);
   const Value& gpus = [&]() -> const Value& {
     for (const Container& container : role.containers) {
-      if (container.gpus() > 0) return container.resource("nvidia.com/gpu");
+      if (container.gpus() > 0) return container.gpu_resource();
     }
     return *role.pod;
   }();
@@ -223,7 +231,7 @@ void resource_rules(const Job& job, const Role& role, Remarks& remarks) {
   volume_rules(job, role, remarks);
   network_devices(job, role, remarks);
   for (const Container& container : role.containers) {
-    shm_rules(role, container, remarks);
+    shm_rules(job, role, container, remarks);
     device_numbers(container, remarks);
     processor_rules(container, remarks);
     lock_rules(role, container, remarks);

@@ -64,8 +64,17 @@ void policy_rules(const Job& job, const Role& role, Remarks& remarks);
 void mpi_rules(const Job& job, Remarks& remarks);
 /// Job, JobSet and TrainJob: how ranks find each other, and whether all of them come.
 void meeting_rules(const Job& job, const std::vector<Value>& documents, Remarks& remarks);
-/// Kubeflow Trainer's own.
-void trainer_rules(const Job& job, Remarks& remarks);
+/// Processes that are started on a node, against its GPUs.
+void process_rules(const Job& job, const Role& role, Remarks& remarks);
+/// Kubeflow Trainer's own; a TrainJob is judged with the runtime that it names, where that is among the documents.
+void trainer_rules(const Job& job, const std::vector<Value>& documents, Remarks& remarks);
+/// PyTorchJob and the other kinds of Kubeflow's training operator.
+void operator_rules(const Job& job, Remarks& remarks);
+/// Jobs of Volcano: gangs, and what its plug-ins add.
+void volcano_rules(const Job& job, Remarks& remarks);
+void leader_worker_rules(const Job& job, Remarks& remarks);
+/// RayJob, RayCluster and RayService of KubeRay.
+void ray_rules(const Job& job, Remarks& remarks);
 /// Variables of weft, and its token.
 void weft_rules(const Job& job, const Role& role, Remarks& remarks);
 

@@ -66,11 +66,78 @@ void train_job_rules(const Job& job, Remarks& remarks) {
                      "runtimeRef: {name: weft}");
 }
 
+/// The runtime that a TrainJob names, where it stands beside it.
+const Value* runtime_of(const Job& job, const std::vector<Value>& documents) {
+  const Value& reference = job.spec()["runtimeRef"];
+  const std::string kind = reference["kind"] ? reference["kind"].text : "ClusterTrainingRuntime";
+  const auto found = std::ranges::find_if(documents, [&](const Value& one) {
+    return one["kind"].is(kind) && one["metadata"]["name"].is(reference["name"].text);
+  });
+  return found == documents.end() ? nullptr : &*found;
+}
+
+/// The pod's container called node, in the job that trains.
+const Value& trainer_container(const Value& runtime) {
+  static const Value absent{};
+  for (const Value& one : runtime["spec"]["template"]["spec"]["replicatedJobs"].items) {
+    if (!one["template"]["metadata"]["labels"][step].is("trainer")) continue;
+    for (const Value& container : one["template"]["spec"]["template"]["spec"]["containers"].items) {
+      if (container["name"].is("node")) return container;
+    }
+  }
+  return absent;
+}
+
+const Value& gpus_of(const Value& resources) {
+  for (const char* kind : {"limits", "requests"}) {
+    for (const char* name : {"nvidia.com/gpu", "amd.com/gpu"}) {
+      if (const Value& found = resources[kind][name]) return found;
+    }
+  }
+  return resources["no such key"];
+}
+
+/// What the TrainJob does not say, its runtime does.
+void train_job_processes(const Job& job, const Value* runtime, Remarks& remarks) {
+  static const Value absent{};
+  const Value& trainer = job.spec()["trainer"];
+  const Value& policy = runtime == nullptr ? absent : (*runtime)["spec"]["mlPolicy"];
+  const Value& own_gpus = gpus_of(trainer["resourcesPerNode"]);
+  const Value& gpus = trainer["resourcesPerNode"] || runtime == nullptr
+                          ? own_gpus
+                          : gpus_of(trainer_container(*runtime)["resources"]);
+  const Value* processes = &trainer["numProcPerNode"];
+  for (const char* library : {"torch", "mpi"}) {
+    if (!*processes) processes = &policy[library]["numProcPerNode"];
+  }
+  if (gpus.number().value_or(0) > 0 && processes->number() && *processes->number() != *gpus.number())
+    remarks.warn("ranks-mismatch",
+                 line_of({&trainer["numProcPerNode"], &own_gpus, &trainer, &job.spec()["runtimeRef"]}),
+                 text(*processes->number(), " processes a node on ", gpus.text, " GPUs"),
+                 text("numProcPerNode: ", gpus.text));
+}
+
+void reserved_variables(const Job& job, const Value* runtime, Remarks& remarks) {
+  static constexpr std::array<std::string_view, 5> of_torch{
+      "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"};
+  if (runtime != nullptr && (*runtime)["spec"]["mlPolicy"]["torch"].line == 0) return;
+  for (const Value& entry : job.spec()["trainer"]["env"].items) {
+    if (std::ranges::find(of_torch, entry["name"].text) != of_torch.end())
+      remarks.critical("trainer-variable", entry["name"].line,
+                       text("Trainer sets ", entry["name"].text, " itself, and refuses another value"),
+                       "leave it out: numNodes and numProcPerNode say it");
+  }
+}
+
 }  // namespace
 
-void trainer_rules(const Job& job, Remarks& remarks) {
+void trainer_rules(const Job& job, const std::vector<Value>& documents, Remarks& remarks) {
   if (job.kind == Job::Kind::runtime) runtime_rules(job, remarks);
-  if (job.kind == Job::Kind::train_job) train_job_rules(job, remarks);
+  if (job.kind != Job::Kind::train_job) return;
+  train_job_rules(job, remarks);
+  const Value* runtime = runtime_of(job, documents);
+  train_job_processes(job, runtime, remarks);
+  reserved_variables(job, runtime, remarks);
 }
 
 }  // namespace weft::report::manifest
