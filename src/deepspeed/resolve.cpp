@@ -1,6 +1,7 @@
 // From a text to a Config: each key that the file has is found in the table, its value is brought to the key's type, and defaults are added
 // for the others.
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -35,11 +36,45 @@ struct Given {
   bool is_automatic = false;
 };
 
+/// A key that the table does not have.
+struct Unknown {
+  std::string written;
+  int line = 0;
+  std::string belongs;  ///< what is meant, or where DeepSpeed has it; empty: nothing is like it
+};
+
+/// "_comment", "//", "comment_1": text for people. DeepSpeed passes over it where it does not check a section.
+bool is_comment(std::string_view name, std::string_view section) {
+  const bool looks_so =
+      name.starts_with('_') || name.starts_with("//") || name.starts_with('#') || name.starts_with("comment");
+  return looks_so && !is_checked_section(section);
+}
+
+std::string any_of(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all.append(all.empty() ? "" : " or ").append(name);
+  return all;
+}
+
+/// The name in this section that is meant, or the sections that have a key of this name; empty where they are many.
+std::string place_of(std::string_view name, std::string_view section) {
+  if (const auto near = nearest_name(names_in(section), name)) return text("did you mean ", *near, "?");
+  std::vector<std::string> places;
+  for (const Key& key : deepspeed_keys()) {
+    if (key.path.ends_with(text(".", name)) || (key.path == name && !section.empty()))
+      places.emplace_back(key.path);
+  }
+  constexpr std::size_t most = 3;
+  if (places.empty() || places.size() > most) return {};
+  return text("did you mean ", any_of(places), "? That is where DeepSpeed has it");
+}
+
 class Resolver {
  public:
   Resolver(Config& config) : config_(config) {}
 
   void run(const Node& root) {
+    refuse_unknown(root);
     walk(root, "", "");
     if (!automatic_.empty())
       refuse_config(config_.called, 0, text("\"auto\" is not DeepSpeed's here: ", listed(automatic_)),
@@ -53,6 +88,42 @@ class Resolver {
     for (const Member& member : object.members) take(member, section, joined(written, member.name));
   }
 
+  /// All of them at once: who wrote one key into the wrong section wrote its neighbours there, too.
+  void refuse_unknown(const Node& root) {
+    std::vector<Unknown> all;
+    look_for_unknown(root, "", "", all);
+    if (all.empty()) return;
+    const Unknown& first = all.front();
+    if (all.size() == 1)
+      refuse_config(config_.called, first.line, text(json_string(first.written), " is no key of DeepSpeed"),
+                    first.belongs.empty() ? "docs/deepspeed.md has all keys" : first.belongs);
+    std::string each;
+    for (const Unknown& one : all)
+      each += text(each.empty() ? "" : "; ", json_string(one.written), " (line ", one.line, ")",
+                   one.belongs.empty() ? "" : ": ", one.belongs);
+    refuse_config(config_.called, first.line, text(all.size(), " keys are none of DeepSpeed: ", each),
+                  "docs/deepspeed.md has all keys");
+  }
+
+  void look_for_unknown(const Node& object, const std::string& section, const std::string& written,
+                        std::vector<Unknown>& all) {
+    for (const Member& member : object.members) {
+      std::string path = joined(section, member.name);
+      const auto other = std::ranges::find(other_names(), path, &OtherName::path);
+      if (other != other_names().end() && !other->deprecated.empty()) continue;
+      if (other != other_names().end()) path = other->means;
+      const Key* const key = find_key(path);
+      const std::string named = joined(written, member.name);
+      if (key == nullptr && is_comment(member.name, section))
+        config_.notices.push_back(
+            text(config_.called, ":", member.value.line, ": ", named, " is taken for a comment"));
+      else if (key == nullptr)
+        all.push_back({named, member.value.line, place_of(member.name, section)});
+      else if (key->type == KeyType::section && member.value.kind == Node::Kind::object)
+        look_for_unknown(member.value, path, named, all);
+    }
+  }
+
   void take(const Member& member, const std::string& section, const std::string& written) {
     std::string path = joined(section, member.name);
     for (const OtherName& other : other_names()) {
@@ -61,7 +132,7 @@ class Resolver {
       path = other.means;
     }
     const Key* const key = find_key(path);
-    if (key == nullptr) unknown(member, section, written);
+    if (key == nullptr) return;  // a comment: refuse_unknown() has refused all else
     if (key->type == KeyType::section) return take_section(*key, member.value, written);
     give(*key, member.value, written);
   }
@@ -106,21 +177,6 @@ class Resolver {
                     text(written, " and ", first->second.written, " (line ", first->second.value.line,
                          ") are the same"),
                     "give one");
-  }
-
-  [[noreturn]] void unknown(const Member& member, const std::string& section,
-                            const std::string& written) const {
-    const auto near = nearest_name(names_in(section), member.name);
-    std::string advice;
-    if (near) advice = text("did you mean ", *near, "?");
-    for (const Key& key : deepspeed_keys()) {
-      if (near || !key.path.ends_with("." + member.name)) continue;
-      advice = text("did you mean ", key.path, "? That is where DeepSpeed has it");
-      break;
-    }
-    if (advice.empty()) advice = "docs/deepspeed.md has all keys";
-    refuse_config(config_.called, member.value.line, text(json_string(written), " is no key of DeepSpeed"),
-                  advice);
   }
 
   /// Old names whose value is not the new key's.

@@ -65,7 +65,7 @@ struct Config {
 };
 
 /// @param ranks data-parallel ranks @param called what errors call the text: "ds.json:7: ..."
-/// @throws Error (usage) naming line, key, value and what is allowed; for an unknown key the nearest one
+/// @throws Error (usage) naming line, key, value and what is allowed; for all unknown keys, the nearest one or its section
 Config parse(std::string_view text, int ranks, const std::string& called = "the configuration");
 /// @throws Error (usage) as parse(), and where the file cannot be read
 Config read(const std::string& path, int ranks);

@@ -48,6 +48,29 @@ TEST(DeepSpeedRefusals, OfUnknownKeys) {
   expect_refused("{\"a\\nb\": 1}", {"\"a\\u000ab\" is no key"});
 }
 
+TEST(DeepSpeedRefusals, OfAllUnknownKeysAtOnceWithTheirPlaces) {
+  expect_refused(
+      "{bf16: {enabled: true,\nloss_scale: 0,\nhysteresis: 2},\nfp8: {enabled: true, what: 1},\n"
+      "stage: 3, fp16: {train_batch_size: 8}}",
+      {"ds.json:2: 5 keys are none of DeepSpeed: \"bf16.loss_scale\" (line 2): did you mean fp16.loss_scale? "
+       "That is "
+       "where DeepSpeed has it; \"bf16.hysteresis\" (line 3): did you mean fp16.hysteresis?",
+       "\"fp8\" (line 4)", "\"stage\" (line 5): did you mean zero_optimization.stage?",
+       "\"fp16.train_batch_size\" (line 5): did you mean train_batch_size? That is where DeepSpeed has it"});
+  // Also where a value is wrong that stands before them.
+  expect_refused("{train_batch_size: \"x\", nothing_like_it: 1}",
+                 {"\"nothing_like_it\" is no key of DeepSpeed"});
+}
+
+TEST(DeepSpeedRefusals, ButNotOfCommentsWhereDeepSpeedChecksNoKeys) {
+  const deepspeed::Config config =
+      deepspeed::parse("{_comment: \"a\", \"//\": 1, train_batch_size: 4}", 1, "ds.json");
+  EXPECT_EQ(config.notices.size(), 2U);
+  EXPECT_EQ(config.notices.at(0), "ds.json:1: _comment is taken for a comment");
+  expect_refused("{zero_optimization: {_comment: \"a\"}}",
+                 {"\"zero_optimization._comment\" is no key of DeepSpeed"});
+}
+
 TEST(DeepSpeedRefusals, OfValues) {
   expect_refused("{\n\nzero_optimization: {\nstage: 4\n}\n}",
                  {"ds.json:4: zero_optimization.stage is 4; it is a whole number from 0 to 3"});
