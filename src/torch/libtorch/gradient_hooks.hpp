@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "gradient/reducer/parameter_claim.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/initial_values.hpp"
 #include "weft/gradient/param_layout.hpp"
@@ -48,7 +47,8 @@ View view(at::Tensor& tensor, DataType dtype);
 /// The parameters that are trained, each once, without those that have no elements.
 std::vector<std::pair<std::string, at::Tensor>> trained(const ::torch::nn::Module& module);
 
-/// Which tensors of this process an exchange has, from its construction to its end (gradient/reducer/parameter_claim.hpp).
+/// Which parameters of this process an exchange has: a parameter belongs to one. Two would each average its gradient, or
+/// take the other's mean for a gradient of this rank. Has them from its construction to its end. From any thread.
 class Exchanged {
  public:
   /// @param tensors of the layout, which keep their identity as long as this lives
@@ -56,10 +56,12 @@ class Exchanged {
   /// @throws Error (usage), also on the other ranks, naming a parameter that another exchange of this process has
   Exchanged(const Communicator& comm, const ParamLayout& layout, std::vector<at::Tensor> tensors,
             const char* call);
+  ~Exchanged();
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
 
  private:
   std::vector<at::Tensor> tensors_;
-  weft::detail::ParameterClaim claim_;
 };
 
 /// The values of a module that are not reduced: parameters as ranks start with them, and buffers such as running means.
