@@ -50,7 +50,8 @@ int exchange_ranks() {
   return ranks;
 }
 void* exchange_allocate(size_t bytes) {
-  constexpr size_t page = 4096;  // as weft's memory: AVX loads that cross cache lines would cost what is not exchange
+  constexpr size_t page =
+      4096;  // as weft's memory: AVX loads that cross cache lines would cost what is not exchange
   return std::aligned_alloc(page, (bytes + page - 1) / page * page);
 }
 void exchange_parameters(float* gradients, float*, const size_t* sizes, int kinds, size_t) {
