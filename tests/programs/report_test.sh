@@ -99,11 +99,11 @@ refused "a foreign file" "well/rank-2.json: is no flight record: it has no .weft
 here=(env -i "HOME=$work/home")
 mkdir "$work/home"
 check "help of env" 0 "weft-report env node0.env node1.env --nccl 2.28.9" "$report" env --help
-check "no settings" 0 "^nothing wrong: 0 settings of NCCL, judged for NCCL 2.30.7$" "${here[@]}" "$report" env
+check "no settings" 0 "^nothing wrong: 0 settings of NCCL, judged for NCCL 2.32.3$" "${here[@]}" "$report" env
 check "settings that are well" 0 "^nothing wrong: 2 settings of NCCL" "${here[@]}" NCCL_DEBUG=WARN NCCL_IB_TC=106 "$report" env
 check "a typo" 1 "^warning: NCCL_IB_DISABEL is unknown: nothing reads it; NCCL_IB_DISABLE is near \[unknown-variable, confidence 0.95\]$" \
   "${here[@]}" NCCL_IB_DISABEL=1 "$report" env
-lines "the verdict" 1 "^0 critical, 1 warning, 0 notices: 0 settings of NCCL, judged for NCCL 2.30.7$"
+lines "the verdict" 1 "^0 critical, 1 warning, 0 notices: 0 settings of NCCL, judged for NCCL 2.32.3$"
 lines "where it is" 1 "^    environment: NCCL_IB_DISABEL=1$"
 lines "what mends it" 1 "^    fix: write NCCL_IB_DISABLE$"
 check "a danger, for machines" 2 '^\{"findings":\[\{"cause":"chunk-size-too-large","severity":"critical","confidence":9E-1,"evidence":\[\{"file":"environment","line":0,"text":"NCCL_CHUNK_SIZE=1048576"\}\],"fix":"[^"]*","verdict":"NCCL_CHUNK_SIZE=1048576: [^"]*"\}\],"nccl":"2.28.9","ranks":\[\{"file":"environment","settings":\[\{"name":"NCCL_CHUNK_SIZE","value":"1048576","file":"environment","line":0\}\]\}\]\}$' \

@@ -17,7 +17,7 @@ po::options_description env_description() {
   po::options_description result("Options", 110);
   result.add_options()  //
       ("nccl", po::value<std::string>()->value_name("VERSION"),
-       "the NCCL that the job loads, as 2.28.9 or 2.28 (default 2.30.7)");
+       "the NCCL that the job loads, as 2.28.9 or 2.28 (default 2.32.3)");
   add_output_options(result, "findings and settings");
   tool::add_common(result);
   return result;

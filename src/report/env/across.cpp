@@ -37,6 +37,7 @@ std::vector<Side> sides_of(const std::string& name, const Variable* variable,
   std::map<std::pair<bool, std::string>, Side> sides;
   for (const Settings* rank : ranks) {
     const Setting* one = rank->find(name);
+    if (one != nullptr && one->value.empty()) one = nullptr;  // NCCL takes its default, as without it
     const std::string value = one == nullptr ? std::string(not_set) : canonical(variable, one->value);
     Side& side = sides[{one != nullptr, value}];
     side.value = value;
@@ -130,7 +131,7 @@ std::vector<Finding> compare_ranks(const std::vector<Settings>& ranks) {
   std::set<std::string> names;
   for (const Settings* one : others) {
     for (const auto& [name, setting] : one->values) {
-      if (find_variable(name) != nullptr) names.insert(name);
+      if (find_variable(name) != nullptr && !setting.value.empty()) names.insert(name);
     }
   }
   for (const std::string& name : names) {

@@ -34,6 +34,28 @@ std::vector<Finding> compare_versions(const Settings& settings, const NcclVersio
            .fix = text("give --nccl ", name(*said), " if that is the NCCL that the job loads")}};
 }
 
+/// Settings of no documentation. In a file of NCCL they count for every job of the machine or image, long after the trial that they were for.
+std::vector<Finding> internal_settings(const Settings& settings, const NcclVersion& version) {
+  std::vector<Finding> findings;
+  if (settings.whole) return findings;
+  for (const auto& [name, setting] : settings.values) {
+    const Variable* variable = find_variable(name);
+    if (variable == nullptr || variable->kind != Kind::internal || setting.value.empty() ||
+        !exists_in(*variable, version))
+      continue;
+    findings.push_back(
+        {.cause = "internal-setting",
+         .severity = Severity::warning,
+         .confidence = 0.5,
+         .verdict = text(
+             shown(setting),
+             ": NCCL does not document it; here it counts for every job, and may be left over from a trial"),
+         .evidence = {evidence_of(setting)},
+         .fix = "remove it, unless who supports your NCCL has asked for it"});
+  }
+  return findings;
+}
+
 /// Findings that several ranks have alike become one, with the places of all of them.
 std::vector<Finding> merged(std::vector<Finding> findings) {
   std::vector<Finding> result;
@@ -69,6 +91,7 @@ std::vector<Finding> lint(const std::vector<Settings>& ranks, const NcclVersion&
     append(all, check_names(one, version));
     append(all, check_values(one, version));
     append(all, apply_rules(one, version));
+    append(all, internal_settings(one, version));
     append(all, compare_versions(one, version));
   }
   std::vector<Finding> findings = merged(std::move(all));
@@ -94,8 +117,9 @@ std::vector<Finding> check_values(const Settings& settings, const NcclVersion& v
 }
 
 int count_settings(const Settings& settings) {
-  return static_cast<int>(std::ranges::count_if(
-      settings.values, [](const auto& one) { return find_variable(one.first) != nullptr; }));
+  return static_cast<int>(std::ranges::count_if(settings.values, [](const auto& one) {
+    return find_variable(one.first) != nullptr && !one.second.value.empty();
+  }));
 }
 
 }  // namespace weft::report

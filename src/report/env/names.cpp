@@ -86,7 +86,7 @@ Finding unknown(const Setting& setting, const std::vector<std::string_view>& nea
   const std::string name = printable(setting.name);
   if (nearest.empty()) {
     return finding_on(setting, "unknown-variable", 0.6,
-                      text(name, " is unknown: no NCCL up to 2.30.7 reads it"),
+                      text(name, " is unknown: no NCCL up to 2.32.3 reads it"),
                       "remove it, or see which plug-in or program reads it");
   }
   return finding_on(setting, "unknown-variable", 0.95,
@@ -140,6 +140,7 @@ std::vector<std::string_view> nearest_variables(std::string_view name) {
 std::vector<Finding> check_names(const Settings& settings, const NcclVersion& version) {
   std::vector<Finding> findings;
   for (const auto& [name, setting] : settings.values) {
+    if (setting.value.empty()) continue;  // as if it were not set
     if (const Variable* variable = find_variable(name)) {
       for (Finding& one : check_version(setting, *variable, version)) findings.push_back(std::move(one));
       continue;

@@ -24,6 +24,6 @@ std::string name(const NcclVersion& version);
 bool is_among(const NcclVersion& version, std::string_view versions);
 
 /// The newest version whose variables are known.
-inline constexpr NcclVersion newest_known{{2, 30, 7}};
+inline constexpr NcclVersion newest_known{{2, 32, 3}};
 
 }  // namespace weft::report

@@ -90,7 +90,8 @@ bool holds_of_number(std::string_view when, std::string_view value, std::int64_t
 
 /// Whether `when`, other than unset, holds of a value.
 bool holds(std::string_view when, std::string_view value, std::int64_t first) {
-  if (when == "set") return !value.empty();
+  if (value.empty()) return false;  // NCCL takes its default
+  if (when == "set") return true;
   if (when == "prefix") return is_prefix(value);
   if (const auto words = after("includes ", when)) return !value.empty() && includes(value, *words);
   if (const auto word = after("not ", when)) return !value.empty() && !same_word(value, *word);
@@ -142,7 +143,7 @@ std::vector<const Setting*> matches(const Rule& rule, const Settings& settings) 
     }
     const Setting* one = settings.find(condition.name);
     if (condition.when == "unset") {
-      if (one != nullptr || !settings.whole) return {};
+      if ((one != nullptr && !one->value.empty()) || !settings.whole) return {};
       continue;
     }
     if (one == nullptr || !holds(condition.when, one->value, first)) return {};

@@ -32,7 +32,7 @@ struct Foreign {
 };
 
 constexpr Foreign foreign_table[] = {
-    {"NCCL_PSK", "NCCL after 2.30.7"},
+    {"NCCL_PSK", "NCCL after 2.32.3"},
     {"NCCL_VERSION", "images of NVIDIA, for the package in them"},
     {"NCCL_ASYNC_ERROR_HANDLING", "PyTorch before 2.2"},
     {"NCCL_BLOCKING_WAIT", "PyTorch before 2.2"},

@@ -121,7 +121,7 @@ TEST(Names, NoneIsNamedThatIsNotNear) {
 }
 
 TEST(Names, OthersThanNcclSetSome) {
-  EXPECT_EQ(causes_in({"NCCL_VERSION=2.30.4-1", "TORCH_NCCL_BLOCKING_WAIT=0", "NCCL_OFI_PROTOCOL=RDMA",
+  EXPECT_EQ(causes_in({"NCCL_VERSION=2.32.3-1", "TORCH_NCCL_BLOCKING_WAIT=0", "NCCL_OFI_PROTOCOL=RDMA",
                        "FI_PROVIDER=efa", "NCCL_HOME=/opt/nccl", "NCCL_TESTS_DEVICE=0", "NCCL_DESYNC_DEBUG=1",
                        "NCCL_ROOT_DIR=/opt", "AWS_REGION=x", "WEFT_NCCL_LIBRARY=libnccl.so.2",
                        "RCCL_MSCCL_ENABLE=1", "NCCL_FASTRAK_IFNAME=eth1"}),
@@ -163,8 +163,9 @@ TEST(Variables, NoneOfTheListOfFactsIsUnknownInItsVersions) {
     for (std::string cell; std::getline(in, cell, '\t');) cells.push_back(cell);
     ASSERT_EQ(cells.size(), 10U) << line;
     ++rows;
-    for (const auto& [cell, version] : {std::pair{8, NcclVersion{{2, 28, 9}}}, std::pair{9, newest_known}}) {
-      const std::vector<Finding> findings = check_names(test::settings_of({cells[0] + "="}), version);
+    for (const auto& [cell, version] :
+         {std::pair{8, NcclVersion{{2, 28, 9}}}, std::pair{9, NcclVersion{{2, 30, 7}}}}) {
+      const std::vector<Finding> findings = check_names(test::settings_of({cells[0] + "=1"}), version);
       const bool ours = cells[0].starts_with("NCCL_");
       const bool ignored = ours && find_variable(cells[0])->kind == Kind::ignored;
       const bool there = cells[static_cast<std::size_t>(cell)] == "yes" || !ours ||
@@ -236,7 +237,7 @@ TEST(NcclVersions, AreReadAsUsersWriteThem) {
   EXPECT_EQ(parse_nccl_version("2.28.9-1+cuda13.0", 0), (NcclVersion{{2, 28, 9}}));
   EXPECT_EQ(parse_nccl_version("2.28", 999), (NcclVersion{{2, 28, 999}}));
   EXPECT_EQ(name(*parse_nccl_version("2.28", 999)), "2.28");
-  EXPECT_EQ(name(newest_known), "2.30.7");
+  EXPECT_EQ(name(newest_known), "2.32.3");
   for (const char* bad :
        {"", "2", "2.", "v2.28", "2.28.9.1", "2.28.x", "2.28.", "2.-3.1", "2.99999999999.1", "2.1000"})
     EXPECT_EQ(parse_nccl_version(bad, 0), std::nullopt) << bad;

@@ -258,10 +258,33 @@ TEST(Lint, MergesWhatRanksHaveAlike) {
   EXPECT_NE(findings[1].verdict.find("(and in 12 more places)"), std::string::npos) << findings[1].verdict;
 }
 
+TEST(Lint, AnEmptyValueIsNotSet) {
+  for (const char* const empty : {"NCCL_DEBUGG=", "NCCL_ALGO=", "NCCL_IB_TIMEOUT=", "NCCL_CHUNK_SIZE=",
+                                  "NCCL_TREE_THRESHOLD=", "NCCL_P2P_DISABLE=", "NCCL_BUFFSIZE="}) {
+    EXPECT_TRUE(lint({settings_of({empty})}, newest_known).empty()) << empty;
+    EXPECT_EQ(count_settings(settings_of({empty})), 0) << empty;
+  }
+  EXPECT_TRUE(
+      compare_ranks({rank("a", {"NCCL_ALGO=", "NCCL_DEBUG=WARN"}), rank("b", {"NCCL_DEBUG=WARN"})}).empty());
+  for (const Variable& one : nccl_variables()) {
+    const auto empty = lint({settings_of({text(one.name, "=")})}, newest_known);
+    EXPECT_TRUE(empty.empty()) << one.name;
+  }
+}
+
+TEST(Lint, WhatIsNotDocumentedIsNamedWhereItCountsForEveryJob) {
+  const auto causes = [](Lines lines) {
+    return causes_of(
+        lint({read_settings("NCCL_CONNECT_ROUND_MAX_PEERS=4\n", "nccl.conf", lines)}, newest_known));
+  };
+  EXPECT_EQ(causes(Lines::configuration), Causes{"internal-setting"});
+  EXPECT_EQ(causes(Lines::environment), Causes{});
+}
+
 TEST(Lint, HealthySettingsHaveNoFinding) {
   EXPECT_TRUE(lint({settings_of({"NCCL_DEBUG=WARN", "NCCL_SOCKET_IFNAME==eth0", "NCCL_IB_HCA==mlx5_0,mlx5_1",
                                  "NCCL_IB_TC=106", "NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_CROSS_NIC=0",
-                                 "NCCL_MAX_CTAS=16", "PATH=/bin", "NCCL_VERSION=2.30.7-1",
+                                 "NCCL_MAX_CTAS=16", "PATH=/bin", "NCCL_VERSION=2.32.3-1",
                                  "NCCL_DEBUG_FILE=/tmp/%h.%p"})},
                    newest_known)
                   .empty());
