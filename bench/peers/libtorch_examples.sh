@@ -82,8 +82,9 @@ variants=(none weft mpi)
 for name in "${names[@]}"; do
   : >"$work/times"
   for ((round = 0; round < rounds; ++round)); do
-    for ((i = 0; i < ${#variants[@]}; ++i)); do
-      variant=${variants[(i + round) % ${#variants[@]}]}
+    for i in "${!variants[@]}"; do
+      turn=$((i + round))
+      variant=${variants[turn % ${#variants[@]}]}
       echo "$round $variant $(trial "$name" "$variant" 2)" >>"$work/times"
     done
   done

@@ -43,6 +43,12 @@ class Cycle:
         self.kept, self.itself = kept, self
 
 
+def wait_a_moment():
+    """One gc.collect() is not enough: it does nothing while another thread collects, which may have passed what this one has dropped."""
+    time.sleep(0.001)
+    gc.collect()
+
+
 class Drops:
     """One thread's calls in one group."""
 
@@ -151,7 +157,7 @@ class Drops:
         deadline = time.monotonic() + LONG / 2
         for name, written, expected, _ in self.kept:
             while not self.fails and calls.wrong(written, expected) and time.monotonic() < deadline:
-                time.sleep(0.001)
+                wait_a_moment()
             self.check(name, written, expected)
         self.kept.clear()
 
@@ -160,7 +166,7 @@ class Drops:
         gc.collect()
         deadline = time.monotonic() + LONG / 2
         while any(not storage.expired() for storage in self.storages) and time.monotonic() < deadline:
-            time.sleep(0.001)
+            wait_a_moment()
         left = sum(not storage.expired() for storage in self.storages)
         spoiled = sum(not torch.equal(canary, torch.full_like(canary, CANARY)) for canary in self.canaries)
         if left or spoiled:
