@@ -10,7 +10,9 @@
 #include <optional>
 #include <set>
 
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "core/memory/elementwise.hpp"
+#include "core/streams/one_thread.hpp"
 #include "gradient/plan/plan_agreement.hpp"
 #include "weft/core/copy.hpp"
 
