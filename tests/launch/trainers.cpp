@@ -144,6 +144,7 @@ const std::map<std::string, std::function<void(Communicator)>> modes = {
     {"forget", forget},
     {"forget_slow", forget_slow},
     {"throws_its_own", throws_its_own},
+    {"throws_in_run", [](Communicator comm) { comm.run([&] { throws_its_own(comm); }); }},
     {"exits_0", [](Communicator comm) { exits_early(std::move(comm), 0); }},
     {"exits_3", [](Communicator comm) { exits_early(std::move(comm), 3); }},
     {"exits_42", [](Communicator comm) { exits_early(std::move(comm), 42); }},

@@ -21,6 +21,7 @@ done
 check "such a job does not start again" 42 "never marked ready" "$launch" --max-restarts 3 -n 2 "$probe" forget_slow
 lines "such a job does not start again" 1 "rank 1: finish_step #6: 1 of 2 parameters were never marked ready"
 check "an exception of the program's own is no misuse of weft" 1 "no file" "$launch" -n 3 "$probe" throws_its_own
+check "and the others read it in run()" 1 "rank 0: .*rank 1 failed: no file" "$launch" -n 2 "$probe" throws_in_run
 
 everywhere "exit(0) while others wait" 75 "rank 0: .*rank 1 called exit\(0\), or returned 0 from main" exits_0
 check "exit(3) while others wait" 3 "rank 0: .*rank 1 called exit\(3\)" "$launch" -n 2 "$probe" exits_3

@@ -129,8 +129,8 @@ class Communicator {
   /// ranks, as soon as they wait for this rank, instead of at their deadline. @param error what ended it; the
   /// others read it
   void give_up(const Error& error) noexcept;
-  /// Runs `body`, as in comm.run([&] { train(); }). If an exception leaves it, the other ranks get its message,
-  /// and it is thrown on. An Error of weft reaches them without run(), too.
+  /// Runs `body`, as in comm.run([&] { train(); }). If an exception leaves it, the other ranks get its message in
+  /// an Error (system), and it is thrown on. An Error of weft reaches them without run(), too.
   template <class Body>
   void run(Body&& body) {
     try {
@@ -138,7 +138,7 @@ class Communicator {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      give_up(Error(ErrorKind::usage, message_of(error)));
+      give_up(Error(ErrorKind::system, message_of(error)));
       throw;
     }
   }

@@ -212,26 +212,8 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   return state_->split(color, key);
 }
 
-namespace {
-
-/// Whether it tells of an exception that is being handled and is none of weft's, as Communicator::run() does: the program's own reason, of which
-/// weft cannot say that it is a misuse.
-bool is_of_the_program(const Error& error) {
-  try {
-    if (error.kind() == ErrorKind::usage && std::current_exception()) throw;
-  } catch (const Error&) {
-  } catch (...) {
-    return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 void Communicator::give_up(const Error& error) noexcept {
-  state_->fail(is_of_the_program(error)
-                   ? Error(ErrorKind::system, error.problem(), error.advice(), error.context())
-                   : error);
+  state_->fail(error);
 }
 
 void detail::show(Communicator& comm, std::uint64_t number) {
