@@ -30,8 +30,8 @@ constexpr std::size_t index(ParamId id) {
 struct ParamSpec {
   std::string name;
   std::int64_t count = 0;  ///< elements
-  /// Where its values are, to refuse two parameters that share them, and two reducers over one; not a part of the
-  /// layout. Null: not known, and nothing is refused.
+  /// Where its values are, to refuse two parameters that share them, and two exchanges of one: reducers,
+  /// ShardedParams, and what weft::torch wraps; not a part of the layout. Null: not known, and nothing is refused.
   const void* storage = nullptr;
   /// Row-major. Low-rank codecs take the first dimension for rows. Empty: a vector.
   std::vector<std::int64_t> shape{};
@@ -78,6 +78,8 @@ class ParamLayout {
   /// size is a multiple of it. So the elements between two starts divide evenly. @throws Error (usage) unless
   /// `unit` is whole cache lines and all of `starts` are parameters
   ParamLayout with_starts(const std::vector<ParamId>& starts, std::int64_t unit) const;
+  /// The same, with no storage known.
+  ParamLayout without_storages() const;
   /// Whether names, shapes and data type are the same; offsets may differ.
   bool has_parameters_of(const ParamLayout& other) const;
 

@@ -79,6 +79,12 @@ ParamLayout ParamLayout::with_starts(const std::vector<ParamId>& starts, std::in
   return moved;
 }
 
+ParamLayout ParamLayout::without_storages() const {
+  ParamLayout unknown = *this;
+  for (ParamSpec& spec : unknown.specs_) spec.storage = nullptr;
+  return unknown;
+}
+
 bool ParamLayout::has_parameters_of(const ParamLayout& other) const {
   const auto is_same = [](const ParamSpec& a, const ParamSpec& b) {
     return a.name == b.name && a.shape == b.shape;

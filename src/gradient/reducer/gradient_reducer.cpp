@@ -40,8 +40,8 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
   return text("hook ", hook.name(), ", means ", number(options.means), ", unused ", number(options.unused),
               ", uneven ", number(options.uneven), ", count_bad_values ", options.count_bad_values,
               ", norm_block ", options.norm_block, ", micro_batches ", options.micro_batches, ", plan ",
-              given_plan(options) ? "given" : "made", ", a ring of ",
-              options.ring.value_or(BucketRing()).bytes, " bytes");
+              given_plan(options) ? "given" : "made",
+              ", a ring of ", options.ring.value_or(BucketRing()).bytes, " bytes");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
       counters_(detail::shared_counters(comm_)) {
   if (!is_floating(layout.dtype()))
     throw Error(ErrorKind::usage, text("gradients of type ", layout.dtype()), "gradients are floating-point");
-  claim_parameters(layout);
+  claim_.take(detail::storages_of(layout), layout, comm_, "GradientReducer");
   detail::agree_on(comm_, layout, described(options_, *hook_));
   if (options_.ring) expect_ring_fits();
   if (std::holds_alternative<PlannedBuckets>(options_.buckets)) {
@@ -100,20 +100,6 @@ void GradientReducer::State::expect_micro_batches() const {
   if (all > 0 && options_.uneven != Uneven::refuse)
     throw Error(ErrorKind::usage, text(all, " micro-batches of a step with uneven batches"),
                 "every rank has its share of every step");
-}
-
-void GradientReducer::State::claim_parameters(const ParamLayout& layout) {
-  std::vector<const void*> storages;
-  for (int i = 0; i < layout.parameters(); ++i) storages.push_back(layout.storage(ParamId{i}));
-  const auto other = claim_.take(storages, "GradientReducer");
-  if (!other) return;
-  const Error error(ErrorKind::usage,
-                    text("parameter ", layout.name(ParamId{static_cast<std::int32_t>(other->key)}),
-                         " belongs to another ", other->owner, " of this process, which still lives"),
-                    "a parameter's gradient is averaged once: end the other one first",
-                    {comm_.rank(), "GradientReducer", 0});
-  comm_.give_up(error);
-  throw error;
 }
 
 GradientReducer::State::~State() {

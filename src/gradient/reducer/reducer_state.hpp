@@ -96,7 +96,6 @@ class GradientReducer::State {
   void expect_given_plan(const BucketPlan& plan, const ParamLayout& layout) const;
   void expect_ring_fits() const;
   void expect_micro_batches() const;
-  void claim_parameters(const ParamLayout& layout);
   void make_ring(const BucketPlan& plan);
   View place(ParamId id) const { return space_.slice(layout().offset(id), layout().count(id)); }
   void wait_for_places(ParamId id, Stream stream);

@@ -109,12 +109,12 @@ GradientHooks::GradientHooks(Communicator comm, ::torch::nn::Module& module, con
       call_(call),
       known_(known(module)),
       layout_(layout_of_parameters()),
-      exchanged_(comm_, layout_, parameters_, call),
       hooked_(parameters_.size()),
       marked_(parameters_.size()),
       had_(parameters_.size()),
       buffers_(comm_, module, call) {
   for (const at::Tensor& one : parameters_) shapes_.push_back(one.sizes().vec());
+  claim();
 }
 
 GradientHooks::~GradientHooks() {
@@ -157,14 +157,28 @@ ParamLayout GradientHooks::layout_of_parameters() {
            "wrap a module that has parameters with requires_grad");
   return with_torch_errors([&] {
     const DataType dtype = data_type(comm_, parameters_.front().scalar_type(), all.front().first);
-    (void)ParamLayout(dtype, specs);  // refuses two parameters that share memory
-    for (ParamSpec& spec : specs)
-      spec.storage = nullptr;  // torch::load() and set_data() give a parameter other memory
-    return ParamLayout(dtype, std::move(specs));
+    return ParamLayout(dtype, std::move(specs)).without_storages();  // claim() has them
   });
 }
 
+// By tensor, which another wrapper sees at once, and by memory, which a reducer of the program's own knows. torch::load() and
+// set_data() give a parameter other memory: that is claimed with the next pass.
+void GradientHooks::claim() {
+  std::vector<const void*> keys;
+  std::vector<c10::Storage> memory;
+  for (const at::Tensor& one : parameters_) keys.push_back(one.unsafeGetTensorImpl());
+  for (const at::Tensor& one : parameters_) {
+    keys.push_back(one.has_storage() ? one.data_ptr() : nullptr);
+    if (one.has_storage()) memory.push_back(one.storage());
+  }
+  if (keys == keys_) return;
+  with_torch_errors([&] { claim_.take(keys, layout_, comm_, call_); });
+  keys_ = std::move(keys);
+  memory_ = std::move(memory);
+}
+
 void GradientHooks::hook() {
+  claim();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     hook_node(i);
     // torch::load() and conversions give the parameter another node. This hook stays with the parameter.
@@ -242,6 +256,7 @@ bool GradientHooks::is_held(ParamId id) const {
 
 void GradientHooks::begin_pass() {
   expect_unchanged();
+  claim();
   std::fill(marked_.begin(), marked_.end(), false);
   begin();
   in_pass_ = true;

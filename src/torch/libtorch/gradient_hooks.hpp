@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradient/reducer/parameter_claim.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/gradient/initial_values.hpp"
 #include "weft/gradient/param_layout.hpp"
@@ -46,23 +47,6 @@ DataType data_type(const Communicator& comm, c10::ScalarType type, const std::st
 View view(at::Tensor& tensor, DataType dtype);
 /// The parameters that are trained, each once, without those that have no elements.
 std::vector<std::pair<std::string, at::Tensor>> trained(const ::torch::nn::Module& module);
-
-/// Which parameters of this process an exchange has: a parameter belongs to one. Two would each average its gradient, or
-/// take the other's mean for a gradient of this rank. Has them from its construction to its end. From any thread.
-class Exchanged {
- public:
-  /// @param tensors of the layout, which keep their identity as long as this lives
-  /// @param call who has them, in a program's words: "DataParallel"
-  /// @throws Error (usage), also on the other ranks, naming a parameter that another exchange of this process has
-  Exchanged(const Communicator& comm, const ParamLayout& layout, std::vector<at::Tensor> tensors,
-            const char* call);
-  ~Exchanged();
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
-
- private:
-  std::vector<at::Tensor> tensors_;
-};
 
 /// The values of a module that are not reduced: parameters as ranks start with them, and buffers such as running means.
 class ModuleBuffers {
@@ -148,6 +132,7 @@ class GradientHooks {
 
   static std::vector<Known> known(::torch::nn::Module& module);
   ParamLayout layout_of_parameters();
+  void claim();
   void hook_node(std::size_t parameter);
   void unhook_node(std::size_t parameter);
   void expect_same_kind(std::size_t parameter);
@@ -164,7 +149,9 @@ class GradientHooks {
   std::vector<Known> known_;            // all parameters of the module
   std::vector<at::Tensor> parameters_;  // those that are exchanged
   ParamLayout layout_;
-  Exchanged exchanged_;
+  std::vector<c10::Storage> memory_;  // of parameters, as claimed: what comes there later is another's
+  std::vector<const void*> keys_;
+  weft::detail::ParameterClaim claim_;
   std::vector<std::vector<std::int64_t>> shapes_;
   std::vector<Hooked> hooked_;
   std::shared_ptr<bool> handing_over_ = std::make_shared<bool>(true);  // NoSync may outlive this

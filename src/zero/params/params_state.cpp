@@ -117,6 +117,7 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
       own_(comm_.device()) {
   detail::expect_offload_fits(options_.stage, options_.offload_parameters, options_.offload_gradients);
   detail::expect_units(layout, options_.units);
+  claim_.take(detail::storages_of(model_.trained()), model_.trained(), all_, "ShardedParams");
   agree_on_frozen(all_, model_);
   const auto [units, numbers] = model_.units(options_.units);
   const detail::ParamsPlan plan(model_.trained(), sharing_of(options_, units, comm_));
@@ -125,7 +126,7 @@ ShardedParams::State::State(Communicator comm, const ParamLayout& layout, Sharde
   } else {
     ReducerOptions reducer = reducer_of(options_);
     if (options_.bucket_bytes) reducer.buckets = BucketBytes{*options_.bucket_bytes};
-    reducer_ = std::make_unique<GradientReducer>(comm_, model_.trained(), reducer);
+    reducer_ = std::make_unique<GradientReducer>(comm_, model_.trained().without_storages(), reducer);
   }
   place_units(plan, numbers);
 }
@@ -146,7 +147,7 @@ void ShardedParams::State::make_shards(const detail::ParamsPlan& plan) {
   reducer.means = Means::sharded;
   if (const auto bytes = plan.bucket_ring_bytes())
     reducer.ring = BucketRing{.bytes = *bytes, .means_on_host = options_.offload_gradients};
-  reducer_ = std::make_unique<GradientReducer>(comm_, model_.trained(), reducer);
+  reducer_ = std::make_unique<GradientReducer>(comm_, model_.trained().without_storages(), reducer);
   wire_->serve(shards_->plan().buckets().size());
 }
 

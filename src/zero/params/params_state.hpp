@@ -10,6 +10,7 @@
 #include "collectives/diagnosis/counters.hpp"
 #include "collectives/diagnosis/used_by_one.hpp"
 #include "core/streams/stream_stopwatch.hpp"
+#include "gradient/reducer/parameter_claim.hpp"
 #include "gradient/reducer/wire.hpp"
 #include "weft/zero/sharded_params.hpp"
 #include "zero/params/gather_buffers.hpp"
@@ -140,6 +141,7 @@ class ShardedParams::State {
   ShardedOptions options_;
   Stage stage_;
   detail::TrainedParams model_;
+  detail::ParameterClaim claim_;
   std::optional<detail::ShardPlan> shards_;  // nullopt in stage 0
   std::unique_ptr<GradientReducer> reducer_;
   std::shared_ptr<detail::Wire> wire_;

@@ -6,6 +6,8 @@
 #include <torch/optim.h>
 #include <torch/serialize.h>
 
+#include <functional>
+#include <memory>
 #include <sstream>
 
 #include "torch/libtorch/ranks.hpp"
@@ -58,23 +60,104 @@ void expect_close(const std::vector<at::Tensor>& got, const std::vector<at::Tens
 
 // A parameter belongs to one exchange.
 
-TEST(Uses, AModuleIsWrappedOnce) {
-  expect_refused({"conv.weight belongs to another DataParallel", "end the other one first"},
-                 [](weft::Communicator comm, Net& net) {
-                   const DataParallel first(comm, *net);
-                   const DataParallel second(comm, *net);
-                 });
-  expect_refused({"head.weight belongs to another DataParallel"}, [](weft::Communicator comm, Net& net) {
-    const DataParallel whole(comm, *net->head);
-    const ZeroOptimizer part(comm, *net, torch::optim::SGDOptions(0.1));
+/// A layout by hand that knows where parameters are.
+weft::ParamLayout layout_of(const torch::nn::Module& module) {
+  std::vector<weft::ParamSpec> specs;
+  for (const auto& one : module.named_parameters())
+    specs.push_back({one.key(), one.value().numel(), one.value().data_ptr()});
+  return {weft::DataType::f32, std::move(specs)};
+}
+
+/// All that exchanges a module's gradients, wrapped or by hand.
+struct Exchange {
+  const char* name;
+  std::function<std::shared_ptr<void>(const weft::Communicator&, torch::nn::Module&)> make;
+};
+std::shared_ptr<void> zero_optimizer(const weft::Communicator& comm, torch::nn::Module& module, int stage) {
+  return std::make_shared<ZeroOptimizer>(comm, module, torch::optim::SGDOptions(0.1),
+                                         weft::torch::ZeroOptions{.stage = stage});
+}
+std::shared_ptr<void> sharded(const weft::Communicator& comm, torch::nn::Module& module, int stage) {
+  return std::make_shared<weft::zero::ShardedParams>(comm, layout_of(module),
+                                                     weft::zero::ShardedOptions{.stage = stage});
+}
+const std::vector<Exchange> exchanges = {
+    {"DataParallel", [](const weft::Communicator& comm,
+                        torch::nn::Module& module) { return std::make_shared<DataParallel>(comm, module); }},
+    {"DataParallel",
+     [](const weft::Communicator& comm, torch::nn::Module& module) {
+       DataParallelOptions options;
+       options.gradients_in_place = true;
+       return std::make_shared<DataParallel>(comm, module, options);
+     }},
+    {"ZeroOptimizer", [](const weft::Communicator& comm,
+                         torch::nn::Module& module) { return zero_optimizer(comm, module, 1); }},
+    {"ZeroOptimizer", [](const weft::Communicator& comm,
+                         torch::nn::Module& module) { return zero_optimizer(comm, module, 2); }},
+    {"GradientReducer",
+     [](const weft::Communicator& comm, torch::nn::Module& module) {
+       return std::make_shared<weft::GradientReducer>(comm, layout_of(module));
+     }},
+    {"ShardedParams",
+     [](const weft::Communicator& comm, torch::nn::Module& module) { return sharded(comm, module, 0); }},
+    {"ShardedParams",
+     [](const weft::Communicator& comm, torch::nn::Module& module) { return sharded(comm, module, 2); }},
+    {"ShardedParams",
+     [](const weft::Communicator& comm, torch::nn::Module& module) { return sharded(comm, module, 3); }}};
+
+/// What `body` throws, of weft's or torch's kind.
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+void expect_in(const std::string& part, const std::string& message) {
+  EXPECT_NE(message.find(part), std::string::npos) << "no '" << part << "' in: " << message;
+}
+
+TEST(Uses, EachPairOfExchangesOverAParameterIsRefusedInEitherOrder) {
+  for (std::size_t one = 0; one < exchanges.size(); ++one) {
+    for (std::size_t other = 0; other < exchanges.size(); ++other) {
+      SCOPED_TRACE(testing::Message() << "row " << one << ", then row " << other);
+      on_two([&](weft::Communicator comm, Net& net) {
+        const weft::Communicator broken = *comm.split(0, comm.rank());
+        const Exchange &first = exchanges[one], &second = exchanges[other];
+        {
+          const auto there = first.make(comm, *net);
+          const std::string message = message_of([&] { second.make(broken, *net->head); });
+          expect_in(std::string(second.name) + ": parameter weight belongs to ", message);
+          expect_in(std::string(first.name) + " of this process, which still lives", message);
+        }
+        second.make(comm, *net->head);
+      });
+    }
+  }
+}
+
+// A reducer by hand knows memory, which set_data() changes: whoever of the two comes second in using it is refused.
+TEST(Uses, AReducerByHandOverMemoryThatAParameterGotLaterIsRefused) {
+  expect_refused({"conv.weight belongs to a GradientReducer"}, [](weft::Communicator comm, Net& net) {
+    const DataParallel dp(*comm.split(0, comm.rank()), *net);
+    const at::Tensor later = net->conv->weight.detach().clone();
+    net->conv->weight.set_data(later);
+    const weft::GradientReducer reducer(
+        comm, weft::ParamLayout(weft::DataType::f32, {{"later", later.numel(), later.data_ptr()}}));
+    loss_of(net, 0).backward();
   });
-  expect_refused({"belongs to another ZeroOptimizer"}, [](weft::Communicator comm, Net& net) {
-    const ZeroOptimizer first(comm, *net, torch::optim::SGDOptions(0.1));
-    const ZeroOptimizer second(comm, *net, torch::optim::SGDOptions(0.1));
-  });
-  expect_refused({"belongs to another ZeroOptimizer"}, [](weft::Communicator comm, Net& net) {
-    const ZeroOptimizer first(comm, *net, torch::optim::SGDOptions(0.1));
-    const DataParallel second(comm, *net);
+  on_two([](weft::Communicator comm, Net& net) {
+    const weft::Communicator broken = *comm.split(0, comm.rank());
+    const DataParallel dp(comm, *net);
+    const at::Tensor before = net->conv->weight.detach();
+    net->conv->weight.set_data(before.clone());
+    loss_of(net, 0).backward();
+    const weft::GradientReducer free(
+        comm, weft::ParamLayout(weft::DataType::f32, {{"before", before.numel(), before.data_ptr()}}));
+    expect_in("conv.weight belongs to a DataParallel",
+              message_of([&] { const weft::GradientReducer reducer(broken, layout_of(*net)); }));
   });
 }
 

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <regex>
 #include <set>
 #include <thread>
@@ -298,11 +300,50 @@ TEST(Claims, ASecondReducerOverAParameterIsRefusedByName) {
                          {"parameter other.b belongs to another GradientReducer of this process", "rank "},
                          [&] { const GradientReducer over(own, second); });
       const Communicator another = *comm.split(0, comm.rank());
-      test::expect_error(
-          ErrorKind::usage, {"parameter b belongs to another GradientReducer of this process"},
-          [&] { const zero::ShardedParams params(another, first, {.stage = 1, .frozen = {ParamId{0}}}); });
+      test::expect_error(ErrorKind::usage, {"parameter b belongs to a GradientReducer of this process"}, [&] {
+        const zero::ShardedParams params(another, first, {.stage = 1, .frozen = {ParamId{0}}});
+      });
     }
     const GradientReducer after(comm, second);
+  });
+}
+
+/// All that exchanges gradients of a layout whose storages it knows. Those of weft::torch are in tests/torch/libtorch/uses_test.cpp.
+struct Exchange {
+  const char* name;
+  int stage;
+};
+constexpr std::array<Exchange, 5> exchanges = {{{"GradientReducer", -1},
+                                                {"ShardedParams", 0},
+                                                {"ShardedParams", 1},
+                                                {"ShardedParams", 2},
+                                                {"ShardedParams", 3}}};
+
+std::shared_ptr<void> make(const Exchange& one, const Communicator& comm, const ParamLayout& parameters) {
+  if (one.stage < 0) return std::make_shared<GradientReducer>(comm, parameters);
+  return std::make_shared<zero::ShardedParams>(comm, parameters, zero::ShardedOptions{.stage = one.stage});
+}
+
+TEST(Claims, EachPairOfExchangesOverAParameterIsRefusedInEitherOrder) {
+  run_as_threads(2, [](const Communicator& comm) {
+    std::vector<float> a(8), b(8);
+    const ParamLayout first(DataType::f32, {{"a", 8, a.data()}, {"b", 8, b.data()}});
+    const ParamLayout second(DataType::f32, {{"again", 8, b.data()}});
+    for (const Exchange& one : exchanges) {
+      for (const Exchange& other : exchanges) {
+        SCOPED_TRACE(text(one.name, " ", one.stage, ", then ", other.name, " ", other.stage));
+        const Communicator own = *Communicator(comm).split(0, comm.rank());
+        const Communicator broken = *Communicator(comm).split(0, comm.rank());
+        {
+          const auto there = make(one, own, first);
+          test::expect_error(
+              ErrorKind::usage,
+              {text(other.name, ": parameter again belongs to "), text(one.name, " of this process")},
+              [&] { make(other, broken, second); });
+        }
+        make(other, own, second);
+      }
+    }
   });
 }
 
