@@ -53,10 +53,19 @@ struct PlannedBuckets {};
 struct BucketBytes {
   std::size_t bytes = 0;
 };
+/// Buckets that leave in the order in which the first exchanged step completed them, rather than from the end of
+/// the layout: where parameters lie by kind and backward goes by layer. What is complete on one rank counts where
+/// it was last. Made as by plan_buckets(), which keeps neighbours together: large parameters are `alone`.
+/// Price, once, at the beginning of the second exchanged step: an all_reduce of 4 bytes per bucket, which blocks.
+struct BucketsAsSeen {
+  std::size_t bytes = std::size_t{1} << 20;
+  std::size_t alone = std::size_t{64}
+                      << 10;  ///< parameters of so many bytes or more have a bucket of their own
+};
 /// A BucketPlan gives the buckets, which are then never changed. The plan is over the reducer's parameters, in
 /// any layout of them, which becomes that of the reducer. With Means::sharded every rank's part of a bucket
 /// must be whole cache lines, and whole blocks of the hook and of norm_block (plan_whole_buckets).
-using BucketChoice = std::variant<PlannedBuckets, BucketBytes, BucketPlan>;
+using BucketChoice = std::variant<PlannedBuckets, BucketBytes, BucketPlan, BucketsAsSeen>;
 
 /// Gradients lie in a bucket ring: a buffer of so many bytes, at least those of the largest bucket, which
 /// buckets use in turn, instead of an arena of all gradients. A gradient is written to gradient(id, stream),

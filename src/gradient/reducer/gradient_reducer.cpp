@@ -41,6 +41,7 @@ std::string described(const ReducerOptions& options, const CommHook& hook) {
               ", uneven ", number(options.uneven), ", count_bad_values ", options.count_bad_values,
               ", norm_block ", options.norm_block, ", micro_batches ", options.micro_batches, ", plan ",
               given_plan(options) ? "given" : "made",
+              std::holds_alternative<BucketsAsSeen>(options.buckets) ? ", in the order seen" : "",
               ", a ring of ", options.ring.value_or(BucketRing()).bytes, " bytes");
 }
 
@@ -82,6 +83,7 @@ GradientReducer::State::State(Communicator comm, const ParamLayout& layout, Redu
     squares_ = std::make_unique<detail::BlockSquares>(layout_, comm_.device(), options_.norm_block);
   BucketPlan first = first_plan(layout);
   wire_->serve(first.buckets().size());
+  if (std::holds_alternative<BucketsAsSeen>(options_.buckets)) seen_.emplace();
   if (is_planned_) observed_ = std::make_unique<detail::ObservedSteps>(first);
   if (options_.ring) make_ring(first);
   memory_ = comm_.allocate(layout_.dtype(), ring_ ? ring_->places().size() : first.end());

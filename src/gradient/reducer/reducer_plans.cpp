@@ -5,6 +5,8 @@
 //   1. steps 1 to 5 use probing_plan(), small and large buckets in turn;
 //   2. at the beginning of step 6 all ranks agree on ready times and the link (ObservedSteps::agree());
 //   3. plan_buckets() finds the plan with the least exposed time, and all ranks adopt it.
+//
+// BucketsAsSeen keep their ranges, and change their order once, at the beginning of the second exchanged step.
 
 #include <algorithm>
 #include <numeric>
@@ -107,6 +109,8 @@ BucketPlan GradientReducer::State::first_plan(const ParamLayout& layout) {
     return *given;
   }
   if (is_planned_) return divisible(detail::probing_plan(layout_));
+  if (const auto* const as_seen = std::get_if<BucketsAsSeen>(&options_.buckets))
+    return divisible(plan_buckets(layout_, as_seen->bytes, as_seen->alone));
   const bool is_near = comm_.device().is_host() && comm_.topology().nodes() == 1;
   const BucketBytes usual{std::size_t{is_near ? 1U : 25U} << 20};
   const auto* const given = std::get_if<BucketBytes>(&options_.buckets);
@@ -161,6 +165,31 @@ void GradientReducer::State::adopt(BucketPlan plan) {
   std::vector<detail::BlockSquares::Range> all;
   for (const Bucket& bucket : plan_->buckets()) all.push_back(owned(bucket));
   squares_->adopt(all);
+}
+
+// A bucket is complete with the last of its gradients, and for all ranks where that came last.
+void GradientReducer::State::order_as_seen() {
+  std::vector<std::int32_t> turn(static_cast<std::size_t>(layout().parameters()));
+  for (std::size_t i = 0; i < seen_->size(); ++i) turn[index((*seen_)[i])] = static_cast<std::int32_t>(i);
+  seen_.reset();
+  std::vector<Bucket> buckets = plan_->buckets();
+  std::vector<std::int32_t> complete(buckets.size());
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    for (const ParamId id : buckets[i].params) complete[i] = std::max(complete[i], turn[index(id)]);
+  }
+  wire_->synchronize();
+  if (device_clock_) device_clock_->finish(Deadline::in(comm_.timeout()));
+  Stream stream;
+  comm_.all_reduce(View(std::span(complete)), ReduceOp::max, stream).wait();
+  std::vector<std::size_t> order(buckets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t bucket) { return complete[bucket]; });
+  if (std::ranges::is_sorted(order)) return;
+  std::ranges::transform(order, buckets.begin(),
+                         [this](std::size_t bucket) { return plan_->buckets()[bucket]; });
+  BucketPlan seen(layout(), std::move(buckets));
+  first_plan_ = std::move(plan_);
+  adopt(std::move(seen));
 }
 
 void GradientReducer::State::plan_from_observed_steps() {

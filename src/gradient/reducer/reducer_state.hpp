@@ -108,6 +108,7 @@ class GradientReducer::State {
   detail::BlockSquares::Range owned(const Bucket& bucket) const;
   void adopt(BucketPlan plan);
   void plan_from_observed_steps();
+  void order_as_seen();
   bool open_step(Exchange exchange, bool has_batch);
   void watch_for_slow_ranks();
   void expect_known(ParamId id, const char* call) const;
@@ -146,6 +147,7 @@ class GradientReducer::State {
   // Kept after a change of plan: consumers may still hold its buckets.
   std::unique_ptr<BucketPlan> first_plan_;
   std::optional<BackwardProfile> profile_;
+  std::optional<std::vector<ParamId>> seen_;  // BucketsAsSeen: marked in the first exchanged step, in turn
   std::shared_ptr<CommHook> hook_;
   ReducedListener listener_;
   std::optional<detail::WarmUp> warm_up_;

@@ -53,6 +53,7 @@ bool GradientReducer::State::open_step(Exchange exchange, bool has_batch) {
   if (exchange == Exchange::now) {
     account_now_and_then();
     if (observed_ && observed_->enough()) plan_from_observed_steps();
+    if (seen_ && !seen_->empty()) order_as_seen();
     if (uneven_) uneven_->begin_step(comm_, has_batch);
     if (!has_batch && uneven_->ranks_left() == 0) return false;
   }
@@ -163,6 +164,7 @@ void GradientReducer::State::expect_unmarked(ParamId id, const Stream& stream) {
 
 void GradientReducer::State::mark(ParamId id, const Stream& stream) {
   if (tree_) tree_->add_micro_batch(id, place(id), micro_steps_ - 1, stream);
+  if (seen_ && exchange_ == Exchange::now) seen_->push_back(id);
   if (observed_ && exchange_ == Exchange::now)
     observed_->ready(id, device_clock_ ? &*device_clock_ : nullptr, stream);
   ready_->mark(id, stream);
