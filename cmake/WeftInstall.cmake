@@ -1,5 +1,5 @@
 # cmake --install: libraries, headers, what find_package(weft) and pkg-config read, programs with manuals, documents and examples.
-# Components are those of the Debian packages: lib, dev and tools (WeftPackages.cmake).
+# Components are those of the Debian packages: lib, dev, torch and tools (WeftPackages.cmake).
 include(CMakePackageConfigHelpers)
 
 set(WEFT_DEBIAN OFF CACHE STRING "Debian's folders and packages: AUTO, ON or OFF")
@@ -38,12 +38,11 @@ endif()
 set(WEFT_LIBTORCH_BUILT "")
 if(TARGET weft_torch)
   get_target_property(WEFT_LIBTORCH_BUILT weft_torch WEFT_LIBTORCH_VERSION)
-  install(TARGETS weft_torch ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
-  install(FILES cmake/install/weftLibtorch.cmake DESTINATION ${package} COMPONENT dev)
-else()
-  list(APPEND left_out PATTERN weft/torch EXCLUDE)
+  install(TARGETS weft_torch ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT torch)
+  install(FILES cmake/install/weftLibtorch.cmake DESTINATION ${package} COMPONENT torch)
+  install(DIRECTORY include/weft/torch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft COMPONENT torch)
 endif()
-install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev ${left_out})
+install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev PATTERN weft/torch EXCLUDE ${left_out})
 
 configure_package_config_file(cmake/install/weftConfig.cmake.in weftConfig.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(weftConfigVersion.cmake COMPATIBILITY SameMinorVersion)

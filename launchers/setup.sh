@@ -9,7 +9,7 @@
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 #   launchers/setup.sh torch  what the quick start builds, and PyTorch of PyPI in ~/.cache/weft-torch (WEFT_TORCH_VENV names another place; several GB)
 #   launchers/setup.sh libtorch  what the quick start builds, and Debian's LibTorch for -DWEFT_TORCH=ON (1 GB with what it needs)
-#   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs
+#   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs (1 GB of it is LibTorch)
 #   launchers/setup.sh arm64  a compiler for 64-bit ARM and an emulator, for tests/soak.sh arm64
 # Without apt, or without the right to use it, it prints the list and goes on: cmake says what it cannot find.
 set -euo pipefail
@@ -27,7 +27,7 @@ case ${1:-run} in
     python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
     command -v chromium-browser google-chrome >/dev/null || packages+=(chromium) ;;  # another Chromium stays
   torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
-  packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev) ;;
+  packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev libtorch-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
   *) echo "setup.sh: unknown argument '$1'; allowed are run, test, lint, fuzz, docs, peers, torch, libtorch, packages, arm64" >&2; exit 42 ;;
 esac

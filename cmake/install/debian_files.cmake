@@ -1,9 +1,7 @@
 # What Debian wants in each package and no other install has: copyright, changelog, and manuals compressed. CPack runs this when the files of
 # all packages lie in their folders.
-foreach(row "lib LIB" "dev DEV" "tools TOOLS")
-  string(REPLACE " " ";" row ${row})
-  list(GET row 0 component)
-  list(GET row 1 upper)
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} upper)
   set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   set(top ${CPACK_TEMPORARY_DIRECTORY}/${component}/usr)
   if(NOT EXISTS ${top})

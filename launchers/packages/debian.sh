@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the Debian packages libweft0.1, libweft-dev and weft-tools, with the flags of Debian's own, and lets lintian look at them.
-#   launchers/packages/debian.sh     installs what is missing, builds, and leaves the packages in build/packages/deb
+# Makes the Debian packages libweft0.1, libweft-dev, libweft-torch-dev and weft-tools, with the flags of Debian's own, and lets lintian look at them.
+#   launchers/packages/debian.sh [OPTION_OF_CMAKE...]     installs what is missing, builds, and leaves the packages in build/packages/deb
+#     -DWEFT_TORCH=OFF     without libweft-torch-dev
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,7 +14,7 @@ echo "packages: building, $jobs at a time"
 # The level of optimization is the preset's; the rest hardens programs, as lintian wants it.
 flags="$(dpkg-buildflags --get CPPFLAGS) $(dpkg-buildflags --get CXXFLAGS | sed 's/^-g -O2 //')"
 link=$(DEB_BUILD_MAINT_OPTIONS=hardening=+bindnow dpkg-buildflags --get LDFLAGS)
-if ! { cmake --preset packages -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS="$link" &&
+if ! { cmake --preset packages -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS="$link" "$@" &&
        cmake --build --preset packages -j "$jobs" && cpack --config build/packages/CPackConfig.cmake -D CPACK_DEBIAN_COMPRESSION_TYPE=xz; } >"$log" 2>&1; then
   tail -n 30 "$log"
   echo "packages: the build failed; all of it is in $log" >&2

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # weft installed, moved elsewhere, and used from outside with find_package(weft COMPONENTS torch); and the torches that this refuses.
-# usage: installed_test.sh BUILD_FOLDER CXX_COMPILER CMAKE_PREFIX_PATH
+# usage: installed_test.sh BUILD_FOLDER CXX_COMPILER CMAKE_PREFIX_PATH TARGET...; the targets are what is installed: they are built first, so that
+# none is older than the sources
 set -u
 build=$1 compiler=$2 torch=$3
+shift 3
 . "$(dirname "$0")/../../support/checks.sh"
 
-cmake --install "$build" --prefix "$work/first" > "$work/out" 2> "$work/err" || { fail "cmake --install"; finish; exit; }
+cmake --build "$build" --target "$@" > "$work/out" 2> "$work/err" || { fail "what is installed is not built"; finish; exit; }
+for component in lib dev torch; do
+  cmake --install "$build" --prefix "$work/first" --component $component > "$work/out" 2> "$work/err" || { fail "cmake --install"; finish; exit; }
+done
 mv "$work/first" "$work/moved"
 if grep -rlF "$work/first" "$work/moved"; then fail "these files name the folder of the installation"; fi
 
@@ -36,6 +41,10 @@ configured() {
 configured "a trainer is configured" 0 "Build files have been written" trainer "$torch"
 cmake --build "$work/trainer" > "$work/out" 2> "$work/err" || fail "the trainer is not built"
 check "it trains" 0 "^rank 0 of 1: the mean of ones is 1$" "$work/trainer/trainer"
+
+find "$work/moved" -name weftLibtorch.cmake -exec mv {} "$work/aside" \;
+configured "without its package it is named" 1 "a package of its own, libweft-torch-dev" without "$torch"
+mv "$work/aside" "$(dirname "$(find "$work/moved" -name weftConfig.cmake)")/weftLibtorch.cmake"
 
 mkdir -p "$work/old/share/cmake/Torch"
 echo 'set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")' > "$work/old/share/cmake/Torch/TorchConfig.cmake"
