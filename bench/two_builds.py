@@ -1,6 +1,7 @@
 """Two builds of weft beside each other, in turns: what a change costs at the start of a job, in an operation and in a training step.
 
-usage: two_builds.py OLD NEW [ROUNDS]     folders with weft-launch, weft-bench and gpt (build/dev/bin of two checkouts); ROUNDS: 30
+usage: two_builds.py OLD NEW [ROUNDS [hosts]]     folders with weft-launch, weft-bench and gpt (build/dev/bin of two checkouts); ROUNDS: 30
+  hosts: instead the collectives of 4 ranks on two hosts, which `launchers/cluster.sh up 2 10gbit` has made; needs root
 
 A copy of OLD runs in each round, too. Its ratio to OLD is what this machine makes of two equal builds.
 """
@@ -40,7 +41,21 @@ def measured(folder):
             "gpt-tiny on 2 ranks, 200 steps with its start, ms": 1e3 * steps}
 
 
-def main(old, new, rounds=30):
+def measured_on_hosts(folder):
+    """The same for collectives whose order of sums depends on the layout."""
+    cluster = str(pathlib.Path(__file__).parent.parent / "launchers/cluster.sh")
+    figures = {}
+    for collective in ("reduce_scatter", "all_reduce"):
+        _, output = seconds_and_output(["env", f"WEFT_LAUNCH={folder}/weft-launch", cluster, "run", "--launcher", "weft", "-np", "4",
+                                        f"{folder}/weft-bench", collective, "-b", "4K", "-e", "4M", "-f", "32", "-d", "f32", "-n", "40",
+                                        "--json", "-"])
+        rows = json.loads(output[output.index("{"):].split("\n", 1)[0])["results"]
+        figures |= {f"{collective} of {row['bytes']} B on 4 ranks of 2 hosts, us": 1e6 * row["seconds"]["median"] for row in rows}
+    return figures
+
+
+def main(old, new, rounds=30, where=""):
+    figures_of = measured_on_hosts if where == "hosts" else measured
     with tempfile.TemporaryDirectory() as copy:
         for program in PROGRAMS:
             shutil.copy(pathlib.Path(old) / program, copy)
@@ -48,7 +63,7 @@ def main(old, new, rounds=30):
         values = {}
         for number in range(int(rounds)):
             for name, folder in builds[number % 3:] + builds[:number % 3]:
-                for figure, value in measured(folder).items():
+                for figure, value in figures_of(folder).items():
                     values.setdefault(figure, {}).setdefault(name, []).append(value)
     for figure, by_build in values.items():
         ratio = {name: statistics.median(a / b for a, b in zip(by_build[name], by_build["old"])) for name in ("new", "copy")}
@@ -57,6 +72,6 @@ def main(old, new, rounds=30):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) not in (3, 4, 5) or sys.argv[4:] not in ([], ["hosts"]):
         sys.exit(__doc__)
     main(*sys.argv[1:])
