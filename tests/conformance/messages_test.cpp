@@ -208,6 +208,45 @@ TEST(Messages, AReceiveOfOneTagIsNotHeldUpByAnEarlierMessageOfAnother) {
   });
 }
 
+// Two messages on streams of their own. The receiver asks for the second when it knows that the first has ended on the sender, too: what
+// is posted in part behind a message that was taken, or before it, does not keep its sender.
+TEST(Messages, WhatWasReceivedEndsWhateverElseIsPosted) {
+  on_ranks([](Communicator comm) {
+    if (!comm.device().is_host() || comm.topology().nodes() > 1 || comm.size() == 1) return;
+    for (const std::int64_t length : {1, 64, 20'000, 100'000}) {
+      for (const std::int64_t other : {1, 64, 20'000, 100'000}) {
+        for (const std::uint32_t first : {0U, 1U}) {
+          SCOPED_TRACE(text(length, " and ", other, " f32, of which the receiver takes number ", first));
+          std::vector<std::vector<float>> data{std::vector<float>(static_cast<std::size_t>(length)),
+                                               std::vector<float>(static_cast<std::size_t>(other))};
+          std::vector<Stream> streams(2);
+          Stream stream;
+          std::vector<Work> sent;
+          if (comm.rank() == 0) {
+            for (const std::uint32_t tag : {0U, 1U}) {
+              std::ranges::fill(data[tag], static_cast<float>(1 + tag));
+              sent.push_back(Group(comm).send(View(std::span(data[tag])), 1, tag).start(streams[tag]));
+              streams[tag].poll();
+            }
+          }
+          comm.barrier(stream).wait();
+          for (const std::uint32_t tag : {first, 1 - first}) {
+            if (comm.rank() == 0) sent[tag].wait(Deadline::in(20s));
+            if (comm.rank() == 1) {
+              Group(comm)
+                  .receive(View(std::span(data[tag])), 0, tag)
+                  .start(streams[tag])
+                  .wait(Deadline::in(20s));
+              for (const float one : data[tag]) ASSERT_EQ(one, static_cast<float>(1 + tag));
+            }
+            comm.barrier(stream).wait(Deadline::in(30s));
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(Messages, AReceiveFromAnyRankSaysWhoseMessageItTook) {
   on_ranks([](Communicator comm) {
     if (!comm.device().is_host() || comm.topology().nodes() > 1) return;

@@ -109,15 +109,13 @@ class Leader : Joining {
   using Joining::Joining;
 
   std::string lead() {
-    const std::string begun = hello_;
-    store_.put(word, begun);
+    store_.put(word, hello_);
     int missing = 1;  // the first
     for (Pauses pauses(size(), deadline_);; pauses.pause()) {
       const bool last = deadline_.passed();
       while (missing < size() && store_.look(hello_key(name_, missing))) ++missing;
       if (const auto objection = store_.look(objection_key(name_))) refuse(Arrival::decode(0, *objection));
-      if (const auto there = store_.look(word); there && *there != begun)
-        leave_to(Arrival::decode(0, *there).who);
+      leave_if_rank_0_is_taken();
       if (missing < size() && !last) continue;
       conclude(hellos());
       return until_all_join();
@@ -149,6 +147,7 @@ class Leader : Joining {
       std::erase_if(awaited, [&](int rank) { return has_joined(rank); });
       if (awaited.empty()) return name_;
       if (const auto objection = store_.look(objection_key(name_))) refuse(Arrival::decode(0, *objection));
+      leave_if_rank_0_is_taken();
       if (const auto over = attempt_is_over(store_, name_, rank())) throw *over;
       auto now = answered_;
       for (const int rank : awaited)
@@ -176,7 +175,10 @@ class Leader : Joining {
   }
 
   /// Another process has begun an attempt as rank 0, while this one waits.
-  [[noreturn]] void leave_to(const RankIdentity& other) {
+  void leave_if_rank_0_is_taken() {
+    const auto there = store_.look(word);
+    if (!there || *there == hello_) return;
+    const RankIdentity other = Arrival::decode(0, *there).who;
     const Refusal why = rank_is_taken(mine_.who, other);
     object(std::to_string(other.nonce), why);
     leave_all(why);
@@ -215,6 +217,7 @@ class Follower : Joining {
   void greet(const std::string& begun) {
     begun_ = begun;
     taken_.reset();
+    says_replaced_ = false;
     leader_ = Arrival::decode(0, begun);
     const std::string key = hello_key(leader_.note, rank());
     const auto before = store_.look(key);
@@ -231,7 +234,8 @@ class Follower : Joining {
       store_.put(joined_key(leader_.note, rank()), mine_.note);
       return true;
     }
-    if (before_ && store_.look(joined_key(leader_.note, rank()))) {
+    if (!says_replaced_ && before_ && store_.look(joined_key(leader_.note, rank()))) {
+      says_replaced_ = true;
       const Refusal why = rank_was_replaced(mine_.who, *before_);
       store_.put(replaced_key(leader_.note), Arrival{mine_.who, why.problem, why.advice}.encode());
     }
@@ -276,6 +280,7 @@ class Follower : Joining {
   std::optional<Answer> answer_;
   std::optional<RankIdentity> before_;  ///< who had this rank in that attempt
   std::optional<Refusal> taken_;        ///< another process has this rank in that attempt
+  bool says_replaced_ = false;          ///< to that attempt
 };
 
 }  // namespace

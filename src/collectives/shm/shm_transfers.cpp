@@ -125,9 +125,10 @@ bool ShmTransfers::send(Pending& one) {
   const void*& writer = messages_.writer(one.transfer.peer);
   Channel& channel = segment_.channel(segment_.rank(), one.transfer.peer);
   const std::uint64_t taken = channel.taken.load(std::memory_order_acquire);
-  if (writer != nullptr && writer != &one) return false;
+  // Another's message that is posted in part does not hold up one whose parcels are all posted: that ends when they are taken.
+  const bool may_post = writer == nullptr || writer == &one;
   std::uint64_t posted = channel.posted.load(std::memory_order_relaxed);
-  while (!one.posted_all && posted - taken < Channel::slots) {
+  while (may_post && !one.posted_all && posted - taken < Channel::slots) {
     const std::uint64_t slot = posted % Channel::slots;
     Parcel& parcel = channel.parcels[slot];
     const Address address = segment_.publish(data.data(), data.size_bytes());

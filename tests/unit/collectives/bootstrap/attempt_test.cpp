@@ -262,6 +262,20 @@ TEST_F(Attempts, TwoProcessesWithOneRankAreNamedOnAllRanks) {
   }
 }
 
+// The other comes when the first has answered, and waits for a rank that has ended with the answer.
+TEST_F(Attempts, AnotherRankZeroIsNamedAfterTheAnswer) {
+  const auto is_refused = [&] {
+    expect_error(ErrorKind::mismatch, {"rank 0 (process ", "is there twice"},
+                 [&] { join(0, 2, Deadline::in(10s)); });
+  };
+  std::thread first(is_refused);
+  KilledWithTheAnswer store(words_);
+  EXPECT_THROW(detail::join_attempt(store, RankIdentity::of_this_process(1, 2), "connect", Deadline::in(30s)),
+               Killed);
+  is_refused();
+  first.join();
+}
+
 TEST_F(Attempts, RanksThatCountDifferentlyAreNamedOnAllRanks) {
   for (const int size : {2, 3}) {
     join_all(2);
