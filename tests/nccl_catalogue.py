@@ -4,6 +4,7 @@
     nccl_catalogue.py --nccl GIT [--ofi GIT] [--sharp GIT]            rows that no WARN format of any version has, and formats without a row
     nccl_catalogue.py ... --formats FILE                              writes every WARN format, with the versions that have it
     nccl_catalogue.py ... --program weft-report [--every 20]          gives the program a line of every 20th format, with two prefixes
+    nccl_catalogue.py ... --library libnccl.so.2                      how many texts of failures in a library without source have a row
     nccl_catalogue.py --check                                         rows and topics agree; needs no sources
 
 GIT is the git directory of a clone with all tags: github.com/NVIDIA/nccl, github.com/aws/aws-ofi-nccl, github.com/Mellanox/nccl-rdma-sharp-plugins.
@@ -110,6 +111,27 @@ def topics():
     return re.findall(r'^\{"([^"]+)"', (ROOT / "topics.inc").read_text(), re.M)
 
 
+def topics_with_causes():
+    """Those that name a cause, with what decides or how to find out; nccl-internal alone says what NCCL was doing, and no more."""
+    text = (ROOT / "topics.inc").read_text()
+    for part in re.split(r'^(?=\{")', text, flags=re.M):
+        name = re.match(r'\{"([^"]+)"', part)
+        causes = set(re.findall(r'\{"([a-z0-9-]+)", [0-9.]+', part))
+        if name and causes - {"nccl-internal"}:
+            yield name[1]
+
+
+FAILURES = re.compile(r"fail|error|invalid|unsupported|mismatch|cannot|could not|unable|timed out|exceed|corrupt|HINT: In many", re.I)
+
+
+def texts_of_library(path):
+    """Format strings of a library that speak of a failure, without those of the SDKs that are linked into it."""
+    words = subprocess.run(["strings", "-n", "12", path], capture_output=True, text=True, check=True).stdout.split("\n")
+    for word in sorted(set(words)):
+        if FAILURES.search(word) and re.search(r"[a-z] [a-z%(]", word) and not re.search(r"doca|umem|parameter|::|\)$|__|GLIBC", word, re.I):
+            yield word
+
+
 def literals(pattern):
     return [part for part in re.split(r"\{\w+\}", pattern) if part]
 
@@ -155,7 +177,7 @@ def unrecognised(program, found, names):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("nccl", "ofi", "sharp", "formats", "program"):
+    for name in ("nccl", "ofi", "sharp", "formats", "program", "library"):
         arguments.add_argument(f"--{name}")
     arguments.add_argument("--every", type=int, default=20)
     arguments.add_argument("--check", action="store_true")
@@ -179,6 +201,10 @@ def main():
             else:
                 faults.append(f"no row judges ({name}, {first} to {last}): {words.strip()}")
         print(f"{len(found)} formats of WARN lines, {len(table)} rows, {len(known)} topics")
+        with_causes = set(topics_with_causes())
+        judged = [row_of(table, f"{name}:12 NCCL WARN {sample(words)}") for words, (name, _, _) in found.items()]
+        told = sum(row is not None and row[1] in with_causes for row in judged)
+        print(f"{told} of {len(found)} ({100 * told / len(found):.0f} %) have a cause and how to find out; the others say what NCCL was doing")
         unused = [pattern for _, pattern, _ in table if pattern not in used]
         print(f"{len(unused)} rows that only special values, other programs or older versions print:", *unused, sep="\n  ")
         if given.program:
@@ -186,6 +212,10 @@ def main():
             bad = unrecognised(given.program, found, names)
             print(f"{len(names) * len(PREFIXES) - len(bad)} of {len(names) * len(PREFIXES)} lines are recognised")
             faults += [f"not recognised: {line}" for line in bad]
+    elif given.library:
+        texts = list(texts_of_library(given.library))
+        without = [words for words in texts if not row_of(table, sample(words))]
+        print(f"{len(texts) - len(without)} of {len(texts)} texts of failures have a row; without one, at whatever level NCCL prints them:", *without, sep="\n  ")
     else:
         print(f"{len(table)} rows, {len(known)} topics")
     print(*faults, sep="\n", end="\n" if faults else "")

@@ -109,7 +109,9 @@ struct JobLog::Gatherer {
     if (line.level == Level::none && !found.tool) found.tool = tools.follow({file, number, text});
     if (line.level == Level::none && !found.tool && tables.take(file, number, text)) found.statement = true;
     if (line.level == Level::info && is_failed_return(line.message)) count(job.failed_returns, said);
-    if (line.level == Level::warn) {
+    // Since 2.32 the usual cause of an error stands below it, at a level of its own.
+    const bool is_hint = line.level == Level::info && line.message.starts_with("HINT: In many cases");
+    if (line.level == Level::warn || is_hint) {
       keep_warning(text, said, found);
     } else if (line.level == Level::none && keep_last_error(said, found)) {
       found.statement = true;

@@ -14,8 +14,12 @@ struct LevelName {
   std::string_view name;
   Level level;
 };
-constexpr LevelName levels[] = {
-    {"INFO ", Level::info}, {"WARN ", Level::warn}, {"CALL ", Level::call}, {"TRACE ", Level::trace}};
+constexpr LevelName levels[] = {{"INFO ", Level::info},
+                                {"WARN ", Level::warn},
+                                {"CALL ", Level::call},
+                                {"TRACE ", Level::trace},
+                                // Of 2.32: what is worth attention, and no error.
+                                {"ATTN ", Level::info}};
 
 /// "NCCL INFO ", wherever it stands in the line.
 std::optional<std::pair<std::size_t, LevelName>> find_level(std::string_view line) {

@@ -6,6 +6,7 @@
 #include "report/nccl/communicators.hpp"
 #include "report/nccl/kept.hpp"
 #include "report/nccl/torch/stops.hpp"
+#include "weft/core/text.hpp"
 
 namespace weft::report::nccl {
 namespace {
@@ -38,6 +39,17 @@ bool take_network(const Said& said, Process& process, Job&) {
 bool take_sockets(const Said& said, Process& process, Job&) {
   const std::string_view rest = trimmed(after(said.line.message, ": Using"));
   return rest.starts_with("[") && keep(process.sockets, rest, said);
+}
+/// Before 2.4 each interface has a line of its own: "NET : Using interface eth0:10.0.0.1<0>".
+bool take_interface(const Said& said, Process& process, Job&) {
+  constexpr std::size_t longest = 1024;
+  const std::string_view rest = trimmed(after(said.line.message, "NET : Using interface "));
+  if (rest.find(':') == std::string_view::npos || process.sockets.value.size() > longest) return false;
+  if (process.sockets.value.find(rest) != std::string::npos) return true;
+  if (!process.sockets) process.sockets.evidence = said.evidence();
+  process.sockets.value += text(process.sockets.value.empty() ? "[" : " [",
+                                std::ranges::count(process.sockets.value, '['), "]", rest.substr(0, 128));
+  return true;
 }
 bool take_nics(const Said& said, Process& process, Job&) {
   const std::string_view rest = trimmed(after(said.line.message, ": Using"));
@@ -234,6 +246,7 @@ constexpr Statement statement_table[] = {
     {"Bootstrap: Using", take_bootstrap},
     {"Using network ", take_network},
     {"NET/Socket : Using", take_sockets},
+    {"NET : Using interface", take_interface},
     {"NET/Socket: Using", take_sockets},
     {"NET/IB : Using", take_nics},
     {"GPU Direct RDMA ", take_direct},
