@@ -5,10 +5,12 @@
     nccl_catalogue.py ... --formats FILE                              writes every WARN format, with the versions that have it
     nccl_catalogue.py ... --program weft-report [--every 20]          gives the program a line of every 20th format, with two prefixes
     nccl_catalogue.py ... --library libnccl.so.2                      how many texts of failures in a library without source have a row
+    nccl_catalogue.py ... --reasons                                   INFO formats since 2.18 that speak of going on without something, and have no row
     nccl_catalogue.py --check                                         rows and topics agree; needs no sources
 
 GIT is the git directory of a clone with all tags: github.com/NVIDIA/nccl, github.com/aws/aws-ofi-nccl, github.com/Mellanox/nccl-rdma-sharp-plugins.
-Only message formats are read: what stands in the first string of a call of WARN or NCCL_OFI_WARN, with what follows it directly.
+Only message formats are read: what stands in the first string of a call of WARN or NCCL_OFI_WARN, with what follows it directly, and for --reasons in
+that of INFO. gIB has no public source: its lines are those of its documentation (cases.txt), and what it prints as NCCL's own IB does.
 Exit status: 1 if a format has no row, a row names no topic, or the program does not recognise a line."""
 
 import argparse
@@ -54,6 +56,12 @@ def literal_at(source, at):
     return words if seen else None
 
 
+def literal_in(source, at):
+    """The first string of a call behind its other arguments."""
+    end = re.compile(r'[";]').search(source, at)
+    return literal_at(source, end.start()) if end and end[0] == '"' else None
+
+
 def formats_of(repository, tag, call):
     files = [name for name in git(repository, "ls-tree", "-r", "--name-only", tag).split("\n")
              if re.match(r"(src|include)/.*\.(cc|cu|c|h|hpp|cpp)$", name)]
@@ -67,7 +75,7 @@ def formats_of(repository, tag, call):
         source = batch[begin:begin + length].decode(errors="replace")
         at = begin + length + 1
         for place in re.finditer(rf"\b{call}\s*\(", source):
-            words = literal_at(source, place.end())
+            words = literal_in(source, place.end()) if "INFO" in call else literal_at(source, place.end())
             if words and len(VALUE.sub("", words).strip()) > 4:
                 yield name, words
 
@@ -97,10 +105,35 @@ def all_formats(given):
     return found
 
 
+FALLS_BACK = re.compile(r"fall|disabl|unsupport|unable|could ?n.t|could not|fail|not support|not avail|ignor|skip|instead|too low|too big|not valid|invalid|timeout error"
+                        r"|mismatch|discard|without|not suff|unused|deprecat|permanently", re.I)
+# Of every job, also of those that are well, or beside a warning that has a row.
+SAID_BY_ALL = re.compile(r"internal error\?|Symmetric |Failed to initialize (?:any|NET plugin)|[Ff]ailed to find|Could not find|No plugin found|ailed to open lib|dlv?sym failed"
+                         r"|Resiliency|NET/IB: %s: |XML|NCCL Inspector|Using internal|Fall(?:ing)? back to NCCL's tuner|default tuner|RAS link|ncclOs|All attempts to load"
+                         r"|Disabl(?:ing|ed) (?:caching|external plugins|LL128|SHARP|work fifo|NVLS support)|Could not get |could not read %s, ignoring|refresh_switch"
+                         r"|[Ss]kipp(?:ing|ed)|Ignoring element|ing deprecated|is private|type mismatch for key|hash mismatch|Call to %s not supported|\(\) failed: %s"
+                         r"|platform type is unavailable|saving result|plugin cleanup|Invalid type of PCI bus|CPU cache line|Set to disable|AR threshold|Thread mode multi")
+# A line rule or a statement reads these (../src/report/nccl).
+BY_RULES = re.compile(r"GPU Direct RDMA Disabled|mismatched physical devices|cuMem host allocations|Invalid value %s for|Could not enable P2P|^HINT: ")
+
+
+def reasons(given):
+    """INFO formats that speak of going on without something: {format: file}."""
+    found = {}
+    for repository, call, pattern in ((given.nccl, "INFO", r"v2\.(1[89]|[2-9]\d)\.\d+-\d+$"), (given.ofi, "NCCL_OFI_INFO", r"v1\.1[4-9]\.\d+$"),
+                                      (given.sharp, "INFO", r"v2\.\d+\.\d+$")):
+        if not repository:
+            continue
+        for tag in [tag for tag in git(repository, "tag").split() if re.match(pattern, tag)] + ["HEAD"]:
+            prefix = "NET/OFI " if repository == given.ofi else ""
+            found.update({prefix + words: name for name, words in formats_of(repository, tag, call) if FALLS_BACK.search(words)})
+    return {words: name for words, name in found.items() if not SAID_BY_ALL.search(words) and not BY_RULES.search(words)}
+
+
 def rows():
-    """(topic, pattern) of rows.inc, in order."""
-    for line in (ROOT / "rows.inc").read_text().split("\n"):
-        row = re.match(r'\{"([^"]+)", "((?:[^"\\]|\\.)*)"\},$', line)
+    """(topic, pattern) of rows.inc and reasons.inc, in order."""
+    for line in (ROOT / "rows.inc").read_text().split("\n") + (ROOT / "reasons.inc").read_text().split("\n"):
+        row = re.match(r'\{"([^"]+)", "((?:[^"\\]|\\.)*)"(?:, true)?\},$', line)
         if row:
             yield row[1], re.sub(r"\\(.)", r"\1", row[2])
         elif line.startswith("{"):
@@ -181,6 +214,7 @@ def main():
         arguments.add_argument(f"--{name}")
     arguments.add_argument("--every", type=int, default=20)
     arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("--reasons", action="store_true")
     given = arguments.parse_args()
     table = [(topic, pattern, literals(pattern)) for topic, pattern in rows()]
     known = topics()
@@ -188,7 +222,11 @@ def main():
     faults += [f"no row has the topic {topic}" for topic in known if topic not in {row[0] for row in table}]
     patterns = [pattern for _, pattern, _ in table]
     faults += [f"two rows have the pattern '{pattern}'" for pattern in sorted(set(patterns)) if patterns.count(pattern) > 1]
-    if not given.check and given.nccl:
+    if given.reasons:
+        found = reasons(given)
+        without = [f"{name}: {words.strip()}" for words, name in sorted(found.items(), key=lambda one: one[1]) if not row_of(table, sample(words))]
+        print(f"{len(found) - len(without)} of {len(found)} formats of INFO lines that speak of going on without something have a row; without one:", *without, sep="\n  ")
+    elif not given.check and given.nccl:
         found = all_formats(given)
         if given.formats:
             pathlib.Path(given.formats).write_text("".join(f"{first} to {last}\t{name}\t{words.strip()!r}\n" for words, (name, first, last) in

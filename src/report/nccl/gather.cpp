@@ -25,7 +25,19 @@ constexpr std::size_t most_unexplained = 5;
 constexpr std::size_t longest_value = 1024;
 constexpr std::size_t most_hosts = 64;
 
-/// Rows of line_rules(), then those of statements(), then what begins the output of other tools, then line_formats().
+/// The rows of the catalogue that lines of INFO state, too.
+const std::vector<std::uint16_t>& reason_rows() {
+  static const std::vector<std::uint16_t> all = [] {
+    std::vector<std::uint16_t> of_info;
+    for (std::uint16_t row = 0; row < rows().size(); ++row) {
+      if (rows()[row].of_info) of_info.push_back(row);
+    }
+    return of_info;
+  }();
+  return all;
+}
+
+/// Rows of line_rules(), then those of statements(), then what begins the output of other tools, then line_formats(), then reason_rows().
 const PhraseSet& phrases_of_all() {
   static const PhraseSet phrases = [] {
     std::vector<std::string_view> all;
@@ -33,6 +45,7 @@ const PhraseSet& phrases_of_all() {
     for (const Statement& one : statements()) all.push_back(one.phrase);
     for (const std::string_view phrase : topology::tool_phrases()) all.push_back(phrase);
     for (const LineFormat& one : line_formats()) all.push_back(longest_literal(one.pattern));
+    for (const std::uint16_t row : reason_rows()) all.push_back(longest_text(rows()[row].pattern));
     return PhraseSet(all);
   }();
   return phrases;
@@ -113,6 +126,8 @@ struct JobLog::Gatherer {
     const bool is_hint = line.level == Level::info && line.message.starts_with("HINT: In many cases");
     if (line.level == Level::warn || is_hint) {
       keep_warning(text, said, found);
+    } else if (found.reason) {
+      keep_row(*found.reason, said, found);
     } else if (line.level == Level::none && keep_last_error(said, found)) {
       found.statement = true;
     }
@@ -128,6 +143,9 @@ struct JobLog::Gatherer {
     std::vector<std::uint16_t> rules{};  ///< of line_rules()
     bool statement = false;
     bool tool = false;  ///< of another tool
+    std::optional<std::uint16_t>
+        reason{};             ///< of reason_rows(), in a line of INFO: the row with the most text
+    std::size_t letters = 0;  ///< of that row
   };
   struct KeyHash {
     using is_transparent = void;
@@ -138,6 +156,8 @@ struct JobLog::Gatherer {
     const auto rules = line_rules();
     const std::size_t of_tools = rules.size() + statements().size();
     const std::size_t of_formats = of_tools + topology::tool_phrases().size();
+    const std::size_t of_reasons = of_formats + line_formats().size();
+    if (phrase >= of_reasons) return take_reason(reason_rows()[phrase - of_reasons], said, found);
     if (phrase >= of_formats) {
       if (take_format(line_formats()[phrase - of_formats], said)) found.statement = true;
       return;
@@ -158,6 +178,15 @@ struct JobLog::Gatherer {
     count(job.matches[phrase], said);
   }
 
+  static void take_reason(std::uint16_t row, const Said& said, Found& found) {
+    if (said.line.level != Level::info) return;
+    const std::size_t letters = text_in(said.text, rows()[row].pattern);
+    if (letters <= found.letters) return;
+    found.letters = letters;
+    found.reason = row;
+    found.statement = true;
+  }
+
   /// @param words the line, or what it quotes of a warning
   void keep_warning(std::string_view words, const Said& said, const Found& found) {
     const auto row = row_of(words);
@@ -166,7 +195,11 @@ struct JobLog::Gatherer {
         job.unexplained.push_back({std::string(words.substr(0, longest_value)), said.evidence()});
       return;
     }
-    Warned& warned = job.warnings[row.value_or(no_row)];
+    keep_row(row.value_or(no_row), said, found);
+  }
+
+  void keep_row(std::uint16_t row, const Said& said, const Found& found) {
+    Warned& warned = job.warnings[row];
     count(warned.lines, said);
     if (std::ranges::find(warned.rules, found.rules) == warned.rules.end() &&
         warned.rules.size() < most_rule_sets)

@@ -179,6 +179,10 @@ bool take_no_verbs(const Said& said, Process&, Job& job) {
   job.asides.try_emplace("no libibverbs", said.evidence());
   return true;
 }
+bool take_gib(const Said& said, Process&, Job& job) {
+  job.asides.try_emplace("gIB begins", said.evidence());
+  return true;
+}
 bool take_no_device(const Said& said, Process&, Job& job) {
   job.asides.try_emplace("no RDMA device", said.evidence());
   return true;
@@ -249,6 +253,8 @@ constexpr Statement statement_table[] = {
     {"NET : Using interface", take_interface},
     {"NET/Socket: Using", take_sockets},
     {"NET/IB : Using", take_nics},
+    {"NET/gIB : Using", take_nics},
+    {"NET/gIB : Initializing", take_gib},
     {"GPU Direct RDMA ", take_direct},
     {" set by environment to ", take_setting},
     {"NCCL_IB_HCA set to ", take_setting},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "report/nccl/phrases.hpp"
 #include "weft/core/error.hpp"
@@ -11,6 +12,7 @@ namespace weft::report::nccl {
 namespace {
 
 constexpr Row row_table[] = {
+#include "report/nccl/catalogue/reasons.inc"
 #include "report/nccl/catalogue/rows.inc"
 };
 
@@ -27,6 +29,17 @@ std::string_view take_literal(std::string_view& pattern) {
   return literal;
 }
 
+const PhraseSet& phrases_of_rows() {
+  static const PhraseSet phrases = [] {
+    std::vector<std::string_view> all;
+    for (const Row& row : row_table) all.push_back(longest_text(row.pattern));
+    return PhraseSet(all);
+  }();
+  return phrases;
+}
+
+}  // namespace
+
 std::string_view longest_text(std::string_view pattern) {
   std::string_view longest;
   while (!pattern.empty()) {
@@ -36,7 +49,6 @@ std::string_view longest_text(std::string_view pattern) {
   return longest;
 }
 
-/// How many letters of the pattern stand in the line, in its order; 0: not all of them.
 std::size_t text_in(std::string_view line, std::string_view pattern) {
   std::size_t letters = 0;
   while (!pattern.empty()) {
@@ -48,17 +60,6 @@ std::size_t text_in(std::string_view line, std::string_view pattern) {
   }
   return letters;
 }
-
-const PhraseSet& phrases_of_rows() {
-  static const PhraseSet phrases = [] {
-    std::vector<std::string_view> all;
-    for (const Row& row : row_table) all.push_back(longest_text(row.pattern));
-    return PhraseSet(all);
-  }();
-  return phrases;
-}
-
-}  // namespace
 
 std::span<const Row> rows() {
   return row_table;
@@ -75,6 +76,14 @@ const Topic& topic_of(std::uint16_t row) {
 }
 
 std::optional<std::uint16_t> row_of(std::string_view line) {
+  // gIB is NCCL's own IB with another name in its lines.
+  constexpr std::string_view gib = "NET/gIB";
+  if (const auto at = line.find(gib); at != std::string_view::npos) {
+    std::string renamed(line);
+    for (auto next = at; next != std::string::npos; next = renamed.find(gib, next))
+      renamed.replace(next, gib.size(), "NET/IB");
+    return row_of(renamed);
+  }
   std::optional<std::uint16_t> best;
   std::size_t most = 0;
   phrases_of_rows().scan(line, [&](std::uint16_t row) {

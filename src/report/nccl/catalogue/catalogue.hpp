@@ -5,6 +5,7 @@
 //
 // A row is a text with {names} where values stand. A topic says what NCCL was doing and which causes print such lines.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,6 +41,7 @@ struct Topic {
 struct Row {
   std::string_view topic;
   std::string_view pattern;
+  bool of_info = false;  ///< says why NCCL goes on without something: looked for in lines of INFO, too
 };
 
 /// Stands for the row of a line that has none.
@@ -51,6 +53,10 @@ std::span<const Topic> topics();
 const Topic& topic_of(std::uint16_t row);
 /// The row with the most text that stands in a line; none: nothing.
 std::optional<std::uint16_t> row_of(std::string_view line);
+/// The longest text of a pattern between two values.
+std::string_view longest_text(std::string_view pattern);
+/// How many letters of a pattern stand in a line, in its order; 0: not all of them.
+std::size_t text_in(std::string_view line, std::string_view pattern);
 
 /// Adds findings for warnings that no finding explains yet. @param fired the rows of line_rules() that hold
 void add_catalogue(const Job& job, const std::vector<bool>& fired, std::vector<Finding>& findings);

@@ -90,6 +90,7 @@ constexpr LineRule line_table[] = {
     {"driver-library-missing", 0.85, {"Failed to initialize NVML: "}, "mismatch"},
     {"affinity-empty", 0.85, {"Affinity for GPU ", "empty, ignoring"}},
     {"library-missing", 0.9, {"libnccl.so", "cannot open shared object file"}},
+    {"library-missing", 0.9, {"libnccl.so", "failed to map segment from shared object"}},
     // Interfaces
     {"ifname-not-found", 0.95, {"no socket interface found"}, "", names_an_interface},
     {"ifname-not-found", 0.95, {"no interface found"}, "", names_an_interface},
@@ -150,6 +151,7 @@ constexpr LineRule line_table[] = {
     {"plugin-mismatch", 0.85, {"Error: network ", " not found"}, "AWS Libfabric"},
     {"plugin-mismatch", 0.9, {"libnccl-net", "undefined symbol"}},
     {"plugin-mismatch", 0.9, {"libnccl-net", "version `", "not found"}},
+    {"plugin-mismatch", 0.9, {"version `GLIBC", "not found (required by ", "/libnccl"}},
     {"plugin-mismatch", 0.9, {"libnccl-tuner", "undefined symbol"}},
     {"collnet-fallback", 0.9, {"Cannot initialize CollNet, using point-to-point network instead"}},
     {"collnet-fallback", 0.8, {"SHArP Job init error"}},

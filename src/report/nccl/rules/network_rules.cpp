@@ -287,6 +287,17 @@ void find_unused_plugin(const Job& job, Findings& findings) {
         finding_of("plugin-mismatch", 0.92, {old->second, named->second, sockets->network.evidence}));
 }
 
+/// On a machine without RDMA gIB ends the process, whatever NCCL_NET_PLUGIN says: its folder is in LD_LIBRARY_PATH.
+void find_gib_without_verbs(const Job& job, Findings& findings) {
+  const auto gib = job.asides.find("gIB begins");
+  const auto verbs = job.asides.find("no libibverbs");
+  if (gib == job.asides.end() || verbs == job.asides.end()) return;
+  for (const Process& one : job.processes) {
+    if (one.network.value == "gIB") return;
+  }
+  findings.push_back(finding_of("plugin-settings", 0.75, {verbs->second, gib->second}));
+}
+
 constexpr JobRule network_table[] = {
     {"wrong-interface",
      "start-up or data on lo, or on a bridge or link of containers, in a job of several hosts; two hosts "
@@ -308,6 +319,8 @@ constexpr JobRule network_table[] = {
      find_far_nics},
     {"wrong-hca", "IB and RoCE in one list of NICs, and connections that fail", find_mixed_nics},
     {"nics-differ", "hosts with different numbers of ports in NET/IB : Using", find_nic_counts},
+    {"plugin-settings", "NET/gIB begins, libibverbs is not there, and no process says Using network gIB",
+     find_gib_without_verbs},
     {"ofi-missing", "network Socket although EFA is asked for, or a plug-in that NCCL calls too old",
      find_unused_plugin},
 };

@@ -89,6 +89,52 @@ TEST(NcclCatalogue, RecognisesALineOfEachRow) {
   }
 }
 
+/// Why NCCL goes on without something stands in lines of INFO. Such a job runs: nothing of it is critical.
+TEST(NcclCatalogue, ReadsReasonsForGoingOnWithoutSomething) {
+  std::size_t reasons = 0;
+  for (const Row& row : rows()) {
+    if (!row.of_info) continue;
+    ++reasons;
+    std::string line(row.pattern);
+    for (auto at = line.find('{'); at != std::string::npos; at = line.find('{', at))
+      line.replace(at, line.find('}', at) + 1 - at, "x7");
+    const std::vector<Finding> findings = findings_of(info(line));
+    ASSERT_FALSE(findings.empty()) << line;
+    for (const Finding& one : findings) {
+      EXPECT_NE(one.severity, Severity::critical) << one.cause << ": " << line;
+      EXPECT_NE(one.cause, "unexplained-warning") << line;
+    }
+  }
+  EXPECT_GT(reasons, 60U);
+  EXPECT_TRUE(findings_of(info("Symmetric memory is not supported. cuMemEnable 1, globalGinSupport 0, "
+                               "cuMemGdrSupport 1") +
+                          info("Failed to initialize any GIN plugin"))
+                  .empty());
+}
+
+TEST(NcclCatalogue, KnowsTheLinesOfGib) {
+  const std::string retry =
+      "Got completion from peer 10.1.0.2<5001> with status=10 opcode=0 len=0 vendor err 129 (Recv)";
+  const auto of_ib = row_of(warn("transport/net_ib.cc:1", "NET/IB: " + retry));
+  ASSERT_TRUE(of_ib);
+  EXPECT_EQ(row_of(warn("net_gib.cc:1", "NET/gIB: " + retry)), of_ib);
+  const std::vector<Finding> enforced = findings_of(warn(
+      "shim.cc:1", "NCCL/NET (shim) mismatch enforced: NCCL_P2P_NVL_CHUNKSIZE=524288 (expected 262144)"));
+  ASSERT_EQ(enforced.size(), 1U);
+  EXPECT_EQ(enforced[0].cause, "plugin-settings");
+  EXPECT_EQ(enforced[0].severity, Severity::critical);
+  const std::vector<Finding> recommended = findings_of(
+      warn("shim.cc:1", "NCCL/NET (shim) mismatch recommended: NCCL_MAX_P2P_NCHANNELS=8 (expected unset)"));
+  ASSERT_EQ(recommended.size(), 1U);
+  EXPECT_EQ(recommended[0].severity, Severity::warning);
+  EXPECT_EQ(findings_of("[rank0]: Last error:\nNo NCCL_TUNER_CONFIG_PATH provided. Please populate "
+                        "NCCL_TUNER_CONFIG_PATH to use config-based tuner plugin.\n")[0]
+                .cause,
+            "plugin-settings");
+  EXPECT_FALSE(
+      findings_of(warn("init.cc:55", "NET/FasTrak 2026-03-01T10:00:00: No interfaces found.")).empty());
+}
+
 TEST(NcclCatalogue, NamesEveryCauseWhereNoOtherLineDecides) {
   const std::string registers =
       warn("misc/ibvwrap.cc:184", "Call to ibv_reg_mr failed with error Invalid argument");

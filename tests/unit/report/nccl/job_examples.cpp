@@ -267,6 +267,10 @@ const std::vector<RuleExample>& job_examples() {
        start(7, "0xa", "0x11", "0") +
            says("node1", "NVLS Bind mem 0xac UC handle 0x1 MC handle 0x2 size 1073741824"),
        start(7, "0xa", "0x11", "0")},
+      {"plugin-settings",
+       says("node1", "NET/gIB : Initializing gIB v1.1.0") + says("node1", "Failed to open libibverbs.so[.1]"),
+       says("node1", "NET/gIB : Initializing gIB v1.1.0") +
+           says("node1", "Failed to open libibverbs.so[.1]") + says("node1", "Using network gIB")},
       {"other-library", says("node1", "RCCL version : 2.22.3-HEAD:271856d"),
        says("node1", "NCCL version 2.22.3+cuda12.4")},
       {"unexplained-warning", "node1:700:701 [0] any.cc:1 NCCL WARN The moon is full\n",

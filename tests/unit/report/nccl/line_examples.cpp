@@ -169,6 +169,10 @@ std::vector<RuleExample> host() {
        "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory\n",
        info("NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared "
             "object file")},
+      {"library-missing",
+       "error while loading shared libraries: libnccl.so.2: failed to map segment from shared object: "
+       "Operation not permitted\n",
+       "error while loading shared libraries: libfoo.so.2: failed to map segment from shared object\n"},
   };
 }
 
@@ -283,6 +287,12 @@ std::vector<RuleExample> plugins() {
        info("NET/Plugin: Failed to find ncclNetPlugin_v7 symbol.")},
       {"plugin-mismatch", info("NET/Plugin : dlerror=/opt/libnccl-net.so: version `GLIBC_2.38' not found"),
        info("NET/Plugin: Could not find: libnccl-net.so")},
+      {"plugin-mismatch",
+       info(
+           "NET/Plugin: Plugin load returned 2 : /lib/libc.so.6: version `GLIBC_2.32' not found (required by "
+           "/opt/libnccl-net.so) : when loading libnccl-net.so"),
+       info("NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file: No such "
+            "file or directory : when loading libnccl-net.so")},
       {"plugin-mismatch", info("TUNER/Plugin: libnccl-tuner.so: undefined symbol: ncclDebugLog"),
        info("TUNER/Plugin: Failed to find ncclTunerPlugin_v2 symbol, using internal tuner instead.")},
       {"collnet-fallback", warn("Cannot initialize CollNet, using point-to-point network instead"),
