@@ -6,6 +6,7 @@
     nccl_catalogue.py ... --program weft-report [--every 20]          gives the program a line of every 20th format, with two prefixes
     nccl_catalogue.py ... --library libnccl.so.2                      how many texts of failures in a library without source have a row
     nccl_catalogue.py ... --reasons                                   INFO formats since 2.18 that speak of going on without something, and have no row
+    nccl_catalogue.py ... --well weft-report                          no INFO and no TRACE format of a minor version's last release is a critical finding
     nccl_catalogue.py --check                                         rows and topics agree; needs no sources
 
 GIT is the git directory of a clone with all tags: github.com/NVIDIA/nccl, github.com/aws/aws-ofi-nccl, github.com/Mellanox/nccl-rdma-sharp-plugins.
@@ -105,12 +106,12 @@ def all_formats(given):
     return found
 
 
-FALLS_BACK = re.compile(r"fall|disabl|unsupport|unable|could ?n.t|could not|fail|not support|not avail|ignor|skip|instead|too low|too big|not valid|invalid|timeout error"
+FALLS_BACK = re.compile(r"fall|disable|disabling|unsupported|unable|could ?n.t|could not|fail|not support|not avail|ignor|skip|instead|too low|too big|not valid|invalid|timeout error"
                         r"|mismatch|discard|without|not suff|unused|deprecat|permanently", re.I)
 # Of every job, also of those that are well, or beside a warning that has a row.
 SAID_BY_ALL = re.compile(r"internal error\?|Symmetric |Failed to initialize (?:any|NET plugin)|[Ff]ailed to find|Could not find|No plugin found|ailed to open lib|dlv?sym failed"
                          r"|Resiliency|NET/IB: %s: |XML|NCCL Inspector|Using internal|Fall(?:ing)? back to NCCL's tuner|default tuner|RAS link|ncclOs|All attempts to load"
-                         r"|Disabl(?:ing|ed) (?:caching|external plugins|LL128|SHARP|work fifo|NVLS support)|Could not get |could not read %s, ignoring|refresh_switch"
+                         r"|(?:Disabling|Disabled) (?:caching|external plugins|LL128|SHARP|work fifo|NVLS support)|Could not get |could not read %s, ignoring|refresh_switch"
                          r"|[Ss]kipp(?:ing|ed)|Ignoring element|ing deprecated|is private|type mismatch for key|hash mismatch|Call to %s not supported|\(\) failed: %s"
                          r"|platform type is unavailable|saving result|plugin cleanup|Invalid type of PCI bus|CPU cache line|Set to disable|AR threshold|Thread mode multi")
 # A line rule or a statement reads these (../src/report/nccl).
@@ -128,6 +129,25 @@ def reasons(given):
             prefix = "NET/OFI " if repository == given.ofi else ""
             found.update({prefix + words: name for name, words in formats_of(repository, tag, call) if FALLS_BACK.search(words)})
     return {words: name for words, name in found.items() if not SAID_BY_ALL.search(words) and not BY_RULES.search(words)}
+
+
+def of_jobs_that_run(repository):
+    """(level, format) of all INFO and TRACE lines, in the last release of each minor version and the newest."""
+    last = {version_of(tag)[1]: tag for tag in sorted((tag for tag in git(repository, "tag").split() if re.match(r"v2\.\d+\.\d+-\d+$", tag)), key=version_of)}
+    for tag in [tag for minor, tag in last.items() if minor >= 4] + ["HEAD"]:
+        for level, call in (("INFO", "INFO"), ("TRACE", r"TRACE(?:_CALL)?(?#INFO)")):
+            yield from ((level, words) for _, words in formats_of(repository, tag, call))
+
+
+def criticals(program, lines):
+    """Lines, each of them a log, of which the program makes a critical finding."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "log")
+        for line in lines:
+            path.write_text(line + "\n")
+            done = subprocess.run([program, "nccl", path, "--json", "-"], capture_output=True, text=True)
+            if done.returncode == 2:
+                yield line
 
 
 def rows():
@@ -210,7 +230,7 @@ def unrecognised(program, found, names):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("nccl", "ofi", "sharp", "formats", "program", "library"):
+    for name in ("nccl", "ofi", "sharp", "formats", "program", "library", "well"):
         arguments.add_argument(f"--{name}")
     arguments.add_argument("--every", type=int, default=20)
     arguments.add_argument("--check", action="store_true")
@@ -222,7 +242,13 @@ def main():
     faults += [f"no row has the topic {topic}" for topic in known if topic not in {row[0] for row in table}]
     patterns = [pattern for _, pattern, _ in table]
     faults += [f"two rows have the pattern '{pattern}'" for pattern in sorted(set(patterns)) if patterns.count(pattern) > 1]
-    if given.reasons:
+    if given.well:
+        found = sorted(set(of_jobs_that_run(given.nccl)))
+        lines = [f"node1:700:701 [2] {'12.345678 fn:12 ' if level == 'TRACE' else ''}NCCL {level} {sample(words)}" for level, words in found]
+        bad = list(criticals(given.well, lines))
+        print(f"{len(lines) - len(bad)} of {len(lines)} lines of INFO and TRACE are no critical finding")
+        faults += [f"a critical finding: {line}" for line in bad]
+    elif given.reasons:
         found = reasons(given)
         without = [f"{name}: {words.strip()}" for words, name in sorted(found.items(), key=lambda one: one[1]) if not row_of(table, sample(words))]
         print(f"{len(found) - len(without)} of {len(found)} formats of INFO lines that speak of going on without something have a row; without one:", *without, sep="\n  ")

@@ -207,8 +207,20 @@ bool take_little_memory(const Said& said, Process&, Job& job) {
 }
 /// What prints lines that are not NCCL's. By the words that only it prints.
 bool take_other_library(const Said& said, Process&, Job& job) {
-  constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"RCCL version", "RCCL"}, {"UCX  ", "UCX"}, {"CCL_", "oneCCL"}, {"gloo/transport", "gloo"}};
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"RCCL version", "RCCL"},
+                                                                     {"librccl", "RCCL"},
+                                                                     {"Librccl", "RCCL"},
+                                                                     {"UCX  ", "UCX"},
+                                                                     {"uct_ib_", "UCX"},
+                                                                     {"ib_mlx5_log.c", "UCX"},
+                                                                     {"CCL_", "oneCCL"},
+                                                                     {"oneCCL: ", "oneCCL"},
+                                                                     {"ccl::v1::exception", "oneCCL"},
+                                                                     {"gloo/transport", "gloo"},
+                                                                     {"gloo/rendezvous", "gloo"},
+                                                                     {"gloo::", "gloo"},
+                                                                     {"[Gloo] Rank ", "gloo"},
+                                                                     {"Gloo connectFullMesh", "gloo"}};
   for (const auto& [words, name] : names) {
     if (said.text.find(words) == std::string_view::npos) continue;
     job.others.try_emplace(std::string(name), said.evidence());
@@ -223,6 +235,9 @@ bool take_multicast(const Said& said, Process&, Job& job) {
 /// A line that no job prints that is well.
 bool take_failure(const Said& said, Process&, Job& job) {
   if (said.line.level != Level::none) return false;
+  const auto& known = job.failures.evidence;
+  if (!known.empty() && known.back().line == said.number && known.back().file == said.file)
+    return true;  // another phrase of the same line
   ++job.failures.count;
   if (job.failures.evidence.size() < most_failures) job.failures.evidence.push_back(said.evidence());
   return true;
@@ -286,11 +301,28 @@ constexpr Statement statement_table[] = {
     {"CPU/0", take_cpu},
     {"NVLS Bind mem", take_multicast},
     {"RCCL version", take_other_library},
+    {"librccl", take_other_library},
+    {"Librccl", take_other_library},
+    {"UCX  FATAL", take_other_library},
     {"UCX  ERROR", take_other_library},
     {"UCX  WARN", take_other_library},
+    {"UCX  DIAG", take_other_library},
+    {"UCX  INFO", take_other_library},
+    {"UCX  DEBUG", take_other_library},
+    {"uct_ib_", take_other_library},
+    {"ib_mlx5_log.c", take_other_library},
     {"|CCL_ERROR|", take_other_library},
     {"|CCL_WARN|", take_other_library},
+    {"|CCL_INFO|", take_other_library},
+    {"|CCL_DEBUG|", take_other_library},
+    {"|CCL_TRACE|", take_other_library},
+    {"oneCCL: ", take_other_library},
+    {"ccl::v1::exception", take_other_library},
     {"gloo/transport/", take_other_library},
+    {"gloo/rendezvous/", take_other_library},
+    {"gloo::", take_other_library},
+    {"[Gloo] Rank ", take_other_library},
+    {"Gloo connectFullMesh", take_other_library},
     {"exceeds device/fn maxSharedMem", take_little_memory},
     {"Watchdog caught collective operation timeout", take_timeout},
     {"ast enqueued NCCL work: ", take_progress},

@@ -55,7 +55,7 @@ constexpr LineRule line_table[] = {
     {"fabricmanager-down", 0.95, {"system not yet initialized"}},
     {"fabricmanager-down", 0.95, {"CUDA_ERROR_SYSTEM_NOT_READY"}},
     {"nvls-fabricmanager", 0.93, {"transport/nvls.cc", "NCCL WARN Cuda failure"}, "out of memory"},
-    {"nvls-fabricmanager", 0.95, {"Failed to bind NVLink SHARP"}},
+    {"nvls-fabricmanager", 0.95, {"Failed to bind NVLink SHARP"}, "NCCL INFO"},
     {"imex-missing", 0.95, {"MNNVL (cliqueSize", "is available but not working"}},
     {"p2p-nvlink-broken", 0.95, {"P2P is disabled between NVLINK connected GPUs"}},
     {"p2p-visible-devices", 0.8, {"Could not enable P2P between dev"}},
@@ -116,7 +116,6 @@ constexpr LineRule line_table[] = {
     {"link-flap", 0.92, {"Got async event : port error"}},
     {"link-flap", 0.92, {"async fatal event: port error"}},
     {"link-flap", 0.9, {"Got async event : device fatal"}},
-    {"link-flap", 0.8, {"speed change detected: "}},
     {"link-flap", 0.8, {"mlx5_core", "Link down"}},
     {"roce-gid", 0.8, {"Got completion ", "error 12,"}, "", is_roce_without_gids},
     {"roce-gid", 0.8, {"Got completion ", "status=12 "}, "", is_roce_without_gids},
@@ -139,7 +138,7 @@ constexpr LineRule line_table[] = {
      {"Call to ibv_modify_qp failed with", "Connection timed out"},
      "retrying",
      is_not_roce},
-    {"rail-cross-nic", 0.8, {"mismatched physical devices between local"}},
+    {"rail-cross-nic", 0.8, {"mismatched physical devices between local"}, "NCCL INFO"},
     {"wrong-hca", 0.9, {"Attempted to connect incompatible devices"}},
     {"wrong-hca", 0.9, {"device is incompatible with the local ["}},
     // Plug-ins
@@ -195,6 +194,7 @@ constexpr LineRule line_table[] = {
     {"watchdog-timeout", 0.3, {"Watchdog caught collective operation timeout"}},
     {"peer-lost", 0.3, {"Connection closed by remote peer"}, "NCCL INFO"},
     {"peer-lost", 0.3, {"Connection reset by peer"}, "NCCL INFO"},
+    {"peer-lost", 0.3, {"remote process exited or there was a network error"}},
     {"wrong-results", 0.95, {"Out of bounds values :", "FAILED"}},
 };
 

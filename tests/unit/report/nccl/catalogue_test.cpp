@@ -213,6 +213,36 @@ TEST(NcclCatalogue, SaysNeverThatNothingIsWrongWhereAWarningOrAnErrorStands) {
                   .empty());
 }
 
+/// Lines in the formats of public reports: intel/torch-ccl 54, openucx/ucx 8322, parthenon 1260, rapidsai/ucx-py 109, ROCm/rocm-systems 7916.
+TEST(NcclCatalogue, SaysWhoseALogOfAnotherLibraryIs) {
+  const std::pair<std::string, std::string> logs[] = {
+      {"node1:7:7 [0] NCCL INFO RCCL version : 2.22.3-HEAD:271856d", "RCCL"},
+      {"Librccl path : /opt/rocm/lib/librccl.so.1", "RCCL"},
+      {"node1:7:7 [0] NCCL INFO NET/Plugin: Could not find: librccl-net.so. Using internal network plugin.",
+       "RCCL"},
+      {"2023:11:28-16:35:45:(35980) |CCL_WARN| did not find MPI-launcher specific variables", "oneCCL"},
+      {"2023:11:28-16:35:45:(35980) |CCL_ERROR| exec.cpp:134 start_workers: condition failed", "oneCCL"},
+      {"2023:11:28-16:35:45:(35980) |CCL_INFO| process launcher: hydra", "oneCCL"},
+      {"RuntimeError: oneCCL: exec.cpp:134 start_workers: EXCEPTION: failed to start worker # 0", "oneCCL"},
+      {"terminate called after throwing an instance of 'ccl::v1::exception'", "oneCCL"},
+      {"[1558446761.180161] [node1:66604:0]  wireup_ep.c:480  UCX  ERROR no supported transports", "UCX"},
+      {"[1750940543.886091] [node1:2816367:a]  ucp_worker.c:1855 UCX  INFO  intra-node cfg#5 tag(sysv)",
+       "UCX"},
+      {"[node1:6788 :0:6788] ib_mlx5_log.c:171  Remote access on mlx5_0:1/IB (synd 0x13 vend 0x88)", "UCX"},
+      {"RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Connection closed by peer",
+       "gloo"},
+      {"RuntimeError: Gloo connectFullMesh failed with no error", "gloo"},
+      {"terminate called after throwing an instance of 'gloo::EnforceNotMet'", "gloo"},
+      {"[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1", "gloo"}};
+  for (const auto& [line, library] : logs) {
+    const std::vector<Finding> findings = findings_of(line + "\n");
+    const Finding* other = finding_named(findings, "other-library");
+    ASSERT_NE(other, nullptr) << line;
+    EXPECT_TRUE(other->verdict.starts_with("lines of " + library + ":")) << other->verdict;
+  }
+  EXPECT_EQ(finding_named(findings_of(info("NCCL version 2.22.3+cuda12.4")), "other-library"), nullptr);
+}
+
 TEST(NcclCatalogue, SaysWhatWasLookedAtAndWhatWouldAddToIt) {
   JobLog log;
   log.add(info("Bootstrap: Using eth0:10.1.0.1<0>") + info("NCCL_IB_TIMEOUT set by environment to 22."),

@@ -237,8 +237,6 @@ std::vector<RuleExample> rdma() {
       {"link-flap", warn("NET/IB : mlx5_0:1 async fatal event: port error"),
        warn("NET/IB : mlx5_0:1 async fatal event: GID table change")},
       {"link-flap", warn("NET/IB : Got async event : device fatal error"), info("NET/IB : device ready")},
-      {"link-flap", info("NET/IB : mlx5_0:1 speed change detected: 400000 -> 100000 Mbps"),
-       info("NET/IB: [0] mlx5_0:uverbs0:1/IB speed=400000")},
       {"roce-gid", roce + completion("error 12, opcode 0, len 0, vendor err 129"),
        infiniband + completion("error 12, opcode 0, len 0, vendor err 129")},
       {"roce-gid", roce + completion("status=12 opcode=0 len=0 vendor err 129 (Recv)"),
@@ -260,7 +258,7 @@ std::vector<RuleExample> rdma() {
       {"link-flap", "[  71.2] mlx5_core 0000:1a:00.0 ens1f0np0: Link down\n",
        "[  71.2] mlx5_core 0000:1a:00.0 ens1f0np0: Link up\n"},
       {"rail-cross-nic",
-       info("NET/IB : There are mismatched physical devices between local (mlx5_0) and remote (mlx5_3)."),
+       warn("NET/IB : There are mismatched physical devices between local (mlx5_0) and remote (mlx5_3)."),
        infiniband},
       {"wrong-hca",
        warn("NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and [3]mlx5_3:1/RoCE."),
@@ -378,6 +376,9 @@ std::vector<RuleExample> calls() {
        info("[Service thread] Connection closed by remote peer node2<5001>")},
       {"peer-lost", warn("Call to recv from 10.1.0.2<5001> failed : Connection reset by peer"),
        info("peer reset")},
+      {"peer-lost",
+       "node1: Test NCCL failure common.cu:401 'remote process exited or there was a network error / '\n",
+       "node1: Test NCCL success\n"},
       {"wrong-results", "# Out of bounds values : 3 FAILED\n", "# Out of bounds values : 0 OK\n"},
   };
 }
