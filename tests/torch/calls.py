@@ -220,5 +220,11 @@ def wrong(written, expected):
     for i, (tensor, right) in enumerate(zip(written, expected)):
         dense = tensor.to_dense() if tensor.is_sparse else tensor
         if not torch.equal(dense.resolve_neg(), right):
-            return f"output {i} is {dense.flatten()[:8].tolist()}, not {right.flatten()[:8].tolist()}"
+            if dense.shape != right.shape:
+                return f"output {i} has shape {list(dense.shape)}, not {list(right.shape)}"
+            differs = (dense.resolve_neg() != right).flatten()
+            at = int(differs.int().argmax())
+            near = slice(at, at + 8)
+            return (f"output {i} differs in {int(differs.sum())} of {right.numel()} elements, from {at} on: it is {dense.flatten()[near].tolist()}, "
+                    f"not {right.flatten()[near].tolist()}")
     return ""

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from datetime import timedelta
 
 import torch
@@ -56,7 +57,7 @@ class Drops:
         self.group, self.rank, self.size, self.is_main = group, rank, size, is_main
         self.common, self.own = random.Random(f"calls {seed}"), random.Random(f"drops {seed} {rank}")
         self.seed, self.waiting, self.kept, self.canaries, self.storages = seed, [], [], [], []
-        self.fails, self.wrong = False, []
+        self.cycles, self.fails, self.wrong = [], False, []
         self.backend = group_backend(group)
 
     def memory(self, values):
@@ -94,7 +95,7 @@ class Drops:
         elif fate == "drop":
             self.kept.append((name, written, expected, read))
         elif fate == "cycle":
-            Cycle(work, written, read)
+            self.cycles.append(weakref.ref(Cycle(work, written, read)))
         elif fate == "future":
             self.kept.append((name, written, expected, (read, work.get_future())))
         elif fate == "then":
@@ -153,8 +154,10 @@ class Drops:
             if self.attempt(work.wait):
                 self.check(name, written, expected)
         self.waiting.clear()
-        gc.collect()
+        # A synchronous call's work that lives on is driven by who waits for it.
         deadline = time.monotonic() + LONG / 2
+        while any(cycle() is not None for cycle in self.cycles) and time.monotonic() < deadline:
+            wait_a_moment()
         for name, written, expected, _ in self.kept:
             while not self.fails and calls.wrong(written, expected) and time.monotonic() < deadline:
                 wait_a_moment()

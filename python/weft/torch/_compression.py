@@ -7,27 +7,22 @@ from torch.nn.parallel import DistributedDataParallel as _DistributedDataParalle
 
 from . import _C
 
-_CAST = {"residual": "nothing", "start_step": 0}
-_COARSE = {"residual": "sixteen_bits", "start_step": 100}
-_ROUNDED = {**_COARSE, "rounding": "nearest", "seed": 0}
-# What compress() takes, with what holds where it is not given; None: must be given.
-_CODECS = {
-    "fp16": _CAST,
-    "bf16": _CAST,
-    "fp8-e4m3": _ROUNDED,
-    "fp8-e5m2": _ROUNDED,
-    "int8": _ROUNDED,
-    "top-k": {**_COARSE, "fraction": None},
-    "random-k": {**_COARSE, "fraction": None, "seed": 0},
-    "powersgd": {"rank": 1, "start_step": 100, "min_rate": 2.0, "warm_start": True, "residual": "sixteen_bits", "form": "two_sided", "seed": 0,
-                 "whole": ()},
-}
+
+def _options_of_a_codec(parameter, has_seed, is_cast):
+    """What compress() takes for it, with what holds where it is not given; None: must be given."""
+    return {**({"residual": "nothing", "start_step": 0} if is_cast else {"residual": "sixteen_bits", "start_step": 100}),
+            **({parameter: "nearest" if parameter == "rounding" else None} if parameter else {}), **({"seed": 0} if has_seed else {})}
+
+
+_OF_CORE = _C.codecs()
+_CODECS = {name: _options_of_a_codec(*row) for name, row in _OF_CORE.items()}
+_CODECS["powersgd"] = {"rank": 1, "start_step": 100, "min_rate": 2.0, "warm_start": True, "residual": "sixteen_bits", "form": "two_sided", "seed": 0,
+                       "whole": ()}
 _WORDS = {"residual": ("nothing", "sixteen_bits", "f32"), "rounding": ("nearest", "stochastic"), "form": ("two_sided", "alternating")}
 _WHOLE_NUMBERS = ("rank", "seed", "start_step")
 _NUMBERS = ("fraction", "min_rate")
 # What may stand behind a colon, as in weft's command lines.
-_IN_NAME = {"top-k": ("fraction",), "random-k": ("fraction",), "powersgd": ("rank", "form"), "int8": ("rounding",), "fp8-e4m3": ("rounding",),
-            "fp8-e5m2": ("rounding",)}
+_IN_NAME = {name: (parameter,) for name, (parameter, _, _) in _OF_CORE.items() if parameter} | {"powersgd": ("rank", "form")}
 
 
 def _refuse(problem, advice):
@@ -139,8 +134,8 @@ def compress(model, codec: str, **options) -> Compression:
 
         weft.torch.compress(model, "powersgd", rank=4)
 
-    codec: fp16, bf16, fp8-e4m3, fp8-e5m2, int8, top-k, random-k or powersgd. docs/pytorch.md has the options of each. ValueError says what is
-    allowed; a model or a process group of others is a TypeError.
+    codec: powersgd, or one of docs/compression.md's codecs. docs/pytorch.md has the options of each. ValueError says what is allowed; a
+    model or a process group of others is a TypeError.
     """
     if not isinstance(model, _DistributedDataParallel):
         raise TypeError(f"weft: compress: a {type(model).__name__}; wrap the model in torch.nn.parallel.DistributedDataParallel first")

@@ -3,11 +3,12 @@
 
 #include "weft/compression/hook_named.hpp"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
+#include <vector>
 
+#include "compression/codecs/codec_table.hpp"
 #include "core/base/strings.hpp"
 #include "weft/compression/auto_hook.hpp"
 #include "weft/compression/codec.hpp"
@@ -18,14 +19,10 @@
 namespace weft {
 namespace {
 
-constexpr std::array codec_names{"fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8", "top-k", "random-k"};
-constexpr const char* allowed_codecs =
-    "fp16, bf16, fp8-e4m3, fp8-e5m2 and int8 (these three also with :stochastic), top-k:F and random-k:F "
-    "with a fraction 0 < F <= 1, as top-k:0.01";
-
 [[noreturn]] void refuse_codec(const std::string& problem, const std::string& advice) {
   throw Error(ErrorKind::usage, problem,
-              text(advice, advice.empty() ? "" : "; ", "allowed are ", allowed_codecs));
+              text(advice, advice.empty() ? "" : "; ", "allowed are ", detail::codec_list(),
+                   ", with a fraction 0 < F <= 1 of the elements, as top-k:0.01"));
 }
 
 Rounding rounding_of(const std::string& name, const std::string& codec,
@@ -46,6 +43,12 @@ double fraction_of(const std::string& name, const std::string& codec,
   if (error == std::errc() && end == digits.data() + digits.size()) return fraction;
   refuse_codec(text("codec '", name, "': '", digits, "' is not a fraction"),
                text("give one, as ", codec, ":0.01"));
+}
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names;
+  for (const detail::CodecRow& row : detail::codec_table()) names.emplace_back(row.name);
+  return names;
 }
 
 constexpr const char* power_sgd_name = "powersgd";
@@ -78,24 +81,23 @@ std::shared_ptr<const Codec> codec_named(const std::string& name) {
   std::optional<std::string> parameter;
   if (colon != std::string::npos) parameter = name.substr(colon + 1);
 
-  if (codec == "top-k") return top_k_codec(fraction_of(name, codec, parameter));
-  if (codec == "random-k") return random_k_codec(fraction_of(name, codec, parameter));
-  if (codec == "fp8-e4m3") return fp8_codec(Fp8::e4m3, rounding_of(name, codec, parameter));
-  if (codec == "fp8-e5m2") return fp8_codec(Fp8::e5m2, rounding_of(name, codec, parameter));
-  if (codec == "int8") return int8_codec(rounding_of(name, codec, parameter));
-  if (std::ranges::find(codec_names, codec) == codec_names.end()) {
-    const auto near = detail::nearest_name(codec_names, codec);
+  const detail::CodecRow* const row = detail::codec_row(codec);
+  if (row == nullptr) {
+    const auto near = detail::nearest_name(codec_names(), codec);
     refuse_codec(text("no codec is named '", name, "'"),
                  near ? text("did you mean ", *near, parameter ? ":" : "", parameter.value_or(""), "?") : "");
   }
-  if (parameter)
+  if (parameter && row->parameter == detail::CodecParameter::none)
     refuse_codec(text("codec '", name, "': ", codec, " takes no parameter"), text("say ", codec));
-  return codec == "fp16" ? fp16_codec() : bf16_codec();
+  detail::CodecChoices choices;
+  if (row->parameter == detail::CodecParameter::rounding)
+    choices.rounding = rounding_of(name, codec, parameter);
+  if (row->parameter == detail::CodecParameter::fraction)
+    choices.fraction = fraction_of(name, codec, parameter);
+  return row->make(choices);
 }
 
 std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start_step) {
-  constexpr std::array names{"fp16",  "bf16",     "fp8-e4m3",     "fp8-e5m2", "int8",
-                             "top-k", "random-k", power_sgd_name, auto_name};
   const std::string kind = name.substr(0, name.find(':'));
   if (name == auto_name) return auto_hook({.start_step = start_step});
   if (kind == auto_name) refuse_hook(name, text("say ", auto_name, ", which takes no parameter"));
@@ -103,17 +105,19 @@ std::shared_ptr<CommHook> hook_named(const std::string& name, std::int64_t start
     const std::string parameters = kind.size() < name.size() ? name.substr(kind.size() + 1) : "";
     return power_sgd_named(name, parameters, start_step);
   }
-  if (std::ranges::find(names, kind) == names.end()) {
+  const detail::CodecRow* const row = detail::codec_row(kind);
+  if (row == nullptr) {
+    std::vector<std::string> names = codec_names();
+    names.insert(names.end(), {power_sgd_name, auto_name});
     const auto near = detail::nearest_name(names, kind);
-    refuse_hook(name,
-                text(near ? text("did you mean ", *near, name.substr(kind.size()), "? Allowed") : "allowed",
-                     " are auto, powersgd:R, powersgd:R:alternating, fp16, bf16, fp8-e4m3, fp8-e5m2 and "
-                     "int8 (these three also with :stochastic), top-k:F and random-k:F"));
+    refuse_hook(
+        name,
+        text(near ? text("did you mean ", *near, name.substr(kind.size()), "? Allowed") : "allowed", " are ",
+             auto_name, ", ", power_sgd_name, ":R[", alternating, "], ", detail::codec_list()));
   }
-  const bool is_cast = kind == "fp16" || kind == "bf16";
-  const auto start = static_cast<std::uint64_t>(is_cast ? 0 : start_step);
+  const auto start = static_cast<std::uint64_t>(row->is_cast ? 0 : start_step);
   return codec_hook(codec_named(name),
-                    {.residual = is_cast ? KeptAs::nothing : KeptAs::sixteen_bits, .start_step = start});
+                    {.residual = row->is_cast ? KeptAs::nothing : KeptAs::sixteen_bits, .start_step = start});
 }
 
 }  // namespace weft

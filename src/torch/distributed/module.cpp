@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "compression/codecs/codec_table.hpp"
 #include "torch/distributed/backend.hpp"
 #include "torch/distributed/ddp/model.hpp"
 #include "torch/distributed/errors.hpp"
@@ -60,6 +61,19 @@ CompressionOptions options_of(const std::string& codec, const py::dict& given) {
   if (form == "alternating") options.power_sgd.form = weft::LowRankForm::alternating;
   options.hook.residual = options.power_sgd.residual = weft::distributed::kept_as_named(residual);
   return options;
+}
+
+/// By name: what stands behind its colon, or nothing; whether it has a seed; whether it is a cast.
+py::dict codecs() {
+  py::dict all;
+  for (const weft::detail::CodecRow& row : weft::detail::codec_table()) {
+    using Parameter = weft::detail::CodecParameter;
+    const char* const parameter = row.parameter == Parameter::rounding   ? "rounding"
+                                  : row.parameter == Parameter::fraction ? "fraction"
+                                                                         : "";
+    all[row.name] = py::make_tuple(parameter, row.has_seed, row.is_cast);
+  }
+  return all;
 }
 
 std::shared_ptr<Compression> compression(TorchBackend& backend, const std::string& codec,
@@ -154,6 +168,7 @@ PYBIND11_MODULE(_C, module) {
            "A future of the bucket's tensor, which then holds the means.")
       .def("state", &state, "What PowerSGD keeps, by parameter.")
       .def("load_state", &load_state, py::arg("tensors"), "Puts it back.");
+  module.def("codecs", &codecs);
   module.def("compression", &compression, py::arg("backend"), py::arg("codec"), py::arg("options"),
              py::arg("parameters"), "For weft.torch.compress().");
   module.def("bucket_sizes", &bucket_sizes, py::arg("counts"), py::arg("element_bytes"),

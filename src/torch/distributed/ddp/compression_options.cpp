@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compression/codecs/codec_table.hpp"
 #include "compression/power_sgd/power_sgd_tensors.hpp"
 #include "torch/distributed/ddp/compressed_bucket.hpp"
 #include "weft/core/error.hpp"
@@ -26,15 +27,8 @@ std::shared_ptr<PowerSgd> CompressionOptions::make_power_sgd(const std::vector<P
 std::shared_ptr<CommHook> CompressionOptions::make_codec_hook(std::uint64_t steps_before) const {
   CodecHookOptions own = hook;
   own.start_step -= std::min(own.start_step, steps_before);
-  const auto made = [this] {
-    if (codec == "top-k") return top_k_codec(fraction);
-    if (codec == "random-k") return random_k_codec(fraction, seed);
-    if (codec == "int8") return int8_codec(rounding, seed);
-    if (codec == "fp8-e4m3") return fp8_codec(Fp8::e4m3, rounding, seed);
-    if (codec == "fp8-e5m2") return fp8_codec(Fp8::e5m2, rounding, seed);
-    return codec_named(codec);
-  };
-  return codec_hook(made(), own);
+  const detail::CodecRow* const row = detail::codec_row(codec);
+  return codec_hook(row == nullptr ? codec_named(codec) : row->make({rounding, fraction, seed}), own);
 }
 
 KeptAs kept_as_named(const std::string& name) {
