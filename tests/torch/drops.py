@@ -44,10 +44,15 @@ class Cycle:
         self.kept, self.itself = kept, self
 
 
-def wait_a_moment():
-    """One gc.collect() is not enough: it does nothing while another thread collects, which may have passed what this one has dropped."""
-    time.sleep(0.001)
-    gc.collect()
+def wait_for(holds, deadline):
+    """Until it holds, or the deadline. What was dropped in a cycle may have to be collected first, and one gc.collect() is not enough: it does nothing while
+    another thread collects. It keeps Python's lock all the while, which the thread that carries operations on needs to free a tensor: so not often."""
+    turn = 0
+    while not holds() and time.monotonic() < deadline:
+        if turn % 10 == 0:
+            gc.collect()
+        turn += 1
+        time.sleep(0.05)
 
 
 class Drops:
@@ -156,11 +161,10 @@ class Drops:
         self.waiting.clear()
         # A synchronous call's work that lives on is driven by who waits for it.
         deadline = time.monotonic() + LONG / 2
-        while any(cycle() is not None for cycle in self.cycles) and time.monotonic() < deadline:
-            wait_a_moment()
+        wait_for(lambda: all(cycle() is None for cycle in self.cycles), deadline)
         for name, written, expected, _ in self.kept:
-            while not self.fails and calls.wrong(written, expected) and time.monotonic() < deadline:
-                wait_a_moment()
+            if not self.fails:
+                wait_for(lambda: not calls.wrong(written, expected), deadline)
             self.check(name, written, expected)
         self.kept.clear()
 
@@ -168,8 +172,7 @@ class Drops:
         """When its group has ended."""
         gc.collect()
         deadline = time.monotonic() + LONG / 2
-        while any(not storage.expired() for storage in self.storages) and time.monotonic() < deadline:
-            wait_a_moment()
+        wait_for(lambda: all(storage.expired() for storage in self.storages), deadline)
         left = sum(not storage.expired() for storage in self.storages)
         spoiled = sum(not torch.equal(canary, torch.full_like(canary, CANARY)) for canary in self.canaries)
         if left or spoiled:
