@@ -3,29 +3,29 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
+#include "compression/codecs/codec_table.hpp"
 #include "support/expect_error.hpp"
 #include "unit/compression/some_gradients.hpp"
 
 namespace weft {
 namespace {
 
-constexpr std::array names{"fp16",
-                           "bf16",
-                           "fp8-e4m3",
-                           "fp8-e5m2",
-                           "int8",
-                           "fp8-e4m3:stochastic",
-                           "fp8-e5m2:stochastic",
-                           "int8:stochastic",
-                           "top-k:0.01",
-                           "top-k:0.3",
-                           "top-k:1",
-                           "random-k:0.01",
-                           "random-k:0.3",
-                           "random-k:1"};
+/// Each row of the table, with the parameters that it takes.
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const detail::CodecRow& row : detail::codec_table()) {
+    const std::string name = row.name;
+    if (row.parameter == detail::CodecParameter::fraction) {
+      for (const char* fraction : {":0.01", ":0.3", ":1"}) all.push_back(name + fraction);
+    } else {
+      all.push_back(name);
+    }
+    if (row.parameter == detail::CodecParameter::rounding) all.push_back(name + ":stochastic");
+  }
+  return all;
+}
 
 std::vector<std::byte> encoded(const Codec& codec, std::span<const float> values,
                                const CodingPosition& position = {}) {
@@ -42,8 +42,8 @@ std::vector<float> round_trip(const Codec& codec, std::span<const float> values,
   return decoded;
 }
 
-class EveryCodec : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec, testing::ValuesIn(names), [](const auto& one) {
+class EveryCodec : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec, testing::ValuesIn(names()), [](const auto& one) {
   std::string name = one.param;
   std::ranges::replace_if(
       name, [](char letter) { return std::isalnum(letter) == 0; }, '_');
