@@ -4,7 +4,7 @@
     nccl_catalogue.py --nccl GIT [--ofi GIT] [--sharp GIT]            rows that no WARN format of any version has, and formats without a row
     nccl_catalogue.py ... --formats FILE                              writes every WARN format, with the versions that have it
     nccl_catalogue.py ... --program weft-report [--every 20]          gives the program a line of every 20th format, with two prefixes
-    nccl_catalogue.py ... --library libnccl.so.2                      how many texts of failures in a library without source have a row
+    nccl_catalogue.py --library libnccl.so.2 [--program weft-report]  the same for the WARN formats of a library without source, from its code
     nccl_catalogue.py ... --reasons                                   INFO formats since 2.18 that speak of going on without something, and have no row
     nccl_catalogue.py ... --well weft-report                          no INFO and no TRACE format of a minor version's last release is a critical finding
     nccl_catalogue.py --check                                         rows and topics agree; needs no sources
@@ -174,15 +174,30 @@ def topics_with_causes():
             yield name[1]
 
 
-FAILURES = re.compile(r"fail|error|invalid|unsupported|mismatch|cannot|could not|unable|timed out|exceed|corrupt|HINT: In many", re.I)
+WARN_LEVEL = 2  # NCCL_LOG_WARN of ncclDebugLogLevel (nccl_common.h)
 
 
-def texts_of_library(path):
-    """Format strings of a library that speak of a failure, without those of the SDKs that are linked into it."""
-    words = subprocess.run(["strings", "-n", "12", path], capture_output=True, text=True, check=True).stdout.split("\n")
-    for word in sorted(set(words)):
-        if FAILURES.search(word) and re.search(r"[a-z] [a-z%(]", word) and not re.search(r"doca|umem|parameter|::|\)$|__|GLIBC", word, re.I):
-            yield word
+def warns_of_library(path):
+    """The WARN formats of a libnccl without source, each with its file, read from its machine code: what the calls of its log function have as level,
+    file and format; and how many calls choose their format where they are. Text that another function has formatted ("%s") stands under its rows."""
+    data, level, places, found, unread = pathlib.Path(path).read_bytes(), None, {}, {}, 0
+
+    def text(register):
+        return data[places[register]:data.index(b"\0", places[register])].decode("latin1")
+
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-j", ".text", path], capture_output=True, text=True, check=True).stdout
+    for line in code.split("\n"):
+        if number := re.search(r"mov +\$0x([0-9a-f]+),%edi", line):
+            level = int(number[1], 16)
+        elif address := re.search(r"lea .*\(%rip\),%(r9|rdx) +# ([0-9a-f]+)", line):
+            places[address[1]] = int(address[2], 16)
+        elif "call" in line and "ncclDebugLog" in line:
+            if level == WARN_LEVEL and "r9" in places:
+                found[text("r9")] = text("rdx") if "rdx" in places else "nccl.cc"
+            unread += level == WARN_LEVEL and "r9" not in places
+            level, places = None, {}
+    found.pop("%s", None)
+    return found, unread
 
 
 def literals(pattern):
@@ -277,9 +292,16 @@ def main():
             print(f"{len(names) * len(PREFIXES) - len(bad)} of {len(names) * len(PREFIXES)} lines are recognised")
             faults += [f"not recognised: {line}" for line in bad]
     elif given.library:
-        texts = list(texts_of_library(given.library))
-        without = [words for words in texts if not row_of(table, sample(words))]
-        print(f"{len(texts) - len(without)} of {len(texts)} texts of failures have a row; without one, at whatever level NCCL prints them:", *without, sep="\n  ")
+        files, unread = warns_of_library(given.library)
+        found = {words: (file, "", "") for words, file in files.items()}
+        without = [words for words in sorted(found) if not row_of(table, f"{files[words]}:12 NCCL WARN {sample(words)}")]
+        print(f"{len(found) - len(without)} of {len(found)} WARN formats in the code of {given.library} have a row, {unread} calls choose theirs there")
+        faults += [f"no row: {words}" for words in without]
+        if given.program:
+            names = sorted(found)[::given.every]
+            bad = unrecognised(given.program, found, names)
+            print(f"{len(names) * len(PREFIXES) - len(bad)} of {len(names) * len(PREFIXES)} lines are recognised")
+            faults += [f"not recognised: {line}" for line in bad]
     else:
         print(f"{len(table)} rows, {len(known)} topics")
     print(*faults, sep="\n", end="\n" if faults else "")
