@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "codecs.hpp"
-#include "compression/codecs/codec_table.hpp"
 #include "pipelines.hpp"
 #include "weft/compression/auto_hook.hpp"
 
@@ -71,9 +70,7 @@ bool is_pipeline(const std::string& strategy) {
 
 bool starts_late(const std::string& strategy) {
   const auto codec = parsed(strategy).codec;
-  if (!codec) return false;
-  const detail::CodecRow* const row = detail::codec_row(*codec);
-  return row == nullptr || !row->is_cast;
+  return codec && *codec != "fp16" && *codec != "bf16";
 }
 
 bool is_coded(const std::string& strategy) {
@@ -82,11 +79,9 @@ bool is_coded(const std::string& strategy) {
 
 std::string allowed_strategies() {
   return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload (optimizer state on the host; +offload:DIR: in "
-         "files there), each but nocomm with "
-         "+powersgd:RANK (and powersgd:RANK:alternating) or +CODEC (" +
-         detail::codec_list() +
-         "), and auto; pipeline:NAME (1f1b, zb-h1, zb-v, ...) and pipeline:auto, each with +zero1, +zero2 or "
-         "+zero3";
+         "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK (and "
+         "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto; "
+         "pipeline:NAME (1f1b, zb-h1, zb-v, ...) and pipeline:auto, each with +zero1, +zero2 or +zero3";
 }
 
 void check_strategy(const std::string& strategy) {
