@@ -15,9 +15,9 @@
 #include <optional>
 #include <vector>
 
-#include "gpt/data/text.hpp"
-#include "gpt/trainer/reference.hpp"
 #include "program.hpp"
+#include "weft-scaling/gpt/data/text.hpp"
+#include "weft-scaling/gpt/trainer/reference.hpp"
 #include "weft/weft.hpp"
 #include "zero/simulation/step_simulation.hpp"
 

@@ -16,8 +16,8 @@
 #include <numeric>
 #include <vector>
 
-#include "gpt/math/blas.hpp"
 #include "program.hpp"
+#include "weft-scaling/gpt/math/blas.hpp"
 #include "weft/weft.hpp"
 
 namespace {

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "gpt/trainer/trainer.hpp"
 #include "process_memory.hpp"
 #include "program.hpp"
 #include "rounds.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 #include "weft/checkpoint/saver.hpp"
 
 namespace {

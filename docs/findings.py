@@ -19,7 +19,7 @@ who have a finding, or a line of a log. [What is wrong with an NCCL job](nccl-re
     weft-report nccl logs/
 
 A cause is the name that a finding carries in `--json`. Every rule has a log that fires it and one nearly the same that does not, in
-`tests/unit/report/nccl`. Settings that logs state are judged by the rules of `weft-report env`, too ([settings of NCCL](nccl-env.md)).
+`tests/unit/tools/weft-report/nccl`. Settings that logs state are judged by the rules of `weft-report env`, too ([settings of NCCL](nccl-env.md)).
 
 | cause | severity | what is wrong |
 |---|---|---|

@@ -361,7 +361,7 @@ tuner() {
   local library=$PWD/$bin/../lib/libnccl-tuner-weft.so conf=$work.tuner
   if [ "$dry" = 1 ]; then
     library=$PWD/build/recorded/lib/libnccl-tuner-weft.so
-    [ -e "$library" ] && echo "the fake of NCCL loads no tuner: tests/unit/tuner plays that part of NCCL"
+    [ -e "$library" ] && echo "the fake of NCCL loads no tuner: tests/unit/tools/weft-report/tuner plays that part of NCCL"
     return
   fi
   mkdir -p "$conf"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Includes point down: core < collectives < gradient, checkpoint < compression, zero, pipeline (neighbours) < everything else. Vendor
 # headers are included only by include/weft/interop/ in public (torch's by include/weft/torch/), and the library never includes programs or examples.
-# Between two folders (rooms) of src, arrows point one way; a folder within a room belongs to it. What still runs both ways is in `known` below, and
-# leaves that list when it no longer does.
+# Between two folders (rooms) of src and of tools, arrows point one way; a folder within a room belongs to it.
 # usage: includes.sh [FOLDER OF THE PROJECT]; prints each arrow that points up or both ways and exits 1
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -40,9 +39,9 @@ while IFS=: read -r file line; do
     weft/interop/*) to=collectives ;;
     weft/checkpoint/piece.hpp) to=core ;;  # plain values, by which any floor names its state
     weft/*/*) to=${target#weft/} to=${to%%/*} ;;
-    core/* | collectives/* | gradient/* | checkpoint/* | compression/* | zero/* | pipeline/* | report/*) to=${target%%/*} ;;
+    core/* | collectives/* | gradient/* | checkpoint/* | compression/* | zero/* | pipeline/*) to=${target%%/*} ;;
     weft/weft.hpp) to=everything ;;
-    common/* | weft-*/* | gpt/* | examples/*) complain "$file includes $target: the library includes no program"; continue ;;
+    common/* | weft-*/* | examples/*) complain "$file includes $target: the library includes no program"; continue ;;
     mpi.h | cuda*.h | nccl.h | torch/* | boost/* | ucp/*)
       case $file in
         include/weft/interop/* | src/*) ;;
@@ -61,43 +60,26 @@ while IFS=: read -r file line; do
 done < <(grep -rHE '^ *# *include' include src --include='*.hpp' --include='*.cpp' --include='*.cu' --include='*.h')
 if [ "$seen" -eq 0 ]; then complain "no include was found at all"; fi
 
-# Pairs of rooms whose arrows run both ways, the first name the lesser. collectives/front is ground (backend.hpp) and roof (connect.cpp) at once, which
-# is six of them.
-known='collectives/bootstrap collectives/mpi
-collectives/diagnosis collectives/front
-collectives/exchange collectives/front
-collectives/front collectives/nccl
-collectives/front collectives/nodes
-collectives/front collectives/shm
-collectives/front collectives/wire
-collectives/store collectives/tcp
-core/cuda core/streams
-report/bandwidth report/nccl'
-
+trees=(src)
+if [ -d tools ]; then trees+=(tools); fi
 # FROM TO FILE: one line for each include of one room by another
 arrows() {
-  grep -rHoE '^ *# *include "[^"]+"' src --include='*.hpp' --include='*.cpp' --include='*.cu' --include='*.cuh' --include='*.h' |
+  grep -rHoE '^ *# *include "[^"]+"' "${trees[@]}" --include='*.hpp' --include='*.cpp' --include='*.cu' --include='*.cuh' --include='*.h' |
     awk -F '"' '{
       file = substr($1, 1, index($1, ":") - 1)
-      from = file; sub(/^src\//, "", from); if (!sub(/\/[^\/]*$/, "", from)) next
+      from = file; sub(/^(src|tools)\//, "", from); if (!sub(/\/[^\/]*$/, "", from)) next
       to = $2; if (!sub(/\/[^\/]*$/, "", to)) next
       if (from != to && index(from "/", to "/") != 1 && index(to "/", from "/") != 1) print from, to, file " includes " $2
-    }' | while read -r from to words; do if [ -d "src/$to" ]; then echo "$from $to $words"; fi; done
+    }' | while read -r from to words; do if [ -d "src/$to" ] || [ -d "tools/$to" ]; then echo "$from $to $words"; fi; done
 }
 both_ways=$(arrows | sort -k1,2 | awk '
   { pair = $1 < $2 ? $1 " " $2 : $2 " " $1; way[$1 " " $2] = 1; words = $0; sub(/^[^ ]+ [^ ]+ /, "", words); said[pair] = said[pair] "\n  " words; pairs[pair] = 1 }
   END { for (pair in pairs) { split(pair, room, " "); if (way[pair] && way[room[2] " " room[1]]) print "PAIR " pair said[pair] } }')
 while read -r pair; do
-  if [ -n "$pair" ] && ! grep -qFx "$pair" <<<"$known"; then
+  if [ -n "$pair" ]; then
     complain "${pair/ / and } include each other:"
     awk -v pair="PAIR $pair" '/^PAIR / { inside = $0 == pair; next } inside' <<<"$both_ways"
   fi
 done < <(sed -n 's/^PAIR //p' <<<"$both_ways" | sort)
-# Without the project's own rooms (a test of this script) the list says nothing.
-if [ -e src/core/CMakeLists.txt ]; then
-  while read -r pair; do
-    grep -qFx "PAIR $pair" <<<"$both_ways" || complain "${pair/ / and } no longer include each other: take them off the list in tests/includes.sh"
-  done <<<"$known"
-fi
 if [ "$bad" -gt 0 ]; then exit 1; fi
-echo "$seen includes, all of them point down; between rooms one way, but for $(wc -l <<<"$known") pairs"
+echo "$seen includes, all of them point down; between rooms one way"

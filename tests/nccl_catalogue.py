@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the catalogue of NCCL's lines (src/report/nccl/catalogue/rows.inc) with the sources that print them.
+"""Compares the catalogue of NCCL's lines (tools/weft-report/nccl/catalogue/rows.inc) with the sources that print them.
 
     nccl_catalogue.py --nccl GIT [--ofi GIT] [--sharp GIT]            rows that no WARN format of any version has, and formats without a row
     nccl_catalogue.py ... --formats FILE                              writes every WARN format, with the versions that have it
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent / "src/report/nccl/catalogue"
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "tools/weft-report/nccl/catalogue"
 LENGTHS = {"PRIu64": "lu", "PRIx64": "lx", "PRId64": "ld", "PRIi64": "ld", "PRIu32": "u", "PRIx32": "x", "PRIu16": "u", "PRIu8": "u"}
 VALUE = re.compile(r"%[-+0# ]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 SAMPLES = {"s": "abc", "d": "7", "i": "7", "u": "7", "x": "7f", "X": "7F", "p": "0x7f00", "f": "1.5", "c": "c", "g": "1.5"}
@@ -114,7 +114,7 @@ SAID_BY_ALL = re.compile(r"internal error\?|Symmetric |Failed to initialize (?:a
                          r"|(?:Disabling|Disabled) (?:caching|external plugins|LL128|SHARP|work fifo|NVLS support)|Could not get |could not read %s, ignoring|refresh_switch"
                          r"|[Ss]kipp(?:ing|ed)|Ignoring element|ing deprecated|is private|type mismatch for key|hash mismatch|Call to %s not supported|\(\) failed: %s"
                          r"|platform type is unavailable|saving result|plugin cleanup|Invalid type of PCI bus|CPU cache line|Set to disable|AR threshold|Thread mode multi")
-# A line rule or a statement reads these (../src/report/nccl).
+# A line rule or a statement reads these (../tools/weft-report/nccl).
 BY_RULES = re.compile(r"GPU Direct RDMA Disabled|mismatched physical devices|cuMem host allocations|Invalid value %s for|Could not enable P2P|^HINT: ")
 
 

@@ -324,17 +324,17 @@ alike() {
 # What each target of tests/fuzz is about.
 parser_of() {
   case $1 in
-    algorithm_table) echo src/collectives/exchange/algorithm_table.cpp ;;
+    algorithm_table) echo src/collectives/network/plan/algorithm_table.cpp ;;
     claims) echo src/collectives/bootstrap/launch_claims.cpp src/collectives/bootstrap/launch_address.hpp ;;
     rendezvous) echo src/collectives/bootstrap/gathering.cpp ;;
     schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
     csv) echo src/pipeline/formats/csv_read.cpp ;;
-    flight) echo src/report/flight/file.cpp ;;
-    topology) echo src/report/topology/*.cpp ;;
-    nccl_log) echo src/report/nccl/gather.cpp src/report/nccl/statements.cpp src/report/nccl/log_line.cpp ;;
-    manifest) echo src/report/manifest/*.cpp src/report/manifest/rules/*.cpp ;;
-    torch_record) echo src/report/torch_records/pickle.cpp src/report/torch_records/literals.cpp src/report/torch_records/dump.cpp ;;
-    earlier_run) echo src/report/scaling/earlier_run.cpp ;;
+    flight) echo tools/weft-report/flight/file.cpp ;;
+    topology) echo tools/weft-report/topology/*.cpp ;;
+    nccl_log) echo tools/weft-report/nccl/gather.cpp tools/weft-report/nccl/statements.cpp tools/weft-report/nccl/log_line.cpp ;;
+    manifest) echo tools/weft-launch/manifest/*.cpp tools/weft-launch/manifest/rules/*.cpp ;;
+    torch_record) echo tools/weft-report/torch_records/pickle.cpp tools/weft-report/torch_records/literals.cpp tools/weft-report/torch_records/dump.cpp ;;
+    earlier_run) echo tools/weft-scaling/pages/earlier_run.cpp ;;
     bucket_profile) echo tools/weft-plan/bucket_profile.cpp ;;
     profile) echo tools/weft-plan/pipeline_profile.cpp ;;
     deepspeed) echo src/deepspeed/*.cpp ;;

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "gpt/trainer/trainer.hpp"
 #include "long_training.hpp"
 #include "made_trainings.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 
 namespace weft::examples {
 namespace {

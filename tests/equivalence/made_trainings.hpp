@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "gpt/data/text.hpp"
-#include "gpt/trainer/reference.hpp"
+#include "weft-scaling/gpt/data/text.hpp"
+#include "weft-scaling/gpt/trainer/reference.hpp"
 
 namespace weft::examples {
 

@@ -6,8 +6,8 @@
 
 #include <mutex>
 
-#include "gpt/pipeline/pipeline_trainer.hpp"
 #include "made_trainings.hpp"
+#include "weft-scaling/gpt/pipeline/pipeline_trainer.hpp"
 #include "weft/pipeline/schedules.hpp"
 
 namespace weft::examples {

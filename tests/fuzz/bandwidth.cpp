@@ -1,10 +1,10 @@
 // Tables of nccl-tests, links and costs from any lines, and results from any JSON.
 
 #include "fuzz/expect_refused.hpp"
-#include "report/bandwidth/judge.hpp"
-#include "report/bandwidth/results_json.hpp"
-#include "report/bandwidth/table_reader.hpp"
-#include "report/nccl/nccl.hpp"
+#include "weft-report/bandwidth/results_json.hpp"
+#include "weft-report/bandwidth/table_reader.hpp"
+#include "weft-report/nccl/judge.hpp"
+#include "weft-report/nccl/nccl.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

@@ -1,6 +1,6 @@
 // The results of an earlier run of weft-scaling, as its --json writes them.
 
-#include "report/scaling/earlier_run.hpp"
+#include "weft-scaling/pages/earlier_run.hpp"
 
 #include "fuzz/expect_refused.hpp"
 

@@ -1,6 +1,6 @@
 // A flight record, and what two ranks' records together give.
 
-#include "report/flight/flight.hpp"
+#include "weft-report/flight/flight.hpp"
 
 #include "fuzz/expect_refused.hpp"
 

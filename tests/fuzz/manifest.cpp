@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/expect_refused.hpp"
-#include "report/manifest/lint.hpp"
+#include "weft-launch/manifest/lint.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

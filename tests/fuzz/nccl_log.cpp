@@ -1,9 +1,9 @@
 // A log of NCCL: the lines of any ranks, whole or not.
 
 #include "fuzz/expect_refused.hpp"
-#include "report/nccl/log_line.hpp"
-#include "report/nccl/log_source.hpp"
-#include "report/nccl/nccl.hpp"
+#include "weft-report/nccl/log_line.hpp"
+#include "weft-report/nccl/log_source.hpp"
+#include "weft-report/nccl/nccl.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

@@ -1,12 +1,12 @@
 // Topologies and graphs of NCCL, and what nvidia-smi, ibv_devinfo, ulimit and lspci print.
 
-#include "report/topology/topology.hpp"
+#include "weft-report/topology/topology.hpp"
 
 #include <algorithm>
 
 #include "fuzz/expect_refused.hpp"
-#include "report/nccl/nccl.hpp"
-#include "report/topology/graph.hpp"
+#include "weft-report/nccl/nccl.hpp"
+#include "weft-report/topology/graph.hpp"
 
 namespace {
 

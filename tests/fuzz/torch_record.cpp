@@ -1,8 +1,8 @@
 // A flight record of PyTorch, as pickle or JSON, and what it gives together with the record of another rank.
 
 #include "fuzz/expect_refused.hpp"
-#include "report/torch_records/dump.hpp"
-#include "report/torch_records/values.hpp"
+#include "weft-report/torch_records/dump.hpp"
+#include "weft-report/torch_records/values.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

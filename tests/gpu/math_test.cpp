@@ -1,13 +1,13 @@
 // On a card: the arithmetic of the example models beside the host's, and gradients of whole models.
 
-#include "gpt/math/math.hpp"
+#include "weft-scaling/gpt/math/math.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "gpt/data/random.hpp"
-#include "gpt/trainer/reference.hpp"
+#include "weft-scaling/gpt/data/random.hpp"
+#include "weft-scaling/gpt/trainer/reference.hpp"
 
 namespace weft::examples {
 namespace {

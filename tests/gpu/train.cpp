@@ -8,7 +8,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "gpt/pipeline/pipeline_trainer.hpp"
+#include "weft-scaling/gpt/pipeline/pipeline_trainer.hpp"
 #include "weft/compression/hook_named.hpp"
 
 namespace {

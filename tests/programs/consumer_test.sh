@@ -55,8 +55,8 @@ if [ "$kind" = shared ]; then
   if grep -vE 'weft::|^WEFT' "$work/out"; then fail "libweft.so shows these names of others"; fi
   # And all that the example trainers use, who know public headers alone.
   names() { sed -nE 's/.* (_Z[A-Z]*4weft[^@]*)(@.*)?$/\1/p' | sort -u; }
-  nm -u "$build"/examples/gpt/*.a 2> /dev/null | names > "$work/used"
-  { nm --defined-only "$build"/examples/gpt/*.a 2> /dev/null; nm -D --defined-only "$libraries/libweft.so"; } | names > "$work/shown"
+  nm -u "$build"/tools/weft-scaling/gpt/*.a 2> /dev/null | names > "$work/used"
+  { nm --defined-only "$build"/tools/weft-scaling/gpt/*.a 2> /dev/null; nm -D --defined-only "$libraries/libweft.so"; } | names > "$work/shown"
   [ "$(wc -l < "$work/used")" -gt 50 ] || fail "the example trainers use $(wc -l < "$work/used") names of weft, fewer than 50"
   if comm -23 "$work/used" "$work/shown" | c++filt | grep .; then fail "libweft.so does not show these names, which the example trainers use"; fi
 fi

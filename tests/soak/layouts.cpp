@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "gpt/trainer/trainer.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 
 namespace {
 

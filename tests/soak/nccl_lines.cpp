@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "report/nccl/formats.hpp"
-#include "report/nccl/nccl.hpp"
-#include "report/topology/words.hpp"
 #include "support/draw.hpp"
-#include "unit/report/nccl/rule_examples.hpp"
+#include "unit/tools/weft-report/nccl/rule_examples.hpp"
+#include "weft-report/nccl/formats.hpp"
+#include "weft-report/nccl/nccl.hpp"
+#include "weft-report/topology/words.hpp"
 #include "weft/core/text.hpp"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "gpt/pipeline/pipeline_trainer.hpp"
+#include "weft-scaling/gpt/pipeline/pipeline_trainer.hpp"
 #include "weft/pipeline/schedules.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "gpt/trainer/trainer.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "tuner/rows.hpp"
-#include "unit/tuner/loading_nccl.hpp"
+#include "unit/tools/weft-report/tuner/loading_nccl.hpp"
+#include "weft-report/tuner/rows.hpp"
 
 namespace weft::tuner {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::test {

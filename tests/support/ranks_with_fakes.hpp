@@ -1,7 +1,7 @@
 #pragma once
 // Ranks as threads, each with a device of a fake CUDA and the NCCL backend over a fake NCCL.
 
-#include "collectives/front/communicator_state.hpp"
+#include "collectives/communicator/communicator_state.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "support/fake_nccl_ranks.hpp"

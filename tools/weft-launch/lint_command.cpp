@@ -6,12 +6,12 @@
 #include <set>
 
 #include "common/command_line.hpp"
+#include "common/findings/findings_json.hpp"
+#include "common/findings/report.hpp"
+#include "common/findings/sarif.hpp"
 #include "common/outputs.hpp"
 #include "core/files/input_file.hpp"
-#include "report/manifest/lint.hpp"
-#include "report/output/json.hpp"
-#include "report/output/report.hpp"
-#include "report/output/sarif.hpp"
+#include "weft-launch/manifest/lint.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/version.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/bootstrap/gathering.hpp"
-#include "collectives/store/job_token.hpp"
+#include "collectives/sockets/job_token.hpp"
 #include "options.hpp"
 #include "weft/collectives/store.hpp"
 #include "weft/core/deadline.hpp"

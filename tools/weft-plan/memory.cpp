@@ -13,8 +13,8 @@
 
 #include "common/outputs.hpp"
 #include "core/base/strings.hpp"
-#include "gpt/trainer/reference.hpp"
 #include "memory_options.hpp"
+#include "weft-scaling/gpt/trainer/reference.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "report/page/markup.hpp"
-#include "report/page/page_style.hpp"
+#include "common/page/markup.hpp"
+#include "common/page/page_style.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/drawing.hpp"
 #include "weft/pipeline/schedules.hpp"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "report/bandwidth/judge.hpp"
-#include "report/output/json.hpp"
-#include "report/page/markup.hpp"
+#include "common/page/markup.hpp"
+#include "weft-report/nccl/judge.hpp"
+#include "weft-report/output/run_json.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {

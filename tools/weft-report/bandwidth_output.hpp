@@ -4,8 +4,8 @@
 #include <boost/json.hpp>
 #include <vector>
 
-#include "report/nccl/job.hpp"
-#include "report/output/report.hpp"
+#include "common/findings/report.hpp"
+#include "weft-report/nccl/job.hpp"
 
 namespace weft::report {
 

@@ -7,8 +7,8 @@
 #include "diff_options.hpp"
 #include "print.hpp"
 #include "read_logs.hpp"
-#include "report/output/diff.hpp"
-#include "report/output/json.hpp"
+#include "weft-report/output/diff.hpp"
+#include "weft-report/output/run_json.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {

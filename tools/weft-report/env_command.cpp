@@ -10,9 +10,9 @@
 #include "core/files/input_file.hpp"
 #include "env_options.hpp"
 #include "print.hpp"
-#include "report/env/lint.hpp"
-#include "report/env/variables.hpp"
-#include "report/output/json.hpp"
+#include "weft-report/env/lint.hpp"
+#include "weft-report/env/variables.hpp"
+#include "weft-report/output/run_json.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

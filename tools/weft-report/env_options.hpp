@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "output_files.hpp"
-#include "report/env/nccl_version.hpp"
+#include "weft-report/env/nccl_version.hpp"
 
 namespace weft::report {
 

@@ -5,9 +5,9 @@
 
 #include "options.hpp"
 #include "print.hpp"
-#include "report/flight/flight.hpp"
-#include "report/output/json.hpp"
-#include "report/torch_records/dump.hpp"
+#include "weft-report/flight/flight.hpp"
+#include "weft-report/output/run_json.hpp"
+#include "weft-report/torch_records/dump.hpp"
 
 namespace weft::report {
 namespace {

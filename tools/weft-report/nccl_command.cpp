@@ -6,10 +6,10 @@
 #include "nccl_options.hpp"
 #include "print.hpp"
 #include "read_logs.hpp"
-#include "report/nccl/nccl.hpp"
-#include "report/nccl/rules/rules.hpp"
-#include "report/output/json.hpp"
-#include "report/output/run_sections.hpp"
+#include "weft-report/nccl/nccl.hpp"
+#include "weft-report/nccl/rules/rules.hpp"
+#include "weft-report/output/run_json.hpp"
+#include "weft-report/output/run_sections.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

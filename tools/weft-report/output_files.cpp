@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "report/output/markdown.hpp"
-#include "report/output/report_page.hpp"
-#include "report/output/sarif.hpp"
+#include "common/findings/markdown.hpp"
+#include "common/findings/report_page.hpp"
+#include "common/findings/sarif.hpp"
 #include "weft/core/version.hpp"
 
 namespace weft::report {

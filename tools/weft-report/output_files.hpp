@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "common/findings/report.hpp"
 #include "common/outputs.hpp"
-#include "report/output/report.hpp"
 
 namespace weft::report {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "report/output/report.hpp"
+#include "common/findings/report.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

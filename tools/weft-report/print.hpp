@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/finding.hpp"
-#include "report/output/report.hpp"
+#include "common/findings/finding.hpp"
+#include "common/findings/report.hpp"
 
 namespace weft::report {
 

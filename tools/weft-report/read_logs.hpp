@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/nccl/nccl.hpp"
+#include "weft-report/nccl/nccl.hpp"
 
 namespace weft::report {
 

@@ -13,10 +13,10 @@
 #include "common/progress.hpp"
 #include "common/temporary_folder.hpp"
 #include "print.hpp"
-#include "report/nccl/nccl.hpp"
 #include "trial_run.hpp"
 #include "tune_options.hpp"
 #include "tune_print.hpp"
+#include "weft-report/nccl/nccl.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {

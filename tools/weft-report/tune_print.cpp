@@ -4,9 +4,9 @@
 #include <cmath>
 #include <ostream>
 
+#include "common/page/markup.hpp"
 #include "print.hpp"
-#include "report/output/json.hpp"
-#include "report/page/markup.hpp"
+#include "weft-report/output/run_json.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/outputs.hpp"
-#include "report/tuning/search.hpp"
-#include "report/tuning/settings_text.hpp"
+#include "weft-report/tuning/search.hpp"
+#include "weft-report/tuning/settings_text.hpp"
 
 namespace weft::report {
 

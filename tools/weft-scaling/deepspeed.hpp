@@ -1,8 +1,8 @@
 #pragma once
 // A configuration of DeepSpeed in place of --strategies: what the trainer takes of it, and what it does not have.
 
-#include "gpt/trainer/trainer.hpp"
 #include "options.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 
 namespace weft::scaling {
 

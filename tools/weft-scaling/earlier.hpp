@@ -6,7 +6,7 @@
 
 #include "measure.hpp"
 #include "report.hpp"
-#include "report/scaling/earlier_run.hpp"
+#include "weft-scaling/pages/earlier_run.hpp"
 
 namespace weft::scaling {
 

@@ -10,12 +10,12 @@
 #include "core/base/strings.hpp"
 #include "deepspeed.hpp"
 #include "earlier.hpp"
-#include "gpt/math/blas_advice.hpp"
 #include "measure.hpp"
 #include "page.hpp"
 #include "report.hpp"
 #include "serving.hpp"
 #include "strategy.hpp"
+#include "weft-scaling/gpt/math/blas_advice.hpp"
 
 namespace {
 

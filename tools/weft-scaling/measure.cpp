@@ -4,7 +4,7 @@
 
 #include "contestant.hpp"
 #include "deepspeed.hpp"
-#include "gpt/trainer/trainer.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 
 namespace weft::scaling {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "accounted_steps.hpp"
 #include "common/progress.hpp"
-#include "gpt/data/text.hpp"
 #include "options.hpp"
+#include "weft-scaling/gpt/data/text.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::scaling {

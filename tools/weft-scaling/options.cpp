@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "common/command_line.hpp"
-#include "gpt/trainer/checkpoint_options.hpp"
 #include "serving.hpp"
 #include "strategy.hpp"
+#include "weft-scaling/gpt/trainer/checkpoint_options.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "gpt/trainer/checkpoints.hpp"
-#include "gpt/trainer/reference.hpp"
 #include "transport.hpp"
+#include "weft-scaling/gpt/trainer/checkpoints.hpp"
+#include "weft-scaling/gpt/trainer/reference.hpp"
 #include "weft/deepspeed/config.hpp"
 
 namespace weft::scaling {

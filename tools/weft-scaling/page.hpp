@@ -7,9 +7,9 @@
 
 #include "measure.hpp"
 #include "report.hpp"
-#include "report/scaling/scaling_page.hpp"
 #include "sweep.hpp"
 #include "transport.hpp"
+#include "weft-scaling/pages/scaling_page.hpp"
 
 namespace weft::scaling {
 

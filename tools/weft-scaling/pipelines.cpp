@@ -6,7 +6,7 @@
 
 #include "common/schedule_chunks.hpp"
 #include "contestant.hpp"
-#include "gpt/pipeline/pipeline_trainer.hpp"
+#include "weft-scaling/gpt/pipeline/pipeline_trainer.hpp"
 #include "weft/pipeline/schedules.hpp"
 
 namespace weft::scaling {

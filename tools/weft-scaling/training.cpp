@@ -3,9 +3,9 @@
 #include "codecs.hpp"
 #include "contestant.hpp"
 #include "deepspeed.hpp"
-#include "gpt/trainer/trainer.hpp"
 #include "pipelines.hpp"
 #include "strategy.hpp"
+#include "weft-scaling/gpt/trainer/trainer.hpp"
 
 namespace weft::scaling {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "accounted_steps.hpp"
-#include "gpt/data/text.hpp"
-#include "gpt/trainer/checkpoints.hpp"
 #include "options.hpp"
+#include "weft-scaling/gpt/data/text.hpp"
+#include "weft-scaling/gpt/trainer/checkpoints.hpp"
 
 namespace weft::scaling {
 

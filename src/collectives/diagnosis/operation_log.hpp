@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 #include "weft/collectives/flight_recorder.hpp"
 #include "weft/core/recycled.hpp"
 

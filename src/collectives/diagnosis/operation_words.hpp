@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <thread>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 #include "collectives/nccl/nccl_communicator.hpp"
-#include "core/cuda/stream.hpp"
+#include "core/streams/cuda_stream.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft::detail::nccl {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 #include "collectives/nccl/nccl_communicator.hpp"
 
 namespace weft::detail {

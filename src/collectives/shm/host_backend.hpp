@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 
 namespace weft {
 class NodeHeap;

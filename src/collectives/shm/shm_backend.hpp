@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 #include "collectives/shm/pending_op.hpp"
 #include "collectives/shm/shm_segment.hpp"
 

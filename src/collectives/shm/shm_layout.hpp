@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 
 namespace weft::detail {
 

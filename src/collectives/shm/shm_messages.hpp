@@ -11,7 +11,7 @@
 #include <deque>
 #include <vector>
 
-#include "collectives/front/transfers.hpp"
+#include "collectives/backend/transfers.hpp"
 #include "weft/core/buffer.hpp"
 
 namespace weft::detail {

@@ -3,13 +3,11 @@
 #include <exception>
 #include <thread>
 
-#include "collectives/front/communicator_state.hpp"
 #include "collectives/shm/cores.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "weft/core/error.hpp"
 
-namespace weft {
-namespace detail {
+namespace weft::detail {
 namespace {
 
 class ThreadsSegment final : public ShmSegment {
@@ -91,25 +89,4 @@ void on_threads(int ranks, const std::function<void(int rank)>& body) {
   }
 }
 
-}  // namespace detail
-
-Communicator self() {
-  auto rendezvous = make_store_rendezvous(make_memory_store(), "self", 0, 1);
-  const auto timeout = std::chrono::minutes(1);
-  return detail::make_communicator(detail::make_threads_backend(rendezvous, {.timeout = timeout}), rendezvous,
-                                   Topology({"self"}), timeout, nullptr);
-}
-
-void run_as_threads(int ranks, const std::function<void(Communicator)>& body, const ThreadRanks& options) {
-  if (ranks < 1)
-    throw Error(ErrorKind::usage, text("run_as_threads with ", ranks, " ranks"), "at least 1 is needed");
-  const auto store = make_memory_store();
-  detail::on_threads(ranks, [&](int rank) {
-    auto rendezvous = make_store_rendezvous(store, "threads", rank, ranks);
-    auto backend = detail::make_threads_backend(rendezvous, {options.timeout, options.shared_memory});
-    const Topology topology(std::vector<std::string>(static_cast<std::size_t>(ranks), "threads"));
-    body(detail::make_communicator(backend, rendezvous, topology, options.timeout, options.trace));
-  });
-}
-
-}  // namespace weft
+}  // namespace weft::detail

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "collectives/front/backend.hpp"
+#include "collectives/backend/backend.hpp"
 
 namespace weft::detail {
 

@@ -4,8 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/sockets/tcp_addresses.hpp"
 #include "collectives/store/store_detail.hpp"
-#include "collectives/tcp/tcp_addresses.hpp"
 #include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/sockets/tcp_socket.hpp"
 #include "collectives/store/store_tcp_server.hpp"
 #include "collectives/store/store_tcp_wire.hpp"
-#include "collectives/store/tcp_socket.hpp"
 
 namespace weft {
 namespace {

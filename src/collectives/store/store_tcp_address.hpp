@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "collectives/sockets/tcp_addresses.hpp"
 #include "collectives/store/store_tcp_wire.hpp"
-#include "collectives/tcp/tcp_addresses.hpp"
 #include "weft/core/log.hpp"
 
 namespace weft::detail::tcp_store {

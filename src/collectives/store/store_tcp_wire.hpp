@@ -13,9 +13,9 @@
 #include <string>
 #include <type_traits>
 
-#include "collectives/store/job_token.hpp"
+#include "collectives/sockets/job_token.hpp"
+#include "collectives/sockets/tcp_asio.hpp"
 #include "collectives/store/store_detail.hpp"
-#include "collectives/tcp/tcp_asio.hpp"
 
 namespace weft::detail::tcp_store {
 

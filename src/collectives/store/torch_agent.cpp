@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/sockets/tcp_socket.hpp"
 #include "collectives/store/launcher_kvs.hpp"
 #include "collectives/store/store_detail.hpp"
-#include "collectives/store/tcp_socket.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

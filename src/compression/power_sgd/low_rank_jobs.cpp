@@ -7,8 +7,8 @@
 
 #include "compression/power_sgd/cuda/low_rank_kernels.hpp"
 #include "compression/power_sgd/low_rank.hpp"
-#include "core/cuda/stream.hpp"
 #include "core/memory/elementwise.hpp"
+#include "core/streams/cuda_stream.hpp"
 
 namespace weft::detail {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/cuda/stream.hpp"
+#include "core/streams/cuda_stream.hpp"
 #include "core/streams/host_stream.hpp"
 #include "core/streams/interruption.hpp"
 #include "weft/core/backoff.hpp"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "core/cuda/stream.hpp"
+#include "core/streams/cuda_stream.hpp"
 #include "weft/core/view.hpp"
 #include "zero/update/update_kernel.hpp"
 

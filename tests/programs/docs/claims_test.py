@@ -41,10 +41,10 @@ torch = only(r'"torch>=([\d.]+)"', "pyproject.toml")
 expect(only(r"a torch of ([\d.]+) or newer", "cmake/WeftTorchPython.cmake") == torch, f"cmake/WeftTorchPython.cmake wants another torch than {torch}")
 # NCCL: the oldest that weft loads; the tuner's oldest and newest interface have a test that loads it as that version does.
 oldest = ".".join(re.search(r"oldest_version = version_code\((\d+), (\d+)\)", read("src/collectives/nccl/api.hpp")).groups())
-loaded = sorted(re.findall(r'"Nccl2(\d\d)"', read("tests/unit/tuner/tuner_test.cpp")))
+loaded = sorted(re.findall(r'"Nccl2(\d\d)"', read("tests/unit/tools/weft-report/tuner/tuner_test.cpp")))
 tuner, newest = f"2.{loaded[0]}", f"2.{loaded[-1]}"
 logs = "2.4"  # the oldest whose lines tests/nccl_catalogue.py compares
-catalogued = re.findall(r"\b2\.\d+\b", only(r"// Source of the texts: ([^\n]*)", "src/report/nccl/catalogue/rows.inc"))  # with those of published libraries
+catalogued = re.findall(r"\b2\.\d+\b", only(r"// Source of the texts: ([^\n]*)", "tools/weft-report/nccl/catalogue/rows.inc"))  # with those of published libraries
 counts = {"torch": 0, "NCCL": 0}
 for name, text in pages():
     for version in re.findall(r"torch (\d[\d.]*\d) (?:and|or) newer", text):

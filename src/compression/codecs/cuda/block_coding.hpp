@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "compression/codecs/block_kernel.hpp"
-#include "core/cuda/stream.hpp"
+#include "core/streams/cuda_stream.hpp"
 
 namespace weft::detail {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "collectives/front/communicator_state.hpp"
+#include "collectives/communicator/communicator_state.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

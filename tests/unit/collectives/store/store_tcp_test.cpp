@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/store/job_token.hpp"
+#include "collectives/sockets/job_token.hpp"
 #include "meeting_places.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,9 +1,8 @@
 // Streams, events and buffers of a CUDA device, over a fake.
 
-#include "core/cuda/stream.hpp"
-
 #include <gtest/gtest.h>
 
+#include "core/streams/cuda_stream.hpp"
 #include "support/expect_error.hpp"
 #include "support/fake_cuda.hpp"
 #include "weft/core/buffer.hpp"

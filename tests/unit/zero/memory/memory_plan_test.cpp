@@ -100,7 +100,7 @@ std::vector<ParamId> units_of(const ParamLayout& layout) {
   return units;
 }
 
-/// The model of examples/gpt: 5 layers of width 384 over bytes.
+/// The model of tools/weft-scaling/gpt: 5 layers of width 384 over bytes.
 bench::Model gpt_ref() {
   bench::Model model{"gpt-ref", {}, {}};
   constexpr std::int64_t width = 384;
