@@ -48,20 +48,28 @@ TextTable measured(const std::vector<Judged>& tables) {
   return table;
 }
 
-TextTable stated_costs(const std::vector<bandwidth::CostPair>& costs) {
-  const auto agree = std::ranges::count(costs, true, &bandwidth::CostPair::agree);
-  TextTable table{.caption = "NCCL's costs",
-                  .heading = {"collective", "algorithm", "protocol", "us", "GB/s", "model us", "model GB/s"},
-                  .words = 2,
-                  .note = text("As the log states them and as NCCL's cost model gives them: ", agree, " of ",
-                               costs.size(), " agree.")};
-  for (const bandwidth::CostPair& one : costs) {
-    if (one.collective == bandwidth::Collective::all_reduce || !one.agree)
-      table.rows.push_back({std::string(name(one.collective)), std::string(name(one.algorithm)),
-                            std::string(name(one.protocol)), fixed(one.log.latency, 1),
-                            fixed(one.log.bandwidth, 1), fixed(one.model.latency, 1),
-                            fixed(one.model.bandwidth, 1)});
+/// Each cost of the TUNING table that is not 0.
+template <class Take>
+void each_cost(const bandwidth::TuningTable& table, Take take) {
+  for (const std::size_t at : table.known) {
+    const bandwidth::Cost& cost = table.costs.costs[at];
+    if (cost.bandwidth > 0)
+      take(static_cast<bandwidth::Collective>(at / (bandwidth::algorithms * bandwidth::protocols)),
+           static_cast<bandwidth::Algorithm>(at / bandwidth::protocols % bandwidth::algorithms),
+           static_cast<bandwidth::Protocol>(at % bandwidth::protocols), cost);
   }
+}
+
+TextTable stated_costs(const bandwidth::TuningTable& costs) {
+  TextTable table{.caption = "NCCL's costs",
+                  .heading = {"collective", "algorithm", "protocol", "us", "GB/s"},
+                  .words = 2,
+                  .note = "Of all_reduce, as the log states them."};
+  each_cost(costs, [&](auto collective, auto algorithm, auto protocol, const bandwidth::Cost& cost) {
+    if (collective == bandwidth::Collective::all_reduce)
+      table.rows.push_back({std::string(name(collective)), std::string(name(algorithm)),
+                            std::string(name(protocol)), fixed(cost.latency, 1), fixed(cost.bandwidth, 1)});
+  });
   return table;
 }
 
@@ -125,16 +133,6 @@ json::object table_json(const Judged& one) {
           {"falls", falls_json(speed)}};
 }
 
-json::object cost_json(const bandwidth::CostPair& one) {
-  return {{"collective", std::string(name(one.collective))},
-          {"algorithm", std::string(name(one.algorithm))},
-          {"protocol", std::string(name(one.protocol))},
-          {"latency_us", one.log.latency},
-          {"bandwidth", one.log.bandwidth},
-          {"model_latency_us", one.model.latency},
-          {"model_bandwidth", one.model.bandwidth},
-          {"agree", one.agree}};
-}
 json::object choice_json(const bandwidth::SizeChoice& one) {
   const bandwidth::Choice& used = one.chosen ? *one.chosen : one.predicted;
   return {{"bytes", one.bytes},
@@ -151,7 +149,7 @@ json::object choice_json(const bandwidth::SizeChoice& one) {
 std::vector<TextTable> bandwidth_tables(const nccl::Job& job) {
   std::vector tables{measured(bandwidth::judge(job))};
   if (!job.tuning) return tables;
-  tables.push_back(stated_costs(bandwidth::compare_costs(job)));
+  tables.push_back(stated_costs(job.tuning));
   tables.push_back(choices_made(bandwidth::choices_by_size(job)));
   return tables;
 }
@@ -162,7 +160,13 @@ void add_bandwidth(const nccl::Job& job, json::object& into) {
   into["bandwidth"] = std::move(tables);
   if (!job.tuning) return;
   json::array costs;
-  for (const bandwidth::CostPair& one : bandwidth::compare_costs(job)) costs.push_back(cost_json(one));
+  each_cost(job.tuning, [&](auto collective, auto algorithm, auto protocol, const bandwidth::Cost& cost) {
+    costs.push_back({{"collective", std::string(name(collective))},
+                     {"algorithm", std::string(name(algorithm))},
+                     {"protocol", std::string(name(protocol))},
+                     {"latency_us", cost.latency},
+                     {"bandwidth", cost.bandwidth}});
+  });
   into["costs"] = std::move(costs);
   json::array choices;
   for (const bandwidth::SizeChoice& one : bandwidth::choices_by_size(job))

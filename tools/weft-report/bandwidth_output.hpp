@@ -1,5 +1,5 @@
 #pragma once
-// What tables of benchmarks say beside what links allow, and NCCL's costs beside the cost model's.
+// What tables of benchmarks say beside what links allow, and NCCL's own costs.
 
 #include <boost/json.hpp>
 #include <vector>

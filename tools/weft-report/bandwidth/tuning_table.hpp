@@ -15,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft-report/bandwidth/cost_model.hpp"
+#include "common/findings/finding.hpp"
+#include "weft-report/bandwidth/costs.hpp"
 
 namespace weft::report::bandwidth {
 

@@ -65,20 +65,20 @@ std::optional<Collective> collective_of(const std::string& op) {
 }
 
 /// Lines of 2.24 and later count the bytes of one rank, where tables count those of all.
-std::int64_t bytes_of_line(Collective collective, std::int64_t bytes, const Machine& machine) {
+std::int64_t bytes_of_line(Collective collective, std::int64_t bytes, const Communicator& of) {
   const bool shared = collective == Collective::all_gather || collective == Collective::reduce_scatter;
-  return shared && machine.version >= NcclVersion{{2, 24, 0}} ? bytes / machine.ranks : bytes;
+  return shared && of.version >= NcclVersion{{2, 24, 0}} ? bytes / of.ranks : bytes;
 }
 
 /// Measured times contradict the costs where the choice takes twice as long as they say, and the fastest other one would be faster.
-void find_contradiction(const CostTable& costs, Collective collective, const Machine& machine,
+void find_contradiction(const CostTable& costs, Collective collective, const Communicator& of,
                         SizeChoice& size) {
   const Choice& used = size.chosen ? *size.chosen : size.predicted;
   for (std::size_t i = 0; i < algorithms * protocols; ++i) {
     const auto a = static_cast<Algorithm>(i / protocols);
     const auto p = static_cast<Protocol>(i % protocols);
     if (a == used.algorithm && p == used.protocol) continue;
-    const double time = microseconds(costs, collective, a, p, size.bytes, machine);
+    const double time = microseconds(costs, collective, a, p, size.bytes, of);
     if (time >= 0 && (size.other.microseconds < 0 || time < size.other.microseconds))
       size.other = {a, p, time};
   }
@@ -86,12 +86,26 @@ void find_contradiction(const CostTable& costs, Collective collective, const Mac
                      size.other.microseconds >= 0 && size.other.microseconds < size.measured;
 }
 
-const Graph* graph_of(const Links& links, std::initializer_list<int> patterns) {
-  for (const int pattern : patterns) {
-    const auto found = links.graphs.find(pattern);
-    if (found != links.graphs.end()) return &found->second;
+/// What the log says of the widest communicator, and of the table's where it says nothing.
+Communicator communicator_of(const nccl::Job& job, const Judged& one) {
+  Communicator of{.ranks = static_cast<int>(std::min<std::int64_t>(one.shape.ranks, 1 << 20)),
+                  .nodes = static_cast<int>(std::min<std::int64_t>(one.shape.nodes, 1 << 20)),
+                  .capability = compute_capability(one.table->device)};
+  if (const auto version = job.versions.empty() ? std::nullopt : parse_nccl_version(job.versions[0].value, 0))
+    of.version = *version;
+  for (const topology::Host& host : job.documents.hosts) {
+    for (const topology::Gpu& gpu : host.gpus)
+      if (gpu.sm > 0) of.capability = of.capability > 0 ? std::min(of.capability, gpu.sm) : gpu.sm;
   }
-  return nullptr;
+  of.capability = std::max(of.capability, 70);
+  const int vendor = job.links.cpu_vendor;
+  of.on_x86 = vendor == 1 || vendor == 2 || vendor == 4;
+  int channels = 0;
+  for (const auto& [pattern, graph] : job.links.graphs) {
+    if (pattern <= 4 && (channels == 0 || graph.channels < channels)) channels = graph.channels;
+  }
+  if (channels > 0) of.channels = 2 * channels;
+  return of;
 }
 
 }  // namespace
@@ -135,99 +149,26 @@ std::vector<Judged> judge(const nccl::Job& job) {
   return all;
 }
 
-std::optional<Machine> machine_of(const nccl::Job& job) {
-  Machine machine;
-  const auto version = job.versions.empty() ? std::nullopt : parse_nccl_version(job.versions[0].value, 0);
-  const Graph* ring = graph_of(job.links, {4});
-  const Graph* tree = graph_of(job.links, {1, 2, 3});
-  if (!version || *version < NcclVersion{{2, 18, 0}} || *version >= NcclVersion{{2, 31, 0}} ||
-      ring == nullptr || tree == nullptr)
-    return std::nullopt;
-  machine.version = *version;
-  const nccl::Process* widest = nullptr;
-  for (const nccl::Process& one : job.processes) {
-    if (widest == nullptr || one.ranks > widest->ranks) widest = &one;
-  }
-  std::int64_t nodes = 0;
-  for (const nccl::Process& one : job.processes) nodes = std::max(nodes, one.nodes);
-  std::string device;
-  for (const Table& table : job.tables) device = device.empty() ? table.device : device;
-  machine.capability = compute_capability(device);
-  for (const topology::Host& host : job.documents.hosts) {
-    for (const topology::Gpu& gpu : host.gpus)
-      if (gpu.sm > 0)
-        machine.capability = machine.capability > 0 ? std::min(machine.capability, gpu.sm) : gpu.sm;
-  }
-  if (widest == nullptr || widest->ranks < 2 || nodes < 1 || widest->ranks > (1 << 20) ||
-      machine.capability == 0)
-    return std::nullopt;
-  machine.ranks = static_cast<int>(widest->ranks);
-  machine.nodes = static_cast<int>(std::min(nodes, widest->ranks));
-  const int vendor = job.links.cpu_vendor;
-  machine.processor = vendor == 2   ? Processor::amd
-                      : vendor == 4 ? Processor::mixed
-                      : vendor == 1 ? Processor::intel
-                                    : Processor::other;
-  machine.channels = std::min(ring->channels, tree->channels) * 2;
-  machine.graphs[static_cast<std::size_t>(Algorithm::ring)] = *ring;
-  machine.graphs[static_cast<std::size_t>(Algorithm::pat)] = *ring;
-  machine.graphs[static_cast<std::size_t>(Algorithm::tree)] = *tree;
-  const Graph* nvls = graph_of(job.links, {5});
-  if (nvls != nullptr && job.links.nvls_channels != 0) {
-    machine.graphs[static_cast<std::size_t>(Algorithm::nvls)] = *nvls;
-    machine.graphs[static_cast<std::size_t>(Algorithm::nvls_tree)] = *nvls;
-  }
-  return machine;
-}
-
-std::vector<CostPair> compare_costs(const nccl::Job& job) {
-  const auto machine = machine_of(job);
-  if (!machine || !job.tuning) return {};
-  const CostTable derived = model(*machine);
-  std::vector<CostPair> all;
-  for (const std::size_t at : job.tuning.known) {
-    CostPair pair{.collective = static_cast<Collective>(at / (algorithms * protocols)),
-                  .algorithm = static_cast<Algorithm>(at / protocols % algorithms),
-                  .protocol = static_cast<Protocol>(at % protocols),
-                  .log = job.tuning.costs.costs[at],
-                  .model = derived.costs[at]};
-    if (pair.log.bandwidth <= 0 && pair.model.bandwidth <= 0) continue;
-    const auto near = [](double a, double b) { return std::abs(a - b) <= 0.06 + 0.03 * std::max(a, b); };
-    pair.agree = near(pair.log.latency, pair.model.latency) && near(pair.log.bandwidth, pair.model.bandwidth);
-    all.push_back(pair);
-  }
-  return all;
-}
-
 std::vector<SizeChoice> choices_by_size(const nccl::Job& job) {
-  auto machine = machine_of(job);
-  if (!machine && !job.tuning) return {};
-  const CostTable costs = job.tuning ? job.tuning.costs : model(*machine);
+  if (!job.tuning) return {};
+  const CostTable& costs = job.tuning.costs;
   std::vector<SizeChoice> all;
   for (const Judged& one : judge(job)) {
     const auto collective = collective_of(one.op);
     if (!collective || !one.table->on_gpus() || one.shape.ranks < 2) continue;
-    if (!machine) {
-      machine = Machine{.ranks = static_cast<int>(std::min<std::int64_t>(one.shape.ranks, 1 << 20)),
-                        .nodes = static_cast<int>(std::min<std::int64_t>(one.shape.nodes, 1 << 20)),
-                        .capability = std::max(compute_capability(one.table->device), 70)};
-      if (const auto version =
-              job.versions.empty() ? std::nullopt : parse_nccl_version(job.versions[0].value, 0))
-        machine->version = *version;
-    }
+    const Communicator of = communicator_of(job, one);
     for (const Row& row : one.table->rows) {
       if (row.bytes == 0) continue;
       SizeChoice size{.bytes = row.bytes, .measured = row.best().microseconds};
-      size.predicted = choose(costs, *collective, row.bytes, *machine);
+      size.predicted = choose(costs, *collective, row.bytes, of);
       if (size.predicted.microseconds < 0) continue;
-      const auto line =
-          job.tuning.chosen.find({*collective, bytes_of_line(*collective, row.bytes, *machine)});
+      const auto line = job.tuning.chosen.find({*collective, bytes_of_line(*collective, row.bytes, of)});
       if (line != job.tuning.chosen.end()) {
         const auto& [algorithm, protocol, evidence] = line->second;
-        size.chosen = Choice{algorithm, protocol,
-                             microseconds(costs, *collective, algorithm, protocol, row.bytes, *machine)};
+        size.chosen =
+            Choice{algorithm, protocol, microseconds(costs, *collective, algorithm, protocol, row.bytes, of)};
       }
-      find_contradiction(costs, *collective, *machine, size);
+      find_contradiction(costs, *collective, of, size);
       all.push_back(size);
     }
     break;

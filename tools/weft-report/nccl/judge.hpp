@@ -1,5 +1,5 @@
 #pragma once
-// All tables of a job beside what its links allow, and NCCL's cost model beside the table that NCCL printed. What rules and pages read.
+// All tables of a job beside what its links allow, and the times that NCCL's own costs expect. What rules and pages read.
 
 #include <optional>
 #include <vector>
@@ -23,31 +23,16 @@ std::vector<Judged> judge(const nccl::Job& job);
 /// Links that logs and topology files state together.
 Links links_of(const nccl::Job& job);
 
-/// The machine that the cost model is about; nothing where logs do not say version, ranks and NCCL's graphs.
-std::optional<Machine> machine_of(const nccl::Job& job);
-
-/// A cost as the log states it, beside the model's.
-struct CostPair {
-  Collective collective{};
-  Algorithm algorithm{};
-  Protocol protocol{};
-  Cost log{};
-  Cost model{};
-  bool agree = false;  ///< within 3 % and the last digit that the log prints
-};
-/// Costs that the log or the model does not give up. Empty without a TUNING table, or a machine.
-std::vector<CostPair> compare_costs(const nccl::Job& job);
-
 /// What is chosen for a size, by NCCL's line and by its costs, and what was measured.
 struct SizeChoice {
   std::int64_t bytes = 0;
   double measured = 0;             ///< microseconds
-  Choice predicted{};              ///< by the costs: the log's, else the model's
+  Choice predicted{};              ///< by the costs of the log's TUNING table
   std::optional<Choice> chosen{};  ///< by the log's line, with the time that the costs give it
   Choice other{};                  ///< the fastest beside the one that is used
   bool contradicts = false;        ///< it took twice what the costs say, and longer than the other would take
 };
-/// For sizes of the first table of GPUs whose operation has costs. Empty without costs.
+/// For sizes of the first table of GPUs whose operation has costs. Empty without a TUNING table.
 std::vector<SizeChoice> choices_by_size(const nccl::Job& job);
 
 }  // namespace weft::report::bandwidth

@@ -21,7 +21,6 @@ constexpr double far_below = 0.5;
 constexpr double clearly_slower = 0.75;
 constexpr double slow_start = 5;          // times the latency of NCCL's model
 constexpr double slow_start_least = 100;  // microseconds
-constexpr double forced_loss = 1.3;
 constexpr std::size_t most_rows_shown = 3;
 
 std::string in_gigabytes(double value) {
@@ -215,29 +214,8 @@ void find_floor_above_costs(const Job& job, std::vector<Finding>& findings) {
     if (one.speed.floor_us < slow_start * expected || one.speed.floor_us < slow_start_least) continue;
     const Row* row = row_of(*one.table, one.speed.floor_bytes);
     Finding finding = finding_of("latency-high", 0.4, {evidence_of(*one.table, *row)});
-    finding.verdict =
-        text(called(one), " takes ", std::round(one.speed.floor_us), " us at ",
-             size_text(one.speed.floor_bytes), "; NCCL's cost model says ", std::round(expected));
-    return findings.push_back(std::move(finding));
-  }
-}
-
-void find_forced(const Job& job, std::vector<Finding>& findings) {
-  const Fact* forced = job.setting("NCCL_ALGO");
-  if (forced == nullptr) forced = job.setting("NCCL_PROTO");
-  const auto machine = bandwidth::machine_of(job);
-  if (forced == nullptr || !machine || !job.tuning) return;
-  const bandwidth::CostTable free = bandwidth::model(*machine);
-  for (const std::int64_t bytes : {std::int64_t{1} << 30, std::int64_t{1} << 20, std::int64_t{1} << 14}) {
-    const auto with = choose(job.tuning.costs, bandwidth::Collective::all_reduce, bytes, *machine);
-    const auto without = choose(free, bandwidth::Collective::all_reduce, bytes, *machine);
-    if (with.microseconds < 0 || without.microseconds < 0) continue;
-    if (with.microseconds < forced_loss * without.microseconds) continue;
-    Finding finding = finding_of("forced-choice-slower", 0.6, {forced->evidence, job.tuning.evidence});
-    finding.verdict = text("an all_reduce of ", size_text(bytes), " has to use ", name(with.algorithm), '/',
-                           name(with.protocol), ": ", std::round(with.microseconds),
-                           " us by NCCL's costs, where ", name(without.algorithm), '/',
-                           name(without.protocol), " would take ", std::round(without.microseconds));
+    finding.verdict = text(called(one), " takes ", std::round(one.speed.floor_us), " us at ",
+                           size_text(one.speed.floor_bytes), "; NCCL's costs say ", std::round(expected));
     return findings.push_back(std::move(finding));
   }
 }
@@ -283,10 +261,8 @@ constexpr JobRule bandwidth_table[] = {
      find_differing},
     {"size-falls-off", "algbw below 80 % of a smaller size's, out of place and in place", find_falls},
     {"in-place-differs", "the three largest sizes are 25 % slower in place, or out of place", find_in_place},
-    {"latency-high", "the shortest time is 5 times that of NCCL's cost model, and above 100 us",
+    {"latency-high", "the shortest time is 5 times what the TUNING table says, and above 100 us",
      find_floor_above_costs},
-    {"forced-choice-slower", "NCCL_ALGO or NCCL_PROTO, and costs in the TUNING table above the model's",
-     find_forced},
     {"choice-contradicted", "two sizes take twice what NCCL's costs say, and another choice would be faster",
      find_contradicted},
 };

@@ -1,4 +1,4 @@
-// Links as logs state them, and a job whose log has all that the cost model needs.
+// Links as logs state them, and a job whose log has NCCL's costs.
 
 #include "weft-report/bandwidth/links.hpp"
 
@@ -87,35 +87,30 @@ TEST(BandwidthLinks, OfAGpuAreKnownByItsName) {
   EXPECT_EQ(compute_capability("NVIDIA GeForce RTX 9999"), 0);
 }
 
-TEST(BandwidthJudge, FindsTheModelsCostsInTheLog) {
+TEST(BandwidthJudge, ComparesMeasuredTimesWithTheCostsInTheLog) {
   const std::string at = "node1:7:8 [0] NCCL INFO ";
-  std::string content =
-      at + "NCCL version 2.28.9+cuda13.0\n" + at +
-      "ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 18000 commId 0x5 - Init "
-      "COMPLETE\n" +
-      at + "comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0\n" + at + "CPU/0-0 (1/1/3)\n" +
-      at +
-      "16 coll channels, 16 collnet channels, 16 nvls channels, 16 p2p channels, 2 p2p channels per peer\n";
-  for (const char* graph : {"4, crossNic 0, nChannels 12, bw 30", "1, crossNic 0, nChannels 12, bw 30",
-                            "5, crossNic 0, nChannels 16, bw 20"})
-    content += at + "Pattern " + graph + ".000000/30.000000, type NVL/PIX, sameChannels 1\n";
-  content +=
-      "#  Rank  0 Group  0 Pid 7 on node1 device  0 [0x18] NVIDIA H100 80GB HBM3\n"
+  const std::string content = at + "NCCL version 2.28.9+cuda13.0\n" + at + "CPU/0-0 (1/1/3)\n" + at +
+                              "comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0\n"
+                              "# Collective test starting: all_reduce_perf\n";
+  std::string table;
+  for (int rank = 0; rank < 8; ++rank)
+    table +=
+        text("#  Rank  ", rank, " Group  0 Pid 7 on node1 device  ", rank, " [0x18] NVIDIA H100 80GB HBM3\n");
+  table +=
       "        1024           256     float     sum      -1    30.00    0.03    0.06       0    30.00    0.03"
       "    0.06       0\n";
-  nccl::JobLog before;
-  before.add(content, "log");
-  const auto machine = machine_of(before.job());
-  ASSERT_TRUE(machine);
-  const CostTable costs = model(*machine);
+  nccl::JobLog without;
+  without.add(content + table, "log");
+  EXPECT_TRUE(choices_by_size(without.job()).empty());
+  CostTable costs;
+  costs.at(Collective::all_reduce, Algorithm::tree, Protocol::ll) = {10, 30};
   nccl::JobLog log;
-  log.add(content + test::costs_text(costs, 0, 3, at) + test::costs_text(costs, 3, 3, at), "log");
-  const std::vector<CostPair> pairs = compare_costs(log.job());
-  ASSERT_GT(pairs.size(), 15U);
-  for (const CostPair& pair : pairs)
-    EXPECT_TRUE(pair.agree) << name(pair.collective) << ' ' << name(pair.algorithm) << ' '
-                            << pair.log.bandwidth << ' ' << pair.model.bandwidth;
-  EXPECT_FALSE(choices_by_size(log.job()).empty() && log.job().tables[0].op == "all_reduce");
+  log.add(content + test::costs_text(costs, 0, 3, at) + table, "log");
+  const std::vector<SizeChoice> choices = choices_by_size(log.job());
+  ASSERT_EQ(choices.size(), 1U);
+  EXPECT_EQ(choices[0].bytes, 1024);
+  EXPECT_EQ(choices[0].predicted.algorithm, Algorithm::tree);
+  EXPECT_EQ(choices[0].measured, 30);
 }
 
 }  // namespace

@@ -87,7 +87,6 @@ std::string known_job() {
 }  // namespace
 
 const std::vector<RuleExample>& bandwidth_examples() {
-  static const std::string forced = says("NCCL_ALGO set by environment to Tree");
   static const std::string big = run("all_reduce", 1, 8);
   static const std::string slow_rows = row(mib, 8, 10) + row(1024 * mib, 8, 90);
   static const std::vector<RuleExample> all{
@@ -122,12 +121,9 @@ const std::vector<RuleExample>& bandwidth_examples() {
       {"in-place-differs",
        big + row(256 * mib, 8, 330, 200) + row(512 * mib, 8, 340, 200) + row(1024 * mib, 8, 350, 210),
        big + row(256 * mib, 8, 330, 200) + row(512 * mib, 8, 340, 335) + row(1024 * mib, 8, 350, 210)},
-      {"latency-high", known_job() + big + timed_row(8, 400) + row(1024 * mib, 8, 350),
-       known_job() + big + timed_row(8, 40) + row(1024 * mib, 8, 350)},
-      {"forced-choice-slower", known_job() + big + row(1024 * mib, 8, 350) + forced + tuning(costs(0, 30)),
-       known_job() + big + row(1024 * mib, 8, 350) + tuning(costs(0, 30))},
-      {"forced-choice-slower", known_job() + big + row(1024 * mib, 8, 350) + forced + tuning(costs(0, 30)),
-       known_job() + big + row(1024 * mib, 8, 350) + forced + tuning(costs(200, 210))},
+      {"latency-high",
+       known_job() + tuning(costs(200, 190)) + big + timed_row(8, 400) + row(1024 * mib, 8, 350),
+       known_job() + tuning(costs(200, 190)) + big + timed_row(8, 40) + row(1024 * mib, 8, 350)},
       {"choice-contradicted",
        known_job() + tuning(costs(200, 190)) + big + row(256 * mib, 8, 130) + row(512 * mib, 8, 140),
        known_job() + tuning(costs(200, 190)) + big + row(256 * mib, 8, 330) + row(512 * mib, 8, 330)},

@@ -1,19 +1,14 @@
 #pragma once
-// NCCL's cost model, derived again: for each collective, algorithm and protocol a latency and a bandwidth, and from them the time of a size.
-// NCCL takes what the model says is fastest. The formulas are those of NCCL 2.18 to 2.30, src/graph/tuning.cc; cost_constants.hpp has their
-// numbers. Pure.
+// The costs by which NCCL chooses: for each collective, algorithm and protocol a latency and a bandwidth, as NCCL's log states them
+// (tuning_table.hpp), and from them the time of a size. NCCL takes what is fastest. Pure.
 //
-//   const CostTable costs = model({.version = {{2, 28, 9}}, .ranks = 16, .nodes = 2, .capability = 90, .graphs = graphs});
-//   microseconds(costs, Collective::all_reduce, Algorithm::ring, Protocol::simple, 1 << 30, machine)
-//
-// WRONG: figures of a job with a tuner plug-in. It changes times, and since NCCL 2.28 the constants.
+//   microseconds(table.costs, Collective::all_reduce, Algorithm::ring, Protocol::simple, 1 << 30, {.ranks = 16, .nodes = 2})
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "weft-report/bandwidth/links.hpp"
 #include "weft-report/env/nccl_version.hpp"
 
 namespace weft::report::bandwidth {
@@ -46,34 +41,29 @@ struct CostTable {
   }
 };
 
-enum class Processor : std::uint8_t { intel, amd, mixed, other };
-
-/// What NCCL knows of a communicator when it fills the table.
-struct Machine {
+/// What NCCL corrects the costs by.
+struct Communicator {
   NcclVersion version{};
   int ranks = 2;
   int nodes = 1;
   int capability = 90;  ///< the lowest of the GPUs
-  Processor processor = Processor::intel;
-  int channels = 16;  ///< of the communicator
-  /// By algorithm. NVLS and NVLSTree have one, PAT has the ring's. An algorithm without one has no channels.
-  std::array<Graph, algorithms> graphs{};
+  bool on_x86 = true;
+  int channels = 16;
 };
 
-/// Without CollNet, whose in-network sums few networks have, and with the environment's NCCL_ALGO and NCCL_PROTO unset.
-/// @throws Error (usage) for a version before 2.18 or after 2.30
-CostTable model(const Machine& machine);
+/// What a tree loses at this size: 1 for nothing. @param sizes how many powers of two from 64 on lose anything
+double tree_correction(Protocol protocol, std::int64_t bytes, std::size_t sizes = 23);
 
 /// Microseconds of one operation alone; below 0: never chosen.
 double microseconds(const CostTable& costs, Collective c, Algorithm a, Protocol p, std::int64_t bytes,
-                    const Machine& machine);
+                    const Communicator& of);
 
 struct Choice {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
   double microseconds = -1;  ///< below 0: nothing can be chosen
 };
-/// The fastest by the model, NCCL's choice.
-Choice choose(const CostTable& costs, Collective c, std::int64_t bytes, const Machine& machine);
+/// The fastest, which is NCCL's choice.
+Choice choose(const CostTable& costs, Collective c, std::int64_t bytes, const Communicator& of);
 
 }  // namespace weft::report::bandwidth
