@@ -34,6 +34,7 @@ struct BucketSeen {
   double ended = 0;       ///< its mean was there
   double wait_begin = 0;  ///< the compute stream began to wait for it
   double wait_end = 0;
+  double begun = 0;  ///< the wire took it up; a thread does so some time after `ready`
 };
 struct StepSeen {
   std::uint64_t step = 0;

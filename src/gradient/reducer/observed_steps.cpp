@@ -34,9 +34,10 @@ BackwardProfile ObservedSteps::agree(Communicator& comm, const BucketPlan& plan,
     const StepClock::Step& step = clock.before(back);
     Clock::time_point before_ended{};
     for (std::size_t bucket = 0; bucket < took.size(); ++bucket) {
-      const auto& [ready, ended, wait_begin, wait_end] = step.buckets[bucket];
-      took[bucket] += std::chrono::duration<double>(ended - std::max(ready, before_ended)).count() / counted;
-      before_ended = ended;
+      const StepClock::Bucket& seen = step.buckets[bucket];
+      took[bucket] +=
+          std::chrono::duration<double>(seen.ended - std::max(seen.ready, before_ended)).count() / counted;
+      before_ended = seen.ended;
     }
   }
   comm.all_reduce(View(std::span(took)), ReduceOp::avg, stream).wait();

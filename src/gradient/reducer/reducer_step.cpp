@@ -209,6 +209,11 @@ void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
     note(stream, step->buckets[bucket].ready);
   }
   for (const Stream& producer : ready_->producers(bucket)) lane.wait(producer.record());
+  if (on_host) {
+    lane.run([step, bucket] { step->buckets[bucket].begun = Wire::Clock::now(); });
+  } else {
+    note(lane, step->buckets[bucket].begun);
+  }
   reduce(bucket, stream, lane);
   if (on_host) {
     lane.run([step, bucket] { step->buckets[bucket].ended = Wire::Clock::now(); });

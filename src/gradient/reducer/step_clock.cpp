@@ -1,9 +1,9 @@
 // Records the times of a step on this rank, and accounts for them once ranks have shared theirs.
 //
 // StepClock keeps a ring of the last 128 steps; streams' tasks write their times into a step that the ring
-// may have moved on from. account() sets all ranks' times on one clock, gathers 8 (4 + 4 B) bytes per step of
+// may have moved on from. account() sets all ranks' times on one clock, gathers 8 (4 + 5 B) bytes per step of
 // B buckets, and every rank then evaluates account_of() for its own steps:
-//   - a bucket's link is busy from when the last rank has brought it (and, in order, from the end of the
+//   - a bucket's link is busy from when the last rank's wire takes it up (and, in order, from the end of the
 //     bucket before) to its end; the union of these intervals is link_seconds. On an inline wire it is busy only
 //     where the compute stream's thread carries it or waits in them;
 //   - the union of the intervals in which the compute stream waited is exposed_seconds, plus what it carried
@@ -94,7 +94,9 @@ StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order)
     const BucketSeen& bucket = own.buckets[i];
     const std::size_t last = last_to_bring(ranks, i);
     const double brought = ranks[last].buckets[i].ready;
-    busy.push_back({in_order ? std::max(brought, before_ended) : brought, bucket.ended});
+    double moves = brought;
+    for (const StepSeen& one : ranks) moves = std::max(moves, one.buckets[i].begun);
+    busy.push_back({in_order ? std::max(moves, before_ended) : moves, bucket.ended});
     waits.push_back({bucket.wait_begin, bucket.wait_end});
     if (last != static_cast<std::size_t>(rank))
       waited_for[last] += Interval{bucket.wait_begin, std::min(brought, bucket.wait_end)}.length();
@@ -127,9 +129,9 @@ StepAccount account_of(int rank, std::span<const StepSeen> ranks, bool in_order)
 namespace weft::detail {
 namespace {
 
-// A step as ranks send it: number, begin, carried, whether inline, and four times for each bucket.
+// A step as ranks send it: number, begin, carried, whether inline, and five times for each bucket.
 constexpr std::size_t head_words = 4;
-constexpr std::size_t bucket_words = 4;
+constexpr std::size_t bucket_words = 5;
 
 class Words {
  public:
@@ -151,7 +153,7 @@ class Words {
     words_.push_back(is_inline_ ? 1 : 0);
     for (std::size_t i = 0; i < buckets_; ++i) {
       const StepClock::Bucket& bucket = step.buckets[i];
-      for (const auto at : {bucket.ready, bucket.ended, bucket.wait_begin, bucket.wait_end})
+      for (const auto at : {bucket.ready, bucket.ended, bucket.wait_begin, bucket.wait_end, bucket.begun})
         words_.push_back(seconds(at));
     }
   }
@@ -170,7 +172,7 @@ StepSeen read(const double* words, std::size_t buckets) {
                  .is_inline = words[3] != 0};
   const double* at = words + head_words;
   for (std::size_t i = 0; i < buckets; ++i, at += bucket_words)
-    times.buckets.push_back({at[0], at[1], at[2], at[3]});
+    times.buckets.push_back({at[0], at[1], at[2], at[3], at[4]});
   return times;
 }
 

@@ -25,6 +25,7 @@ class StepClock {
     Clock::time_point ended;
     Clock::time_point wait_begin;
     Clock::time_point wait_end;
+    Clock::time_point begun;
   };
   /// Threads of several streams write to it, each its own part. It is read when all of them have.
   struct Step {

@@ -28,8 +28,11 @@ StepAccount by_looking_at_every_moment(int rank, const std::vector<StepSeen>& ra
         if (ranks[other].buckets[i].ready > ranks[last].buckets[i].ready) last = other;
       }
       const bool all_brought = ranks[last].buckets[i].ready <= now;
+      const bool all_move = all_brought && std::ranges::all_of(ranks, [&](const StepSeen& one) {
+                              return one.buckets[i].begun <= now;
+                            });
       const bool has_turn = !in_order || i == 0 || own.buckets[i - 1].ended <= now;
-      is_busy = is_busy || (all_brought && has_turn && now < own.buckets[i].ended);
+      is_busy = is_busy || (all_move && has_turn && now < own.buckets[i].ended);
       if (now < own.buckets[i].wait_begin || now >= own.buckets[i].wait_end) continue;
       is_waiting = true;
       if (!all_brought && last != static_cast<std::size_t>(rank)) ++for_rank[last];
@@ -89,14 +92,18 @@ TEST(StepAccount, IsWhatLookingAtEveryMomentGives) {
       rank.carried = up_to(2);
       rank.is_inline = trial % 3 == 0;
       double ready = rank.begin;
-      for (std::size_t i = 0; i < buckets; ++i) rank.buckets.push_back({.ready = ready += up_to(5)});
+      for (std::size_t i = 0; i < buckets; ++i) {
+        ready += up_to(5);
+        rank.buckets.push_back({.ready = ready, .begun = ready + up_to(3)});
+      }
     }
     for (StepSeen& rank : ranks) {
       double ended = rank.begin;
       double waited = rank.buckets.back().ready;
       for (std::size_t i = 0; i < buckets; ++i) {
         double brought = 0;
-        for (const StepSeen& other : ranks) brought = std::max(brought, other.buckets[i].ready);
+        for (const StepSeen& other : ranks)
+          brought = std::max({brought, other.buckets[i].ready, other.buckets[i].begun});
         BucketSeen& bucket = rank.buckets[i];
         bucket.ended = std::max(brought, in_order ? ended : 0) + up_to(4);
         ended = bucket.ended;
