@@ -20,6 +20,8 @@ LOG = "node1:7:7 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\nnode1:7:7 [0] NCCL 
 MANIFEST = "apiVersion: v1\nkind: Service\nmetadata:\n  name: weft\nspec:\n  clusterIP: None\n"
 FLIGHT = {"weft_flight": 1, "rank": 0, "size": 1, "host": "node0", "pid": 7, "reason": "signal", "clock": {"steady_ns": 1, "wall_ns": 1},
           "progress": [], "communicators": []}
+INSPECTED = json.dumps({"header": {"id": "0x1", "rank": 0, "n_ranks": 1, "nnodes": 1}, "metadata": {"hostname": "node0", "pid": 7},
+                        "coll_perf": {"coll": "AllReduce", "coll_sn": 1, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 20}}) + "\n"
 failures = checks = 0
 
 
@@ -74,6 +76,7 @@ def rows(work):
         Row("weft-plan schedule --profile", [plan, "schedule", "-q", "--name", "1f1b", "--profile", "FILE"], profile, piped=True),
         Row("weft-report nccl", [report, "nccl", "FILE"], LOG, piped=True),
         Row("weft-report diff", [report, "diff", "FILE", work / "log"], LOG, piped=True),
+        Row("weft-report inspector", [report, "inspector", "FILE"], INSPECTED),
         Row("weft-report env", [report, "env", "FILE"], "NCCL_DEBUG=WARN\n", piped=True),
         Row("weft-report env, NCCL_CONF_FILE", [report, "env"], "NCCL_DEBUG=WARN\n", variables={"NCCL_CONF_FILE": "FILE"}),
         Row("weft-report tune --log", [report, "tune", "-q", "--minutes", "0.02", "--log", "FILE", "--", perf], LOG, piped=True),

@@ -33,6 +33,11 @@ def programs(bin, work):
     settings.write_text("NCCL_DEBUG=WARN\n")
     nccl = work / "nccl.log"
     nccl.write_text("node1:7:7 [0] NCCL INFO Using network IB\n")
+    inspector = work / "inspector"
+    inspector.mkdir()
+    (inspector / "node0-pid7.log").write_text(json.dumps({
+        "header": {"id": "0x1", "rank": 0, "n_ranks": 1, "nnodes": 1}, "metadata": {"dump_timestamp_us": 1748030377748202, "hostname": "node0", "pid": 7},
+        "coll_perf": {"coll": "AllReduce", "coll_sn": 1, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 20}}) + "\n")
     trace = work / "trace.json"
     small = ["--model", "gpt-tiny", "--text", str(text), "--steps", "7"]
     subprocess.run([bin / "weft-launch", "-n", "2", bin / "weft-scaling", *small, "--strategies", "ddp", "--trace", trace], check=True, stdout=subprocess.DEVNULL,
@@ -50,6 +55,7 @@ def programs(bin, work):
         ("weft-report env", [tool["weft-report"], "env", "--help"], [tool["weft-report"], "env", str(settings)]),
         ("weft-report nccl", [tool["weft-report"], "nccl", "--help"], [tool["weft-report"], "nccl", str(nccl)]),
         ("weft-report diff", [tool["weft-report"], "diff", "--help"], [tool["weft-report"], "diff", str(nccl), str(nccl)]),
+        ("weft-report inspector", [tool["weft-report"], "inspector", "--help"], [tool["weft-report"], "inspector", str(inspector)]),
         ("weft-report tune", [tool["weft-report"], "tune", "--help"], [tool["weft-report"], "tune", "-q", "--minutes", "0.02", "--", str(perf)]),
         ("weft-report", [tool["weft-report"], "--help"], None),
         ("weft-launch", [tool["weft-launch"], "--help"], [tool["weft-launch"], "-n", "2", "--output", "ranks", "echo", "a line"]),
@@ -135,7 +141,7 @@ def main():
                 known[name] = check_files(checks, name, help_command, command, work)
     # What reads --help must not read nothing.
     for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 4, "weft-report env": 4, "weft-report nccl": 4,
-                        "weft-report diff": 4, "weft-report tune": 2}.items():
+                        "weft-report diff": 4, "weft-report inspector": 4, "weft-report tune": 2}.items():
         if len(known[name]) < least:
             checks.failed += 1
             print(f"FAILED: --help of {name} names {known[name]} alone")

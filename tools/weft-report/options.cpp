@@ -65,6 +65,7 @@ std::string help() {
          "weft-report env [FILE...] [options]       weft-report env --help says more\n"
          "weft-report nccl PATH... [options]        weft-report nccl --help says more\n"
          "weft-report diff A B [options]            weft-report diff --help says more\n"
+         "weft-report inspector DIR [options]       weft-report inspector --help says more\n"
          "weft-report tune [options] -- COMMAND     weft-report tune --help says more\n\n"
          "Finds what is wrong with a job, and prints the evidence and the fix.\n\n"
          "  flight DIR   finds the rank that made others wait or fail, from the flight records in DIR\n"
@@ -72,6 +73,8 @@ std::string help() {
          "  nccl PATH    finds what is wrong with a job that runs NCCL, from the logs of its ranks\n"
          "  diff A B     compares two runs of such a job: findings, versions, settings, connections, "
          "bandwidth\n"
+         "  inspector    finds ranks that hold others up, and slow collectives, from what NCCL's Inspector "
+         "wrote\n"
          "  tune         finds settings with which a collective is faster, by running a benchmark\n\n"
       << common
       << "\nExamples:\n  weft-report flight dumps\n  weft-report env\n  weft-report nccl logs/\n"

@@ -78,7 +78,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
 void become(char* const* words, char* const* environment, int output, int errors, pid_t parent) {
   if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return;
   if (getppid() != parent) _exit(1);
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 || dup2(errors, 2) < 0) return;
   execvpe(words[0], words, environment);
 }
@@ -95,7 +95,7 @@ pid_t start(std::vector<std::string> words, const std::map<std::string, std::str
   if (child == 0) {
     become(argv.data(), envp.data(), output.writer(), errors.writer(), parent);
     const int problem = errno;
-    [[maybe_unused]] const ssize_t written = write(report.writer(), &problem, sizeof(problem));
+    [[maybe_unused]] const ssize_t written = ::write(report.writer(), &problem, sizeof(problem));
     _exit(127);
   }
   report.close_writer();

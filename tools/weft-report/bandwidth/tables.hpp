@@ -46,6 +46,8 @@ struct Table {
   std::string version{};  ///< of the benchmark
   std::int64_t ranks = -1;
   std::set<std::string> hosts{};  ///< that its ranks run on
+  std::int64_t nodes = -1;        ///< as the file states it; -1: it does not, and hosts are counted
+  bool links_alone = true;        ///< whether no process beside its ranks uses their nodes' network cards
   std::string device{};           ///< "NVIDIA H100 80GB HBM3"
   std::vector<Row> rows{};        ///< as printed, at most most_rows
   std::int64_t left_out = 0;      ///< rows beyond that

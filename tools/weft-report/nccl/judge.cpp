@@ -38,6 +38,7 @@ Shape shape_of(const nccl::Job& job, const Table& table) {
   }
   if (shape.ranks < 1) shape.ranks = ranks;
   if (shape.nodes < 1 || nodes > shape.nodes) shape.nodes = std::max<std::int64_t>(nodes, 1);
+  if (table.nodes > 0) shape.nodes = table.nodes;
   shape.nodes = std::min(shape.nodes, std::max<std::int64_t>(shape.ranks, 1));
   const bool may = job.links.nvls_channels > 0 ||
                    (job.links.nvls_channels < 0 && compute_capability(table.device) >= newest_nvls);
@@ -142,7 +143,7 @@ std::vector<Judged> judge(const nccl::Job& job) {
       if (table.rows.empty()) continue;
       Judged one{.table = &table, .shape = shape_of(job, table)};
       one.op = operation_of(table, one.shape.ranks);
-      one.speed = speed_of(table, one.op, one.shape, links);
+      one.speed = speed_of(table, one.op, one.shape, table.links_alone ? links : Links{});
       all.push_back(std::move(one));
     }
   }
