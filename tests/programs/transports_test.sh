@@ -17,7 +17,7 @@ differing() {
 
 job "without MPI over UCX" 0 "rank 1 done"
 job "UCX, asked for" 0 "rank 1 done" WEFT_TRANSPORT=ucx
-job "a transport that is none" 42 "WEFT_TRANSPORT=carrier-pigeon is none of auto, mpi, ucx, tcp" WEFT_TRANSPORT=carrier-pigeon
+job "a transport that is none" 42 "WEFT_TRANSPORT=carrier-pigeon is none of auto, ucx, tcp, mpi" WEFT_TRANSPORT=carrier-pigeon
 job "MPI without mpirun" 42 "the 2 ranks are on 2 nodes .rank 0 on 'node-0', rank 1 on 'node-1'., and they did not meet through MPI.*start them with mpirun" WEFT_TRANSPORT=mpi
 job "a network device that does not exist" 70 "UCX does not reach rank [01]: .*UCX_NET_DEVICES" UCX_NET_DEVICES=nosuch0
 job "a transport of UCX that does not exist" 70 "rank 0 cannot use UCX: ucp_init failed" UCX_TLS=nosuch

@@ -1,18 +1,24 @@
 #include "collectives/connect/transport.hpp"
 
+#include <algorithm>
+
+#include "collectives/network/transports.hpp"
+#include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 #if WEFT_HAS_MPI
-#include "collectives/network/mpi/mpi_wire.hpp"
-#endif
-#if WEFT_HAS_UCX
-#include "collectives/network/ucx/ucx_wire.hpp"
-#endif
-#if WEFT_HAS_BOOST
-#include "collectives/network/tcp/tcp_wire.hpp"
+#include "collectives/network/mpi/mpi_rendezvous.hpp"
 #endif
 
 namespace weft::detail {
 namespace {
+
+struct Transport {
+  std::string_view name;
+  WireMaker* make;  ///< null: this build does not have it
+};
+#define WEFT_TRANSPORT_ROW(name, is_built) Transport{#name, is_built ? make_##name##_wire : nullptr},
+constexpr std::array transports{WEFT_TRANSPORTS(WEFT_TRANSPORT_ROW)};
+#undef WEFT_TRANSPORT_ROW
 
 bool met_by_mpi(const World& world) {
 #if WEFT_HAS_MPI
@@ -22,7 +28,7 @@ bool met_by_mpi(const World& world) {
 #endif
 }
 
-/// "mpi", "ucx" or "tcp"
+/// A name of the table.
 std::string transport_of(const World& world, const std::string& where) {
   const std::string asked = world.environment().value(env::transport);
   const ErrorContext here{world.rank(), "connect", 0};
@@ -50,29 +56,19 @@ std::string transport_of(const World& world, const std::string& where) {
 
 void expect_transport(const Environment& environment) {
   const std::string asked = environment.value(env::transport);
-  if (asked != "auto" && asked != "mpi" && asked != "ucx" && asked != "tcp")
-    throw Error(ErrorKind::usage, text(env::transport.name, "=", asked, " is none of auto, mpi, ucx, tcp"));
+  if (asked != "auto" && std::ranges::find(transport_names, asked) == transport_names.end())
+    throw Error(ErrorKind::usage,
+                text(env::transport.name, "=", asked, " is none of auto, ", listed(transport_names)));
 }
 
 std::shared_ptr<Wire> make_wire(const World& world, const std::string& where) {
-  const std::string transport = transport_of(world, where);
-#if WEFT_HAS_MPI
-  if (transport == "mpi") return make_mpi_wire(std::dynamic_pointer_cast<MpiRendezvous>(world.rendezvous()));
-#endif
-#if WEFT_HAS_BOOST
-  if (transport == "tcp") {
-    return make_tcp_wire(world.rendezvous(), world.environment(), Deadline::in(world.connect_timeout()),
+  const std::string name = transport_of(world, where);
+  const auto transport = std::ranges::find(transports, name, &Transport::name);
+  if (transport == transports.end() || transport->make == nullptr)
+    throw Error(ErrorKind::usage, text(env::transport.name, '=', name, " is not in this build of weft"),
+                "see the table that cmake prints for what is on, and why", {world.rank(), "connect", 0});
+  return transport->make(world.rendezvous(), world.environment(), Deadline::in(world.connect_timeout()),
                          world.timeout());
-  }
-#endif
-#if WEFT_HAS_UCX
-  if (transport == "ucx") {
-    return make_ucx_wire(world.rendezvous(), world.environment(), Deadline::in(world.connect_timeout()),
-                         world.timeout());
-  }
-#endif
-  throw Error(ErrorKind::usage, text(env::transport.name, '=', transport, " is not in this build of weft"),
-              "see the table that cmake prints for what is on, and why", {world.rank(), "connect", 0});
 }
 
 }  // namespace weft::detail

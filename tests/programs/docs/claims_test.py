@@ -64,8 +64,8 @@ for name in ("README.md", "docs/faq.md", "docs/pytorch.md"):
     expect(re.search(r"\]\((docs/)?gpu\.md", read(name)), f"{name} does not lead to docs/gpu.md")
 
 # Transports: those that the code knows are the rows of the page, the words of the variable, and rooms.
-source = next((top / "src/collectives").rglob("transport.cpp")).relative_to(top).as_posix()
-known = set(re.findall(r'asked != "(\w+)"', read(source)))
+source = next((top / "src/collectives").rglob("transports.hpp")).relative_to(top).as_posix()
+known = {"auto", *re.findall(r"^  ROW\((\w+),", read(source), re.M)}
 rows = set(re.findall(r"^\| `(\w+)` \|", read("docs/transports.md").split("All ranks need")[0], re.M))
 expect(known == rows, f"docs/transports.md has rows for {sorted(rows)}, {source} knows {sorted(known)}")
 words = only(r'Variable transport\{"WEFT_TRANSPORT", "auto", "([^"]*)"', "include/weft/core/env.hpp")

@@ -1,9 +1,11 @@
 #include "weft-report/tuning/space.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <random>
 
+#include "collectives/network/transports.hpp"
 #include "weft/collectives/algorithm.hpp"
 #include "weft/core/text.hpp"
 
@@ -99,17 +101,16 @@ Space nccl_space(const Facts& facts, const Taken& taken) {
 
 Space weft_space(const Facts& facts, const Taken& taken) {
   Space space;
-  const auto over = [&](const char* transport) { return facts.network.find(transport) != std::string::npos; };
-  const bool between_nodes = over("UCX") || over("MPI") || over("TCP");
-  if (between_nodes) {
-    std::vector<std::string> others;
-    if (!over("UCX")) others.emplace_back("ucx");
-    if (!over("TCP")) others.emplace_back("tcp");
-    if (!over("MPI") && facts.under_mpi) others.emplace_back("mpi");
-    if (!others.empty()) add(space, taken, "WEFT_TRANSPORT", std::move(others));
-  }
+  const auto over = [&](std::string transport) {
+    for (char& one : transport) one = static_cast<char>(std::toupper(one));
+    return facts.network.find(transport) != std::string::npos;
+  };
+  std::vector<std::string> others(detail::transport_names.begin(), detail::transport_names.end());
+  const bool between_nodes = std::erase_if(others, over) > 0;
+  if (!facts.under_mpi) std::erase(others, "mpi");
+  if (between_nodes && !others.empty()) add(space, taken, "WEFT_TRANSPORT", std::move(others));
   add(space, taken, "WEFT_PROGRESS", {"inline", "thread"});
-  if (over("UCX")) {
+  if (over("ucx")) {
     for (const auto& [name, values] :
          std::map<std::string, std::vector<std::string>>{{"UCX_RNDV_THRESH", {"8192", "262144"}},
                                                          {"UCX_TCP_TX_SEG_SIZE", {"65536"}},

@@ -1,10 +1,11 @@
+#include "collectives/network/mpi/mpi_library.hpp"
+
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "collectives/diagnosis/poll_deadline.hpp"
 #include "collectives/kernels/reduce_kernel.hpp"
-#include "collectives/network/mpi/mpi_wire.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {

@@ -1,10 +1,10 @@
-#include "collectives/network/mpi/mpi_wire.hpp"
-
 #include <list>
 #include <optional>
 
 #include "collectives/network/engine/wire_tags.hpp"
+#include "collectives/network/mpi/mpi_library.hpp"
 #include "collectives/network/mpi/mpi_runtime.hpp"
+#include "collectives/network/transports.hpp"
 
 namespace weft::detail {
 namespace {
@@ -213,7 +213,7 @@ class MpiWire final : public Wire {
   }
   std::shared_ptr<Wire> split(const std::vector<int>&,
                               const std::shared_ptr<Rendezvous>& rendezvous) override {
-    return make_mpi_wire(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous));
+    return std::make_shared<MpiWire>(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous));
   }
   // Peers cannot be told; the launcher ends them when this rank ends without finalizing MPI.
   void give_up() noexcept override { rendezvous_->runtime()->mark_broken(); }
@@ -225,8 +225,10 @@ class MpiWire final : public Wire {
 
 }  // namespace
 
-std::shared_ptr<Wire> make_mpi_wire(std::shared_ptr<MpiRendezvous> rendezvous) {
-  return std::make_shared<MpiWire>(std::move(rendezvous));
+std::shared_ptr<Wire> make_mpi_wire(const std::shared_ptr<Rendezvous>& rendezvous,
+                                    const Environment& /*environment*/, Deadline /*deadline*/,
+                                    std::chrono::nanoseconds /*timeout*/) {
+  return std::make_shared<MpiWire>(std::dynamic_pointer_cast<MpiRendezvous>(rendezvous));
 }
 
 }  // namespace weft::detail

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "collectives/network/transports.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
@@ -280,6 +281,13 @@ void TcpPeers::lose(Link& link, const std::string& why) {
   error_code ignored;
   link.socket->close(ignored);  // and epoll forgets it
   link.outbox.clear();
+}
+
+std::shared_ptr<Wire> make_tcp_wire(const std::shared_ptr<Rendezvous>& rendezvous,
+                                    const Environment& environment, Deadline deadline,
+                                    std::chrono::nanoseconds timeout) {
+  return make_group_wire(std::make_shared<TcpPeers>(*rendezvous, environment, deadline), *rendezvous,
+                         deadline, timeout);
 }
 
 }  // namespace weft::detail

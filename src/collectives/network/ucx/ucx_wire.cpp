@@ -1,7 +1,6 @@
-#include "collectives/network/ucx/ucx_wire.hpp"
-
 #include <algorithm>
 
+#include "collectives/network/transports.hpp"
 #include "collectives/network/ucx/ucx_peers.hpp"
 
 namespace weft::detail {

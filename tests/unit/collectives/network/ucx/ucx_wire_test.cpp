@@ -1,5 +1,3 @@
-#include "collectives/network/ucx/ucx_wire.hpp"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "collectives/bootstrap/gathering.hpp"
+#include "collectives/network/transports.hpp"
 #include "collectives/network/ucx/ucx_library.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "support/expect_error.hpp"

@@ -1,6 +1,5 @@
 #pragma once
-// MPI as a wire: weft's own plans over MPI's messages, or MPI's own collectives. Both are posted and polled, and never
-// block.
+// MPI's own collectives, posted and polled beside weft's own plans over MPI's messages. Neither blocks.
 
 #include <memory>
 
@@ -8,9 +7,6 @@
 #include "collectives/network/mpi/mpi_rendezvous.hpp"
 
 namespace weft::detail {
-
-/// On the communicator of `rendezvous`.
-std::shared_ptr<Wire> make_mpi_wire(std::shared_ptr<MpiRendezvous> rendezvous);
 
 /// Carries `operation` out by MPI_Iallreduce and its like, which choose their steps themselves. 16-bit types
 /// travel with an operation of ours. @throws Error (usage) above MPI's 2^31 - 1 elements

@@ -1,13 +1,17 @@
-#include "collectives/network/tcp/tcp_wire.hpp"
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <map>
 #include <random>
 #include <thread>
 
+// Every transport over Peers brings messages, acknowledgements and notes, and says who is gone.
+
+#include "collectives/network/transports.hpp"
 #include "collectives/shm/threads_backend.hpp"
+#include "support/ranks_on_nodes.hpp"
 #include "weft/collectives/rendezvous.hpp"
 #include "weft/collectives/store.hpp"
 
@@ -17,17 +21,32 @@ namespace {
 using namespace std::chrono_literals;
 using Bytes = std::vector<std::byte>;
 
-/// Ranks as threads, each with its end of the wire, over loopback.
-void on_wire(int ranks, const std::function<void(Wire&)>& body) {
-  const auto store = make_memory_store();
-  on_threads(ranks, [&](int rank) {
-    const auto rendezvous = make_store_rendezvous(store, "tcp", rank, ranks);
+struct Row {
+  const char* name;
+  WireMaker* make;
+  const char* lost;  ///< what is said of a rank that has ended
+};
+
+class EveryPeers : public testing::TestWithParam<Row> {
+ protected:
+  std::shared_ptr<Wire> wire(const std::shared_ptr<Rendezvous>& rendezvous) const {
     const Environment environment(Environment::Values{{"WEFT_INTERFACE", "lo"}});
-    const auto wire = make_tcp_wire(rendezvous, environment, Deadline::in(30s), 30s);
-    body(*wire);
-    rendezvous->all_gather("", "end of the test", Deadline::in(60s));
-  });
-}
+    return GetParam().make(rendezvous, environment, Deadline::in(30s), 30s);
+  }
+  /// Ranks as threads, each with its end of the wire.
+  void on_wire(int ranks, const std::function<void(Wire&)>& body) const {
+    const auto store = make_memory_store();
+    on_threads(ranks, [&](int rank) {
+      const auto rendezvous = make_store_rendezvous(store, "wire", rank, ranks);
+      const auto own = wire(rendezvous);
+      body(*own);
+      rendezvous->all_gather("", "end of the test", Deadline::in(60s));
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EveryPeers,
+                         testing::Values(Row{"tcp", make_tcp_wire, "its connection has closed"}),
+                         [](const auto& of) { return std::string(of.param.name); });
 
 /// So many that end, by label.
 std::map<std::size_t, Messages::Ended> take(Wire& wire, Messages& messages, std::size_t count) {
@@ -56,7 +75,7 @@ std::size_t length_of(int from, int to, int number) {
   return lengths[static_cast<std::size_t>(from * 31 + to * 17 + number * 7) % lengths.size()];
 }
 
-TEST(TcpWire, BringsEveryMessageInOrderWheneverItsReceiverIsReady) {
+TEST_P(EveryPeers, BringsEveryMessageInOrderWheneverItsReceiverIsReady) {
   constexpr int ranks = 3;
   constexpr int messages_each = 60;
   constexpr int tags = 4;
@@ -97,7 +116,7 @@ TEST(TcpWire, BringsEveryMessageInOrderWheneverItsReceiverIsReady) {
   });
 }
 
-TEST(TcpWire, KeepsAMessageForWhichThereIsNoRoomYet) {
+TEST_P(EveryPeers, KeepsAMessageForWhichThereIsNoRoomYet) {
   on_wire(2, [](Wire& wire) {
     const auto messages = wire.messages();
     const Bytes data = pattern(0, 1, 0, 500'000);
@@ -121,7 +140,7 @@ TEST(TcpWire, KeepsAMessageForWhichThereIsNoRoomYet) {
   });
 }
 
-TEST(TcpWire, SaysWhichMessageWasLongerThanItsRoomAndGoesOn) {
+TEST_P(EveryPeers, SaysWhichMessageWasLongerThanItsRoomAndGoesOn) {
   on_wire(2, [](Wire& wire) {
     const auto messages = wire.messages();
     const Bytes data = pattern(0, 1, 0, 100'000);
@@ -145,7 +164,7 @@ TEST(TcpWire, SaysWhichMessageWasLongerThanItsRoomAndGoesOn) {
   });
 }
 
-TEST(TcpWire, APartEndsNotBeforeItsReceiverWantsIt) {
+TEST_P(EveryPeers, APartEndsNotBeforeItsReceiverWantsIt) {
   on_wire(2, [](Wire& wire) {
     const auto messages = wire.messages();
     const Bytes data(10);
@@ -171,7 +190,7 @@ TEST(TcpWire, APartEndsNotBeforeItsReceiverWantsIt) {
 }
 
 // After an error: what was under way goes on without its memory.
-TEST(TcpWire, WhatIsAbandonedMayBeFreed) {
+TEST_P(EveryPeers, WhatIsAbandonedMayBeFreed) {
   constexpr int sends = 8;  // of a MiB: more than the connection takes at once
   std::atomic<bool> is_overwritten = false;
   std::atomic<bool> is_read = false;
@@ -252,12 +271,11 @@ TEST(TcpWire, WhatIsAbandonedMayBeFreed) {
   });
 }
 
-TEST(TcpWire, TellsWhoWaitsForARankThatHasGivenUpAfterWhatItSaid) {
+TEST_P(EveryPeers, TellsWhoWaitsForARankThatHasGivenUpAfterWhatItSaid) {
   const auto store = make_memory_store();
   on_threads(2, [&](int rank) {
-    const auto rendezvous = make_store_rendezvous(store, "tcp", rank, 2);
-    const Environment environment(Environment::Values{{"WEFT_INTERFACE", "lo"}});
-    auto wire = make_tcp_wire(rendezvous, environment, Deadline::in(30s), 30s);
+    const auto rendezvous = make_store_rendezvous(store, "wire", rank, 2);
+    auto wire = this->wire(rendezvous);
     if (rank == 1) {
       wire->side_channel().post("why");
       wire->give_up();
@@ -271,12 +289,28 @@ TEST(TcpWire, TellsWhoWaitsForARankThatHasGivenUpAfterWhatItSaid) {
       const auto entered = wire->enter();
       messages->receive(0, room, 1, 0, false);
     }
-    EXPECT_EQ(take(*wire, *messages, 1).at(0).lost, "its connection has closed");
+    EXPECT_EQ(take(*wire, *messages, 1).at(0).lost, GetParam().lost);
     const auto said = wire->side_channel().collect();
     ASSERT_EQ(said.size(), 1U);
     EXPECT_EQ(said[0].body, "why");
     rendezvous->all_gather("", "end of the test", Deadline::in(60s));
   });
+}
+
+TEST_P(EveryPeers, CarriesACollectiveBetweenNodesWhenItIsAskedFor) {
+  test::run_on_nodes({"a", "b", "b"},
+                     [](Communicator comm) {
+                       Buffer data = comm.allocate(DataType::f32, 100'000);
+                       std::ranges::fill(data.as<float>(), static_cast<float>(comm.rank()));
+                       Stream stream;
+                       comm.all_reduce(data.view(), ReduceOp::sum, stream).wait();
+                       EXPECT_TRUE(std::ranges::all_of(data.as<float>(), [](float one) { return one == 3; }));
+                       std::string wire = GetParam().name;
+                       std::ranges::transform(wire, wire.begin(),
+                                              [](char one) { return static_cast<char>(std::toupper(one)); });
+                       EXPECT_EQ(comm.backend(), "host (shared memory + " + wire + ")");
+                     },
+                     {{"WEFT_TRANSPORT", GetParam().name}});
 }
 
 }  // namespace
