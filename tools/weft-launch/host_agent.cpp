@@ -15,7 +15,7 @@
 namespace weft::launch {
 namespace {
 
-/// As one word of a shell.
+/// Quoted as one word of a shell.
 std::string quoted(const std::string& word) {
   std::string result = "'";
   for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -22,7 +22,7 @@ bool is_output_option(const std::string& word);
 
 /// @throws Error (usage) for a file that cannot be written
 void open(const OutputFiles& files, tool::Outputs& outputs);
-/// Writes those that were opened. @param json makes the file of --json @param as_page makes it what a page shows
+/// Writes the files that were opened. @param json gives the text of --json @param as_page adds to the report what only --html shows
 void write(tool::Outputs& outputs, Report report, const std::function<std::string()>& json,
            const std::function<void(Report&)>& as_page = {});
 

@@ -48,7 +48,7 @@ class Checkpoint {
   /// The paths of all complete checkpoints in a folder, in the order in which they were saved; none where there is no such folder. Those of
   /// a weft that did not number its saves come first, by their steps; those whose index cannot be read come last.
   static std::vector<std::string> all(const std::string& folder);
-  /// Where a folder has the one of a step, if it has it.
+  /// The path that the checkpoint of a step has in a folder, whether it is there or not.
   static std::string path_of(const std::string& folder, std::int64_t step);
   /// The one that was saved last, which need not have the largest step: a training that went on from an older one goes on from what it saved
   /// since. None in an empty or missing folder. @throws as the constructor, also where the index of another one cannot be read

@@ -91,7 +91,7 @@ class Communicator {
   /// How long an operation that is issued now may wait for other ranks, once its turn on its stream has come. One that waits longer is an
   /// Error (timeout) that names the ranks that are missing, and breaks the communicator.
   std::chrono::nanoseconds timeout() const;
-  /// For the operations that this rank issues from then on, on any backend, and for split(); each keeps what was set when it was issued.
+  /// Holds for operations that this rank issues after the call, on any backend, and for split(). An operation keeps the value of its issue.
   /// Ranks may differ. By the thread that issues. @throws Error (usage) unless it is positive
   void timeout(std::chrono::nanoseconds duration);
   /// A stream for this communicator's operations, beside the compute streams. On a device it has high

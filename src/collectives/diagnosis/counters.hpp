@@ -57,7 +57,7 @@ class Growth {
 /// How long steps took.
 class StepTimes {
  public:
-  /// Seconds; beyond the last one there is one bucket more.
+  /// Upper bounds of the histogram's buckets, in seconds. One more bucket counts longer steps.
   static constexpr std::array uppers{.001, .0025, .005, .01, .025, .05, .1, .25,
                                      .5,   1.,    2.5,  5.,  10.,  25., 60.};
 

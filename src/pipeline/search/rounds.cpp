@@ -113,7 +113,7 @@ void Rounds::cross_begin(std::size_t n) {
     cross(begin_[j - h] + way_ + 2 * between_[0], through_[j - held_] + between_[h]);
 }
 
-/// The forwards before this one against the input gradient a round ago.
+/// Raises the end of input gradient n by the crossing of the forwards before it with the input gradient a round before.
 void Rounds::cross_end(std::size_t n) {
   for (std::size_t h = 1; h < held_; ++h) {
     const Nanoseconds if_before = begin_[n - h] + way_ + between_[0];

@@ -30,7 +30,7 @@ struct GroupName {
   std::vector<std::int64_t> ranks;  ///< of the world; may be empty, where they are the same
   bool is_pair = false;             ///< two ranks of a group, for messages between them
 
-  /// The name of its ranks `low` and `high`.
+  /// The name of the pair of its ranks `low` and `high`.
   GroupName pair(int low, int high) const;
 };
 

@@ -71,7 +71,7 @@ class ModuleBuffers {
 /// Whether no other tensor shares the gradient's memory. @param incoming what the engine handed to the accumulation
 bool is_alone(const at::Tensor& gradient, const std::vector<at::Tensor>& incoming);
 
-/// Who else may have a gradient.
+/// What else may refer to a gradient.
 struct Holders {
   bool alone;   ///< no other tensor shares its memory
   bool before;  ///< it was in `.grad` before the pass

@@ -72,7 +72,7 @@ class ShardedOptimizer::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// For the time of a public call, which must not meet one of the ShardedParams either.
+  /// Held during a public call: neither this object nor its ShardedParams may be called by a second thread meanwhile.
   detail::OneThread::Turn turn(const char* call) { return params_.turn(call); }
   void begin_step(double learning_rate);
   void set_rate_factor(std::string_view group, double factor);

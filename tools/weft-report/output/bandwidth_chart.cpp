@@ -30,7 +30,7 @@ std::string title_of(const Judged& one) {
   return words;
 }
 
-/// Rows of one size once, the fastest of them, by size.
+/// For each size the fastest of its rows, by size.
 std::vector<std::pair<double, double>> curve_of(const bandwidth::Table& table) {
   std::map<std::int64_t, double> best;
   for (const bandwidth::Row& row : table.rows) {

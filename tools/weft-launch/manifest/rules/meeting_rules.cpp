@@ -24,7 +24,7 @@ Address split(std::string_view address, int line) {
   return {std::string(address.substr(0, colon)), std::string(address.substr(colon + 1)), line};
 }
 
-/// Where the container's ranks are told to meet, by each that says it.
+/// The addresses at which the container's ranks are told to meet: one for each variable or option that names one.
 std::vector<Address> addresses_of(const Container& container) {
   std::vector<Address> all;
   if (const Value& entry = container.variable(env::master_addr.name); entry["value"])

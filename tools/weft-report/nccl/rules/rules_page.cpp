@@ -26,7 +26,7 @@ only. An effect has a figure where one was measured or follows from the hardware
 |---|---|---|---|---|---|---|---|
 )";
 
-/// A bar would end the cell, a backtick the code.
+/// Replaces bars, which would end a cell of the table, and backticks, which would end code.
 std::string cell(std::string_view words) {
   std::string safe(words);
   std::ranges::replace(safe, '|', '/');
