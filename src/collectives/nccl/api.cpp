@@ -1,9 +1,9 @@
 #include "collectives/nccl/api.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
+#include <type_traits>
 
+#include "core/base/shared_library.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail::nccl {
@@ -72,14 +72,8 @@ constexpr const char* install_it =
 }  // namespace
 
 std::shared_ptr<const Api> Api::load(const std::string& library) {
-  // Never unloaded: NCCL leaves threads behind.
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    throw Error(ErrorKind::system, text("NCCL cannot be loaded: ", reason != nullptr ? reason : library),
-                install_it);
-  }
-  return load([handle](const char* symbol) { return dlsym(handle, symbol); }, library);
+  const SharedLibrary file(library, "NCCL cannot be loaded", install_it);
+  return load([&file](const char* symbol) { return file.find(symbol); }, library);
 }
 
 std::shared_ptr<const Api> Api::load(const Finder& find, const std::string& source) {

@@ -8,19 +8,17 @@
 
 #if WEFT_HAS_PMIX
 
-#include <dlfcn.h>
 #include <pmix.h>
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <type_traits>
+
+#include "core/base/shared_library.hpp"
 
 namespace weft::detail {
 namespace {
-
-constexpr const char* pmix_file = "libpmix.so.2";  // of PMIx 2 to 5
 
 struct PmixLibrary {
   decltype(&::PMIx_Init) init = nullptr;
@@ -32,23 +30,15 @@ struct PmixLibrary {
 };
 
 PmixLibrary load_pmix() {
-  // Never unloaded: it leaves threads and handlers behind.
-  void* const handle = dlopen(pmix_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  const char* const install_pmix = "install PMIx (libpmix2), or set WEFT_RENDEZVOUS to tcp://HOST:PORT";
-  if (handle == nullptr)
-    throw Error(ErrorKind::system, text("PMIx cannot be loaded: ", dlerror()), install_pmix);
+  const SharedLibrary file("libpmix.so.2", "PMIx cannot be loaded",  // of PMIx 2 to 5
+                           "install PMIx (libpmix2), or set WEFT_RENDEZVOUS to tcp://HOST:PORT");
   PmixLibrary library;
-  const auto set = [&](auto& function, const char* name) {
-    // What dlsym returns is a function's address; only this cast makes it one again.
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));  // NOLINT
-    if (function == nullptr) throw Error(ErrorKind::system, text(pmix_file, " has no ", name), install_pmix);
-  };
-  set(library.init, "PMIx_Init");
-  set(library.finalize, "PMIx_Finalize");
-  set(library.put, "PMIx_Put");
-  set(library.commit, "PMIx_Commit");
-  set(library.get_nb, "PMIx_Get_nb");
-  set(library.error_string, "PMIx_Error_string");
+  file.require(library.init, "PMIx_Init");
+  file.require(library.finalize, "PMIx_Finalize");
+  file.require(library.put, "PMIx_Put");
+  file.require(library.commit, "PMIx_Commit");
+  file.require(library.get_nb, "PMIx_Get_nb");
+  file.require(library.error_string, "PMIx_Error_string");
   return library;
 }
 

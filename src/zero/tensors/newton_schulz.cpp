@@ -1,10 +1,9 @@
 #include "zero/tensors/newton_schulz.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/shared_library.hpp"
 #include "weft/core/dtype.hpp"
 #include "weft/core/error.hpp"
 
@@ -27,18 +26,18 @@ struct Blas {
   Ssyrk ssyrk;
 };
 
-Blas blas_of(const char* library_file) {
-  void* const handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  void* const sgemm = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
-  void* const ssyrk = sgemm == nullptr ? nullptr : dlsym(handle, "cblas_ssyrk");
-  if (ssyrk != nullptr) return {reinterpret_cast<Sgemm>(sgemm), reinterpret_cast<Ssyrk>(ssyrk)};
-  const char* const why = dlerror();
-  throw Error(ErrorKind::usage, text("Muon's products have no BLAS: ", why == nullptr ? library_file : why),
-              "install OpenBLAS (Debian: libopenblas0-pthread), or take another rule");
+Blas load_blas() {
+  const SharedLibrary file("libopenblas.so.0", "Muon's products have no BLAS",
+                           "install OpenBLAS (Debian: libopenblas0-pthread), or take another rule",
+                           ErrorKind::usage);
+  Blas blas{};
+  file.require(blas.sgemm, "cblas_sgemm");
+  file.require(blas.ssyrk, "cblas_ssyrk");
+  return blas;
 }
 
 const Blas& blas() {
-  static const Blas functions = blas_of("libopenblas.so.0");
+  static const Blas functions = load_blas();
   return functions;
 }
 

@@ -4,7 +4,7 @@ link leads to a file, and to a heading in it where it names one. The first 25 li
 code. The comments of the public headers have no longer sentences either.
 
 usage: pages_test.py FOLDER_OF_THE_PROJECT
-Each folder of src with sources has a README, which names the folders within it. Not looked at: bench/results/README.md, which is generated from figures, as to its length. docs/README.md must lead to every page of docs/.
+Each folder of src and tools with sources has a README, which names the folders within it. Not looked at: bench/results/README.md, which is generated from figures, as to its length. docs/README.md must lead to every page of docs/.
 Before the tree, the checks are tried on pages that are bad in one way each.
 """
 import pathlib
@@ -81,8 +81,8 @@ def pages_of(root):
 
 
 def rooms(root):
-    """Folders of src that have no README, or one that leaves out a folder within them."""
-    for folder in sorted(path for path in (root / "src").rglob("*") if path.is_dir()):
+    """Folders of src and tools that have no README, or one that leaves out a folder within them."""
+    for folder in sorted(path for top in ("src", "tools") for path in (root / top).rglob("*") if path.is_dir()):
         name, page = folder.relative_to(root).as_posix(), folder / "README.md"
         if not page.exists():
             if any(path.suffix in (".cpp", ".hpp", ".cu") for path in folder.iterdir()):
@@ -144,5 +144,5 @@ def try_the_checks():
 try_the_checks()
 top = pathlib.Path(sys.argv[1]).resolve()
 bad = list(all_complaints(top))
-print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines or {MOST_WORDS_OF_A_PAGE} words, every link leads somewhere, every README of src names its folders")
+print("\n".join(bad) if bad else f"{sum(1 for _ in pages_of(top))} pages and headers; no sentence above {MOST_WORDS} words, no page above {MOST_LINES} lines or {MOST_WORDS_OF_A_PAGE} words, every link leads somewhere, every README of src and tools names its folders")
 sys.exit(1 if bad else 0)

@@ -43,7 +43,7 @@ TEST(Connect, RefusesValuesOfItsVariablesThatMakeNoSense) {
   for (const auto& [name, value, why] : {
            std::tuple("WEFT_ORDER", "canonical", "neither rank nor any"),
            std::tuple("WEFT_PROGRESS", "sometimes", "none of inline, thread, auto"),
-           std::tuple("WEFT_TRANSPORT", "carrier-pigeon", "none of auto, mpi, ucx"),
+           std::tuple("WEFT_TRANSPORT", "carrier-pigeon", "none of auto, ucx, tcp, mpi"),
            std::tuple("WEFT_HEAP_BYTES", "99999999999999999999", "not an integer from 0"),
            std::tuple("WEFT_HEAP_BYTES", "-1", "not an integer from 0"),
        }) {

@@ -11,8 +11,8 @@
 namespace weft::report::inspector {
 namespace {
 
-using test::records_of;
 using test::MadeUp;
+using test::records_of;
 using weft::test::Draw;
 
 Conclusions conclude_on(const MadeUp& run, Job* kept = nullptr) {

@@ -192,8 +192,7 @@ TEST(InspectorRecords, BrokenLinesAreNamedAndCostThemselvesAlone) {
 TEST(InspectorRecords, ThousandsOfSizesAreGroupedByPowersOfTwo) {
   std::string content;
   for (int i = 0; i < 5000; ++i)
-    content +=
-        test::object_of({.ranks = 8}, 3, "AllReduce", i, 4096U + 4U * static_cast<unsigned>(i), 50, 0);
+    content += test::object_of({.ranks = 8}, 3, "AllReduce", i, 4096U + 4U * static_cast<unsigned>(i), 50, 0);
   const FileRecords file = read(content);
   EXPECT_EQ(file.records.size(), 5000U);
   EXPECT_LE(file.sizes.size(), 1024U + 64U);
