@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from ras_server import recorded
+
 BIN = pathlib.Path(sys.argv[1]).resolve()
 SECONDS = int(os.environ.get("SECONDS_FOR_A_PROGRAM", "60"))  # a machine that is busy; what hangs takes for ever
 STAGE = {"forward": 0.010, "backward_input": 0.011, "backward_weight": 0.009, "activation": 1000, "kept_for_weight": 600}
@@ -75,6 +77,7 @@ def rows(work):
         Row("weft-plan schedule --schedule", [plan, "schedule", "-q", "--schedule", "FILE"], good["schedule"], piped=True),
         Row("weft-plan schedule --profile", [plan, "schedule", "-q", "--name", "1f1b", "--profile", "FILE"], profile, piped=True),
         Row("weft-report nccl", [report, "nccl", "FILE"], LOG, piped=True),
+        Row("weft-report ras", [report, "ras", "FILE"], recorded("2.30.7", "well", "json"), piped=True),
         Row("weft-report diff", [report, "diff", "FILE", work / "log"], LOG, piped=True),
         Row("weft-report inspector", [report, "inspector", "FILE"], INSPECTED),
         Row("weft-report env", [report, "env", "FILE"], "NCCL_DEBUG=WARN\n", piped=True),

@@ -28,7 +28,7 @@ FILES = {
     "host": b'{"program": ["x"], "environment": 3}\n', "job": b'{"program": [], "environment": [], "size": "x", "rendezvous": 1}\n', "rows": b"1,2\nx,,\n" * 20}
 VALUES = ["", "x", "-1", "0", "1e999", "nan", "99999999999999999999999", "\udcff\udcfe", "1,,2", ":", "[::1", "a" * 5000]
 COMMANDS = [("weft-launch",), ("weft-launch", "env"), ("weft-launch", "lint"), ("weft-plan", "buckets"), ("weft-plan", "checkpoint"), ("weft-plan", "memory"),
-            ("weft-plan", "schedule"), ("weft-report", "flight"), ("weft-report", "env"), ("weft-report", "nccl"), ("weft-report", "diff"), ("weft-report", "tune"),
+            ("weft-plan", "schedule"), ("weft-report", "flight"), ("weft-report", "env"), ("weft-report", "nccl"), ("weft-report", "ras"), ("weft-report", "diff"), ("weft-report", "tune"),
             ("weft-bench",), ("weft-scaling",), ("gpt",), ("ddp",)]
 LAST = {("weft-launch",): ["true"], ("weft-report", "tune"): ["--", "true"]}  # after the options
 SHARE = float(sys.argv[3]) if len(sys.argv) > 3 else 0.15
@@ -92,7 +92,7 @@ def wrong_values(work):
 
 
 def wrong_files(work):
-    readers = [["weft-launch", "lint"], ["weft-plan", "buckets"], ["weft-plan", "checkpoint"], ["weft-report", "env"], ["weft-report", "nccl"], ["weft-report", "flight"],
+    readers = [["weft-launch", "lint"], ["weft-plan", "buckets"], ["weft-plan", "checkpoint"], ["weft-report", "env"], ["weft-report", "nccl"], ["weft-report", "ras"], ["weft-report", "flight"],
                ["weft-plan", "schedule", "--schedule"], ["weft-plan", "schedule", "--devices", "2", "--microbatches", "2", "--profile"], ["weft-launch", "-n", "1", "--hosts"]]
     for name, content in FILES.items():
         path = work / name

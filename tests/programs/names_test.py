@@ -125,6 +125,15 @@ def check_reports(work):
     for content in (b"\0" + line, b"", os.fsencode(HOSTILE)):
         pathlib.Path(os.fsdecode(other)).write_bytes(content)
         run(f"what is no log, {content[:20]!r}", [report, "nccl", other, log], statuses=(1, 2))
+    answer = work / "answer"
+    answer.write_bytes(b"NCCL version " + host + b" compiled with CUDA 12.8\n\nCommunicators... (0.00s)\n\nErrors\n======\n\nDEAD\n  1 job process is considered dead\n"
+                       b"  Process 7 on node " + line + b" managing GPU 0\n\nWarnings\n========\n\n" + line + b"\n")
+    run("an answer of RAS", [report, "ras", answer, *every], has=b"\\x1b[2J", statuses=(2,))
+    for kind, path in files.items():
+        expect_clean(f"{kind} of an answer", path.read_bytes() if kind not in ("json", "sarif") else json.dumps(json.loads(path.read_bytes())).encode(), pages=True)
+    pathlib.Path(os.fsdecode(other)).write_bytes(answer.read_bytes())
+    run("an answer's name", [report, "ras", other], has=b"\\xff", statuses=(2,))
+    run("an address", [report, "ras", HOSTILE.replace("/", "")], has=b"\\x1b", statuses=(42,))
     settings = work / "settings.env"
     settings.write_bytes(b"NCCL_IB_DISABEL=" + line + b"\nNCCL_" + line + b"=1\nNCCL_DEBUG=" + line + b"\nNCCL_SOCKET_IFNAME=" + line + b"\n")
     run("settings", [report, "env", settings, *every], statuses=(1, 2))

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+from ras_server import recorded
+
 NOWHERE = "/no/such/folder/file"
 
 
@@ -38,6 +40,8 @@ def programs(bin, work):
     (inspector / "node0-pid7.log").write_text(json.dumps({
         "header": {"id": "0x1", "rank": 0, "n_ranks": 1, "nnodes": 1}, "metadata": {"dump_timestamp_us": 1748030377748202, "hostname": "node0", "pid": 7},
         "coll_perf": {"coll": "AllReduce", "coll_sn": 1, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 20}}) + "\n")
+    answer = work / "answer"
+    answer.write_text(recorded("2.30.7", "well", "json"))
     trace = work / "trace.json"
     small = ["--model", "gpt-tiny", "--text", str(text), "--steps", "7"]
     subprocess.run([bin / "weft-launch", "-n", "2", bin / "weft-scaling", *small, "--strategies", "ddp", "--trace", trace], check=True, stdout=subprocess.DEVNULL,
@@ -54,6 +58,7 @@ def programs(bin, work):
         ("weft-report flight", [tool["weft-report"], "flight", "--help"], [tool["weft-report"], "flight", str(flight)]),
         ("weft-report env", [tool["weft-report"], "env", "--help"], [tool["weft-report"], "env", str(settings)]),
         ("weft-report nccl", [tool["weft-report"], "nccl", "--help"], [tool["weft-report"], "nccl", str(nccl)]),
+        ("weft-report ras", [tool["weft-report"], "ras", "--help"], [tool["weft-report"], "ras", str(answer)]),
         ("weft-report diff", [tool["weft-report"], "diff", "--help"], [tool["weft-report"], "diff", str(nccl), str(nccl)]),
         ("weft-report inspector", [tool["weft-report"], "inspector", "--help"], [tool["weft-report"], "inspector", str(inspector)]),
         ("weft-report tune", [tool["weft-report"], "tune", "--help"], [tool["weft-report"], "tune", "-q", "--minutes", "0.02", "--", str(perf)]),
@@ -141,7 +146,7 @@ def main():
                 known[name] = check_files(checks, name, help_command, command, work)
     # What reads --help must not read nothing.
     for name, least in {"weft-plan schedule": 8, "weft-scaling": 5, "weft-bench": 2, "weft-launch": 1, "weft-report flight": 4, "weft-report env": 4, "weft-report nccl": 4,
-                        "weft-report diff": 4, "weft-report inspector": 4, "weft-report tune": 2}.items():
+                        "weft-report diff": 4, "weft-report inspector": 4, "weft-report ras": 4, "weft-report tune": 2}.items():
         if len(known[name]) < least:
             checks.failed += 1
             print(f"FAILED: --help of {name} names {known[name]} alone")

@@ -344,6 +344,17 @@ Warnings
   EXPECT_EQ(findings[0].ranks, std::vector<int>{1});
 }
 
+/// Who is behind stands below the largest gap, and not only who is the very last.
+TEST(RasCounts, NameAllThatAreBelowTheLargestGap) {
+  Collective all{.type = "AllReduce"};
+  for (const auto& [rank, operations] : std::map<int, std::uint64_t>{{0, 640}, {1, 99}, {2, 641}, {3, 100}})
+    all.levels.push_back({.operations = operations, .who = {.size = 1, .named = {{rank, {}}}}});
+  const auto found = behind_in({.name = "x", .size = 4, .collectives = {all}}, "x");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->ranks, (std::vector<int>{1, 3}));
+  EXPECT_EQ(found->gap, 540U);
+}
+
 /// Against a slow twin: of every pair of ranks whose counts cannot be of one sequence, one at least is named; and nobody is named if all are alike.
 TEST(RasCounts, NameSomeoneOfEveryPairThatCannotBeOneSequence) {
   for (unsigned seed = 0; seed < 729; ++seed) {
