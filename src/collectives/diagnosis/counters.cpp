@@ -31,10 +31,9 @@ namespace {
 
 using Kind = MetricFamily::Kind;
 
-constexpr std::array<std::string_view, OperationLog::kinds> operation_names{
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast",
-    "reduce",     "all_to_all",     "barrier",    "send_receive"};
-static_assert(operation_names[static_cast<std::size_t>(Collective::barrier)] == name(Collective::barrier));
+constexpr std::string_view operation_name(std::size_t kind) {
+  return kind + 1 < OperationLog::kinds ? collective_names[kind] : "send_receive";
+}
 constexpr std::array<std::string_view, 3> lane_names{"host", "device", "group"};
 
 MetricFamily metric(std::string_view name, Kind kind, std::string_view help) {
@@ -66,7 +65,7 @@ struct Operations {
 
   void add(const OperationLog::Totals& totals) {
     for (std::size_t kind = 0; kind < OperationLog::kinds; ++kind) {
-      const MetricFamily::Label op{"op", std::string(operation_names[kind])};
+      const MetricFamily::Label op{"op", std::string(operation_name(kind))};
       issued.samples.push_back({static_cast<double>(totals.operations[kind]), {op}});
       bytes.samples.push_back({static_cast<double>(totals.bytes[kind]), {op}});
     }
