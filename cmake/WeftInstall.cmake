@@ -89,7 +89,7 @@ endforeach()
 if(WEFT_TOOLS_ON)
   set(WEFT_PROGRAMS weft-launch weft-scaling weft-bench weft-plan weft-report)
   install(TARGETS ${WEFT_PROGRAMS} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-  install(TARGETS weft_tuner LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tools)  # where NCCL finds it by its name
+  install(TARGETS weft_profiler weft_tuner LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tools)  # where NCCL finds them by their names
   include(WeftManuals)
 endif()
 if(WEFT_DEBIAN_ON)

@@ -38,6 +38,8 @@
 #                                        show lines that are there; BIN: build/asan/bin
 #   tests/soak.sh inspector [RUNS [BIN]]     random runs (2000) as NCCL's Inspector writes them, of 8 to 128 ranks: weft-report names the straggler of
 #                                        each that has one, and no other
+#   tests/soak.sh profiler [EVENTS [BIN]]    events (10000000 of each interface) for libnccl-profiler-weft.so, as NCCL 2.23 to 2.30 calls it: how
+#                                        many a second, and no operation lost at 8 threads
 #   tests/soak.sh layouts [COUNT [BIN]]      random layouts (200) of 1 to 4 nodes with 1 to 3 ranks each, in any placement, over UCX, TCP and MPI:
 #                                        ddp, every stage of ZeRO, offload, 16-bit gradients and PowerSGD end with one set of bits; and
 #                                        weft-bench's collectives, types and operations (162 layouts): no element is wrong
@@ -315,6 +317,10 @@ inspector() {
   exec "$bin/soak_inspector" "$seed" "${1:-2000}"
 }
 
+profiler() {
+  exec "$bin/soak_profiler" "$seed" "${1:-10000000}"
+}
+
 tuner() {
   exec "$bin/soak_tuner" "$seed" "${1:-10000000}"
 }
@@ -428,6 +434,6 @@ case $trial in
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   torch_drops) torch_drops "${2:-}" "${3:-}" ;;
-  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|inspector|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

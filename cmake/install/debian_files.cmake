@@ -25,7 +25,8 @@ License: Apache-2.0
   file(GLOB manuals ${top}/share/man/man1/*.1)
   execute_process(COMMAND gzip -9nf ${documents}/changelog.Debian ${manuals} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
-# A library that is loaded by its name, and that nothing links with, has no soname. It lies where dlopen() looks.
+# Libraries that are loaded by their names, and that nothing links with, have no soname. They lie where dlopen() looks.
 file(WRITE ${CPACK_TEMPORARY_DIRECTORY}/tools/usr/share/lintian/overrides/weft-tools
+     "weft-tools: sharedobject-in-library-directory-missing-soname [usr/lib/*/libnccl-profiler-weft.so]\n"
      "weft-tools: sharedobject-in-library-directory-missing-soname [usr/lib/*/libnccl-tuner-weft.so]\n")
 file(REMOVE ${CPACK_TEMPORARY_DIRECTORY}/dev/usr/share/doc/weft/LICENSE)  # common-licenses has it

@@ -38,7 +38,8 @@ for program in weft-launch weft-scaling weft-bench weft-plan weft-report; do
 done
 field weft-tools Depends 'libboost-program-options'
 has weft-tools '/lib/.*/libnccl-tuner-weft.so$'
-dpkg-deb -c "${file[weft-tools]}" | grep -E '/(include|lib)/.*[^/]$' | grep -vE '/libnccl-tuner-weft.so$|/lintian/overrides/weft-tools$' && fail "weft-tools has files of the library"
+has weft-tools '/lib/.*/libnccl-profiler-weft.so$'
+dpkg-deb -c "${file[weft-tools]}" | grep -E '/(include|lib)/.*[^/]$' | grep -vE '/libnccl-(profiler|tuner)-weft.so$|/lintian/overrides/weft-tools$' && fail "weft-tools has files of the library"
 echo "ok: what the packages have and need"
 
 for name in "${!file[@]}"; do dpkg-deb -x "${file[$name]}" "$work/root"; done
