@@ -9,10 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -24,6 +27,8 @@ namespace {
 
 constexpr int ports_tried = 64;
 constexpr int textfile_every_ms = 15000;
+constexpr int look_every_ms =
+    2000;  // for the file that asks; a job may have thousands of processes on one file system
 constexpr int client_patience_ms = 1000;
 constexpr std::size_t most_request = 8192;
 
@@ -163,6 +168,9 @@ struct Service::State {
   bool handles = false;
   struct sigaction before {};
   bool told_of_textfile = false;
+  std::int64_t answered = 0;  // when the file was changed that was answered last
+  std::int64_t next_textfile = 0;
+  std::int64_t next_look = 0;
   std::thread thread{};
 
   std::string textfile() const {
@@ -203,18 +211,42 @@ struct Service::State {
     return problem;
   }
 
+  /// When the file was changed last; 0: it is not there.
+  std::int64_t asked_at() const {
+    struct stat status {};
+    if (::stat((settings.folder + "/now").c_str(), &status) != 0) return 0;
+    return std::int64_t{status.st_mtim.tv_sec} * 1000000000 + status.st_mtim.tv_nsec;
+  }
+  void look_for_question() {
+    const std::int64_t at = settings.folder.empty() ? 0 : asked_at();
+    if (at == 0 || at == answered) return;
+    answered = at;
+    write_all();
+  }
+
+  /// What is due every so often. @return milliseconds until the next of it; -1: nothing ever is
+  int do_what_is_due() {
+    const std::int64_t now = steady_now();
+    const auto due = [&](std::int64_t& at, int every_ms) {
+      if (now < at) return false;
+      at = now + std::int64_t{every_ms} * 1000000;
+      return true;
+    };
+    if (!settings.textfile.empty() && due(next_textfile, textfile_every_ms)) write_textfile();
+    if (!settings.folder.empty() && due(next_look, look_every_ms)) look_for_question();
+    std::int64_t next = INT64_MAX;
+    if (!settings.textfile.empty()) next = std::min(next, next_textfile);
+    if (!settings.folder.empty()) next = std::min(next, next_look);
+    return next == INT64_MAX ? -1
+                             : static_cast<int>(std::max<std::int64_t>(next - steady_now(), 0) / 1000000 + 1);
+  }
+
   void serve() {
-    int left = textfile_every_ms;
     for (;;) {
+      const int until = do_what_is_due();
       std::array<pollfd, 3> waits{pollfd{wake, POLLIN, 0}, pollfd{signal, POLLIN, 0},
                                   pollfd{listener, POLLIN, 0}};
-      const std::int64_t since = steady_now();
-      const int got = ::poll(waits.data(), waits.size(), settings.textfile.empty() ? -1 : left);
-      left -= static_cast<int>((steady_now() - since) / 1000000);
-      if (left <= 0 || (got == 0 && !settings.textfile.empty())) {
-        write_textfile();
-        left = textfile_every_ms;
-      }
+      const int got = ::poll(waits.data(), waits.size(), until);
       if (got < 0 && errno != EINTR) return;
       if (got <= 0) continue;
       if (waits[0].revents != 0) return;
@@ -255,7 +287,10 @@ Service::Service(Recorder& recorder, Settings settings, Say say)
           State{.recorder = recorder, .settings = std::move(settings), .say = std::move(say)})) {
   State& state = *state_;
   for (const std::string& problem : state.settings.problems) state.say(true, problem);
-  if (!state.settings.folder.empty()) state.handle_signal();
+  if (!state.settings.folder.empty()) {
+    state.answered = state.asked_at();  // an earlier job's question
+    state.handle_signal();
+  }
   if (state.settings.port > 0) {
     state.listener = listen_on(state.settings.port, state.port);
     if (state.listener < 0)

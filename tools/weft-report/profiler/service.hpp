@@ -1,7 +1,8 @@
 #pragma once
-// The thread beside a job: writes what was recorded when SIGUSR2 comes, and serves figures. One for each process that asks for it.
+// The thread beside a job: writes what was recorded when it is asked to, and serves figures. One for each process that asks for it.
 //
-//   WEFT_PROFILER_DIR       folder: on SIGUSR2, flight records (comm-HASH/rank-R.json) and a trace (trace-HOST-PID.json)
+//   WEFT_PROFILER_DIR       folder: flight records (comm-HASH/rank-R.json) and a trace (trace-HOST-PID.json), when SIGUSR2 comes and when the file
+//                           `now` in it is touched
 //   WEFT_PROFILER_PORT      port on loopback for Prometheus; the next free one of 64
 //   WEFT_PROFILER_TEXTFILE  folder of node_exporter: weft-nccl-PID.prom, every 15 s
 //
@@ -34,7 +35,7 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// What SIGUSR2 does. @return what went wrong; empty: nothing
+  /// What SIGUSR2 and the file `now` do. @return what went wrong; empty: nothing
   std::string write_all();
   /// The port that is served; 0: none
   int port() const;

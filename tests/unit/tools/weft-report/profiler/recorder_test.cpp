@@ -7,10 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 
 #include "support/draw.hpp"
+#include "support/temporary_folder.hpp"
 #include "weft-report/profiler/service.hpp"
 #include "weft-report/profiler/texts.hpp"
 
@@ -218,6 +222,22 @@ std::string ask(int port, const std::string& request) {
   }
   close(client);
   return answer;
+}
+
+TEST(ProfilerService, AFileAsksAllProcessesThatSeeIt) {
+  namespace fs = std::filesystem;
+  const weft::test::TemporaryFolder folder;
+  const fs::path now = fs::path(folder.path()) / "now";
+  std::ofstream(now) << "an earlier job's";
+  const auto recorder = new_recorder();
+  run(*recorder, recorder->add({.hash = 0x1a, .ranks = 1, .rank = 0}), Kind::all_reduce, 1);
+  Service service(*recorder, {.folder = folder.path()}, [](bool, const std::string&) {});
+  const fs::path record = fs::path(folder.path()) / "comm-1a" / "rank-0.json";
+  EXPECT_FALSE(fs::exists(record));
+  fs::last_write_time(now, fs::last_write_time(now) + std::chrono::seconds(5));
+  for (int i = 0; i < 3000 && !fs::exists(record); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(fs::exists(record));
 }
 
 TEST(ProfilerService, ServesFiguresOnTheNextFreePort) {
