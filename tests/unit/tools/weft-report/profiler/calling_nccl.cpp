@@ -76,7 +76,7 @@ void fill_proxy(Event& event, int channel, int pid) {
 }
 
 template <class Event>
-void fill_early(Event& event, const AboutIt& about, const Call& call, std::uint64_t number) {
+void fill_early(Event& event, const Place& about, const Call& call, std::uint64_t number) {
   if (call.p2p) {
     event.p2p.name = about.name;
     event.p2p.hash = about.hash;
@@ -139,7 +139,7 @@ void CallingNccl::clear_log() {
   lines.clear();
 }
 
-Communicator::Communicator(const CallingNccl& nccl, const AboutIt& about) : nccl_(nccl), about_(about) {
+Communicator::Communicator(const CallingNccl& nccl, const Place& about) : nccl_(nccl), about_(about) {
   const void* const symbol = nccl.symbol();
   // profiler.cc, line 245; profiler_v1.cc, line 158; profiler_v4.cc, line 119.
   switch (nccl.release()) {

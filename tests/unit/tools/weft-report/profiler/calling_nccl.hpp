@@ -43,7 +43,7 @@ class CallingNccl {
   const void* symbol_ = nullptr;
 };
 
-struct AboutIt {
+struct Place {
   const char* name = nullptr;
   std::uint64_t hash = 0;
   int nodes = 1;
@@ -67,7 +67,7 @@ struct Task {
 
 class Communicator {
  public:
-  Communicator(const CallingNccl& nccl, const AboutIt& about);
+  Communicator(const CallingNccl& nccl, const Place& about);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -90,7 +90,7 @@ class Communicator {
   void record(void* handle, int state, std::uint64_t timer);
 
   const CallingNccl& nccl_;
-  AboutIt about_;
+  Place about_;
   void* context_ = nullptr;
   int mask_ = 0;
   std::uint64_t number_ = 0;
