@@ -1,8 +1,8 @@
 #pragma once
 // What NCCL looks for in a profiler: one structure of functions for each version of the interface, under the name ncclProfiler_vN. NCCL takes the
-// highest that it knows. Facts of NCCL's source, src/include/plugin/profiler/profiler_v1.h to profiler_v6.h of 2.30.7:
+// highest that it knows. Facts of NCCL's source, src/include/plugin/profiler/profiler_v1.h to profiler_v6.h of 2.30.7, profiler_v7.h of 2.31.2:
 //
-//   asked for by NCCL 2.23: v1   2.24 and 2.25: v2   2.26: v3   2.27: v4   2.28: v5   2.29 and 2.30: v6      (and the older ones after it)
+//   asked for by NCCL 2.23: v1   2.24 and 2.25: v2   2.26: v3   2.27: v4   2.28: v5   2.29 and 2.30: v6   2.31: v7   (and older ones after it)
 //
 //   v1  init is told nothing of the communicator; an operation states its hash and name; its words are numbers
 //   v2  words are text; no operator of a reduction
@@ -10,12 +10,13 @@
 //   v4  init states name, hash, ranks and rank, and events no more do; a kernel channel has times of the GPU's clock
 //   v5  the type of an event is 64 bits wide; init takes the hash in front; events of calls, groups and launches
 //   v6  events of the copy engine
+//   v7  tags of calls, names of kernels, phases of a kernel: all behind what v5 has
 //
-// - startEvent may leave the handle null; NCCL then calls nothing else for that event (profiler.cc, lines 512 and 566). Handles are opaque.
-// - A collective's stopEvent says that it was enqueued, no more (enqueue.cc). Its end is that of its kernel channels, which a proxy thread
-//   reports (profiler.cc, lines 650 and 664), and of its proxy operations, which may be those of another process: `pid` says whose (line 548).
-// - NCCL goes on without the profiler where init fails, and does not look at what other functions return (profiler.cc, lines 245 and 512).
-// - finalize comes once for each communicator, and the library is unloaded after the last (profiler.cc, lines 258 and 115).
+// - startEvent may leave the handle null; NCCL then calls nothing else for that event (profiler.cc of 2.30.7, lines 549 and 592). Handles are opaque.
+// - A collective's stopEvent says that it was enqueued, no more (enqueue.cc, line 1443). Its end is that of its kernel channels, which a proxy thread
+//   reports (profiler.cc, lines 679 and 694), and of its proxy operations, which may be those of another process: `pid` says whose (line 576).
+// - NCCL goes on without the profiler where init fails, and does not look at what other functions return (profiler.cc, lines 250 and 500).
+// - finalize comes once for each communicator, and the library is unloaded after the last (profiler.cc, lines 266 and 119).
 //
 // WRONG: to follow `parent` as a pointer: it may be a handle of another process. WRONG: to keep a thread or a signal's handler past the last
 // finalize: their code is gone.
@@ -199,7 +200,7 @@ struct EventV4 {
   };
 };
 
-/// v5, and v6, which adds events of the copy engine to the union; they are not asked for.
+/// v5 to v7: later ones add kinds of events to the union, which are not asked for, and members behind these.
 struct EventV5 {
   std::uint64_t type;
   void* parent;
@@ -271,5 +272,10 @@ struct LateProfiler {
 using ProfilerV4 = LateProfiler<EventV4, int*, const char*, std::uint64_t, int, int, int, Logger>;
 using ProfilerV5 = LateProfiler<EventV5, std::uint64_t, int*, const char*, int, int, int, Logger>;
 using ProfilerV6 = ProfilerV5;
+/// Libraries that descend from NCCL have functions of their own behind v7's, for code on the device. They find none here.
+struct ProfilerV7 {
+  ProfilerV5 functions;
+  const void* none[8];
+};
 
 }  // namespace weft::profiler

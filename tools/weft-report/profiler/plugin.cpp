@@ -161,7 +161,7 @@ int start_early(void* context, void** handle, Event* event) noexcept {
   });
 }
 
-/// v4 to v6.
+/// v4 to v7.
 template <class Event>
 int start_late(void* context, void** handle, Event* event) noexcept {
   if (event == nullptr) return success;
@@ -241,10 +241,12 @@ extern const ProfilerV3 ncclProfiler_v3;
 extern const ProfilerV4 ncclProfiler_v4;
 extern const ProfilerV5 ncclProfiler_v5;
 extern const ProfilerV6 ncclProfiler_v6;
+extern const ProfilerV7 ncclProfiler_v7;
 const ProfilerV1 ncclProfiler_v1{own_name, init_v1, start_early<EventV1>, stop, record_early, finish};
 const ProfilerV2 ncclProfiler_v2{own_name, init_v1, start_early<EventV2>, stop, record_early, finish};
 const ProfilerV3 ncclProfiler_v3{own_name, init_v3, start_early<EventV3>, stop, record_early, finish};
 const ProfilerV4 ncclProfiler_v4{own_name, init_v4, start_late<EventV4>, stop, record_late, finish};
 const ProfilerV5 ncclProfiler_v5{own_name, init_v5, start_late<EventV5>, stop, record_late, finish};
 const ProfilerV6 ncclProfiler_v6{own_name, init_v5, start_late<EventV5>, stop, record_late, finish};
+const ProfilerV7 ncclProfiler_v7{{own_name, init_v5, start_late<EventV5>, stop, record_late, finish}, {}};
 }

@@ -36,7 +36,7 @@ const Profiler& as(const void* symbol) {
   return *static_cast<const Profiler*>(symbol);
 }
 
-// profiler_v1.cc, lines 16 to 62: the numbers that stand for the words.
+// profiler_v1.cc, line 16: the numbers that stand for the words.
 std::uint8_t function_number(const char* word) {
   constexpr const char* words[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
                                    "AllReduce", "SendRecv", "Send",      "Recv"};
@@ -120,12 +120,12 @@ void fill_late(Event& event, const Call& call, std::uint64_t number) {
 CallingNccl::CallingNccl(Release release, const std::string& name)
     : release_(release), library_(open_library(name)) {
   if (library_ == nullptr) return;
-  // profiler.cc, lines 66 to 84: from the newest that it knows downwards.
+  // profiler.cc of 2.30.7, lines 73 to 87: from the newest that it knows downwards.
   for (int version = static_cast<int>(release); version >= 1 && symbol_ == nullptr; --version)
     symbol_ = dlsym(library_, ("ncclProfiler_v" + std::to_string(version)).c_str());
 }
 CallingNccl::~CallingNccl() {
-  if (library_ != nullptr) dlclose(library_);  // profiler.cc, line 121
+  if (library_ != nullptr) dlclose(library_);  // profiler.cc, line 119
 }
 std::string CallingNccl::profiler_name() const {
   return as<ProfilerV1>(symbol_).name;
@@ -141,7 +141,7 @@ void CallingNccl::clear_log() {
 
 Communicator::Communicator(const CallingNccl& nccl, const Place& about) : nccl_(nccl), about_(about) {
   const void* const symbol = nccl.symbol();
-  // profiler.cc, line 245; profiler_v1.cc, line 158; profiler_v4.cc, line 119.
+  // profiler.cc, line 250; profiler_v1.cc, line 150; profiler_v4.cc, line 121.
   switch (nccl.release()) {
     case Release::v2_23:
     case Release::v2_24:
@@ -154,13 +154,14 @@ Communicator::Communicator(const CallingNccl& nccl, const Place& about) : nccl_(
       break;
     case Release::v2_28:
     case Release::v2_29:
+    case Release::v2_31:
       as<ProfilerV5>(symbol).init(&context_, about.hash, &mask_, about.name, about.nodes, about.ranks,
                                   about.rank, log_line);
       break;
   }
 }
 Communicator::~Communicator() {
-  if (context_ == nullptr) return;  // profiler.cc, line 260
+  if (context_ == nullptr) return;  // profiler.cc, line 265
   if (nccl_.release() <= Release::v2_26)
     as<ProfilerV1>(nccl_.symbol()).finalize(context_);
   else
@@ -199,6 +200,7 @@ void* Communicator::start(std::uint64_t type, void* parent, const Call& call, in
       break;
     case Release::v2_28:
     case Release::v2_29:
+    case Release::v2_31:
       late(blank<EventV5>(type, parent, about_.rank), as<ProfilerV5>(symbol));
       break;
   }
@@ -216,7 +218,7 @@ void Communicator::record(void* handle, int state, std::uint64_t timer) {
     as<ProfilerV4>(nccl_.symbol()).record(handle, state, &arguments);
 }
 
-// profiler.cc, lines 475 to 549 (ncclProfilerStartTaskEvents) and 552 (ncclProfilerStopTaskEvents)
+// profiler.cc, lines 476 (ncclProfilerStartTaskEvents) and 544 (ncclProfilerStopTaskEvents)
 Task Communicator::enqueue(const Call& call) {
   const int type = call.p2p ? event_p2p : event_collective;
   if ((mask_ & (type | event_proxy_operation | event_kernel_channel)) == 0) return {};
@@ -232,18 +234,18 @@ void Communicator::run(const Task& task, std::uint64_t from, std::uint64_t until
   for (int channel = 0; channel < task.channels; ++channel) {
     if ((mask_ & event_kernel_channel) != 0) {
       parts.push_back(begin_part(task, channel, from));
-    } else if ((mask_ & event_proxy_operation) != 0) {  // profiler.cc, line 576
+    } else if ((mask_ & event_proxy_operation) != 0) {  // profiler.cc, line 567
       parts.push_back(start(event_proxy_operation, task.handle, {}, channel, 0, pid == 0 ? getpid() : pid));
     }
   }
   for (void* const part : parts) end_part(part, until);
 }
 
-// profiler.cc, line 650
+// profiler.cc, line 679
 void* Communicator::begin_part(const Task& task, int channel, std::uint64_t from) {
   return start(event_kernel_channel, task.handle, {}, channel, from, 0);
 }
-// profiler.cc, line 664: the state first, then the end; neither for a null handle.
+// profiler.cc, line 694: the state first, then the end; neither for a null handle.
 void Communicator::end_part(void* part, std::uint64_t until) {
   if (part == nullptr) return;
   if ((mask_ & event_kernel_channel) != 0) record(part, kernel_stops, until);

@@ -1,5 +1,5 @@
 #pragma once
-// What NCCL does with a profiler, of six releases: it finds the library by its name, asks for the highest interface that it knows, begins a context for
+// What NCCL does with a profiler, of seven releases: it finds the library by its name, asks for the highest interface that it knows, begins a context for
 // each communicator, and tells it of operations, kernel channels and proxy operations. Each act names the line of NCCL's source that does so.
 //
 //   CallingNccl nccl(Release::v2_28, "weft");
@@ -16,9 +16,9 @@
 namespace weft::profiler::test {
 
 /// The first release of each interface.
-enum class Release { v2_23 = 1, v2_24, v2_26, v2_27, v2_28, v2_29 };
-inline constexpr Release releases[] = {Release::v2_23, Release::v2_24, Release::v2_26,
-                                       Release::v2_27, Release::v2_28, Release::v2_29};
+enum class Release { v2_23 = 1, v2_24, v2_26, v2_27, v2_28, v2_29, v2_31 };
+inline constexpr Release releases[] = {Release::v2_23, Release::v2_24, Release::v2_26, Release::v2_27,
+                                       Release::v2_28, Release::v2_29, Release::v2_31};
 
 class CallingNccl {
  public:

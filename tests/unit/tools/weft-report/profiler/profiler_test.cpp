@@ -1,4 +1,4 @@
-// libnccl-profiler-weft.so as NCCL of six releases loads and calls it.
+// libnccl-profiler-weft.so as NCCL of seven releases loads and calls it.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -205,7 +205,7 @@ std::string name_of(const ::testing::TestParamInfo<Release>& one) {
   return "v" + std::to_string(static_cast<int>(one.param));
 }
 INSTANTIATE_TEST_SUITE_P(OfEachRelease, Profiler, ::testing::ValuesIn(releases), name_of);
-INSTANTIATE_TEST_SUITE_P(From2_26, ProfilerOfKernels, ::testing::ValuesIn(releases + 2, releases + 6),
+INSTANTIATE_TEST_SUITE_P(From2_26, ProfilerOfKernels, ::testing::ValuesIn(releases + 2, releases + 7),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Before2_26, ProfilerOfProxies, ::testing::ValuesIn(releases, releases + 2), name_of);
 
