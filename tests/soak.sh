@@ -38,7 +38,7 @@
 #                                        show lines that are there; BIN: build/asan/bin
 #   tests/soak.sh inspector [RUNS [BIN]]     random runs (2000) as NCCL's Inspector writes them, of 8 to 128 ranks: weft-report names the straggler of
 #                                        each that has one, and no other
-#   tests/soak.sh profiler [EVENTS [BIN]]    events (10000000 of each interface) for libnccl-profiler-weft.so, as NCCL 2.23 to 2.30 calls it: how
+#   tests/soak.sh profiler [EVENTS [BIN]]    events (10000000 of each interface) for libnccl-profiler-weft.so, as NCCL 2.23 to 2.31 calls it: how
 #                                        many a second, and no operation lost at 8 threads
 #   tests/soak.sh layouts [COUNT [BIN]]      random layouts (200) of 1 to 4 nodes with 1 to 3 ranks each, in any placement, over UCX, TCP and MPI:
 #                                        ddp, every stage of ZeRO, offload, 16-bit gradients and PowerSGD end with one set of bits; and
