@@ -41,7 +41,7 @@ def commands(work):
     log.write_text("node1:7:7 [0] NCCL INFO Using network IB\n")
     return [
         ([plan, "--help"], [plan, "buckets", log]), ([plan, "memory", "--help"], [plan, "memory"]), ([plan, "schedule", "--help"], [plan, "schedule"]),
-        ([plan, "checkpoint", "--help"], [plan, "checkpoint", work]), ([report, "nccl", "--help"], [report, "nccl", log]), ([report, "env", "--help"], [report, "env", log]), ([report, "ras", "--help"], [report, "ras", log]),
+        ([plan, "checkpoint", "--help"], [plan, "checkpoint", work]), ([report, "nccl", "--help"], [report, "nccl", log]), ([report, "env", "--help"], [report, "env", log]), ([report, "ras", "--help"], [report, "ras", log]), ([report, "watch", "--help"], [report, "watch", "--for", "2"]),
         ([report, "diff", "--help"], [report, "diff", log, log]), ([report, "flight", "--help"], [report, "flight", work]),
         ([report, "tune", "--help"], [report, "tune"]), ([launch, "--help"], [launch, "-n", "1"]), ([launch, "env", "--help"], [launch, "env"]),
         ([launch, "lint", "--help"], [launch, "lint", log]), ([tool("weft-bench"), "--help"], [tool("weft-bench"), "all_reduce"]),

@@ -41,8 +41,8 @@ two=$(operation 2 8 begun)
 
 check help 0 "weft-report flight dumps" "$report" --help
 check "help of flight" 0 "weft-report flight dumps --json -" "$report" flight --help
-refused "nothing" "nothing to report on is named; allowed is flight, env, nccl, ras, diff, inspector or tune" "$report"
-refused "an unknown word" "'lunch' is nothing to report on; allowed is flight, env, nccl, ras, diff, inspector or tune" "$report" lunch "$work"
+refused "nothing" "nothing to report on is named; allowed is flight, env, nccl, ras, watch, diff, inspector or tune" "$report"
+refused "an unknown word" "'lunch' is nothing to report on; allowed is flight, env, nccl, ras, watch, diff, inspector or tune" "$report" lunch "$work"
 refused "no folder" "no folder of flight records is named; it comes first" "$report" flight
 refused "two folders" "'more' is one folder too many; allowed is one" "$report" flight "$work" more
 refused "an unknown option" "unrecognised option '--bogus'; weft-report flight --help" "$report" flight "$work" --bogus

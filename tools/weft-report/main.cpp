@@ -9,6 +9,7 @@
 #include "options.hpp"
 #include "ras_command.hpp"
 #include "tune_command.hpp"
+#include "watch_command.hpp"
 #include "weft/core/error.hpp"
 
 namespace {
@@ -20,6 +21,7 @@ int run(const std::vector<std::string>& arguments) {
   if (word == "env") return env_command({arguments.begin() + 1, arguments.end()});
   if (word == "nccl") return nccl_command({arguments.begin() + 1, arguments.end()});
   if (word == "ras") return ras_command({arguments.begin() + 1, arguments.end()});
+  if (word == "watch") return watch_command({arguments.begin() + 1, arguments.end()});
   if (word == "diff") return diff_command({arguments.begin() + 1, arguments.end()});
   if (word == "inspector") return inspector_command({arguments.begin() + 1, arguments.end()});
   if (word == "tune") return tune_command({arguments.begin() + 1, arguments.end()});
@@ -30,10 +32,10 @@ int run(const std::vector<std::string>& arguments) {
   throw weft::Error(
       weft::ErrorKind::usage,
       word.empty() ? "nothing to report on is named" : weft::text("'", word, "' is nothing to report on"),
-      "allowed is flight, env, nccl, ras, diff, inspector or tune: weft-report flight DIR, weft-report env, "
-      "weft-report nccl PATH..., weft-report ras, weft-report diff A B, weft-report inspector DIR, "
+      "allowed is flight, env, nccl, ras, watch, diff, inspector or tune: weft-report flight DIR, "
       "weft-report "
-      "tune -- COMMAND");
+      "env, weft-report nccl PATH..., weft-report ras, weft-report watch, weft-report diff A B, weft-report "
+      "inspector DIR, weft-report tune -- COMMAND");
 }
 
 }  // namespace

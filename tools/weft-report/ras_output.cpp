@@ -47,6 +47,17 @@ json::array processes_json(const std::vector<ras::Process>& processes) {
 
 }  // namespace
 
+json::array ras_findings_json(const std::vector<RasFinding>& found) {
+  json::array findings = as_json(findings_of(found));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    json::object& one = findings[i].as_object();
+    one["communicator"] = as_json_text(found[i].communicator);
+    one["ranks"] = json::array(found[i].ranks.begin(), found[i].ranks.end());
+    one["processes"] = processes_json(found[i].processes);
+  }
+  return findings;
+}
+
 std::vector<Finding> findings_of(const std::vector<RasFinding>& found) {
   std::vector<Finding> all;
   for (const RasFinding& one : found) all.push_back(one.finding);
@@ -80,13 +91,6 @@ TextTable communicators_table(const Answer& answer) {
 }
 
 std::string to_json(const std::vector<RasFinding>& found, const Answer& answer, const std::string& next) {
-  json::array findings = as_json(findings_of(found));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    json::object& one = findings[i].as_object();
-    one["communicator"] = as_json_text(found[i].communicator);
-    one["ranks"] = json::array(found[i].ranks.begin(), found[i].ranks.end());
-    one["processes"] = processes_json(found[i].processes);
-  }
   json::object said{{"from", as_json_text(answer.file)},
                     {"nccl_version", as_json_text(answer.nccl)},
                     {"form", answer.form == ras::Form::json ? "json" : "text"},
@@ -96,8 +100,8 @@ std::string to_json(const std::vector<RasFinding>& found, const Answer& answer, 
                     {"communicators", answer.communicator_count},
                     {"time_outs", answer.timeouts},
                     {"unread_lines", answer.unread.size()}};
-  return json::serialize(
-             json::object{{"findings", std::move(findings)}, {"answer", std::move(said)}, {"next", next}}) +
+  return json::serialize(json::object{
+             {"findings", ras_findings_json(found)}, {"answer", std::move(said)}, {"next", next}}) +
          "\n";
 }
 
