@@ -12,8 +12,8 @@ namespace {
 
 constexpr double least_share = 0.015;
 constexpr double least_share_of_two = 0.03;
-constexpr double rank_spreads = 6;
-constexpr double steady = 0.9;       // of the blocks have the same sign
+constexpr double rank_spreads = 5.5;
+constexpr double steady = 0.75;      // of the blocks have the same sign
 constexpr double most_named = 0.25;  // of the ranks
 constexpr std::size_t most_blocks = 24;
 constexpr std::size_t fewest_blocks = 4;  // after the beginning of what is named
@@ -176,21 +176,31 @@ From from_block(const Blocks& blocks, std::size_t begin, std::size_t count) {
   return from;
 }
 
-bool is_steady(const std::vector<double>& row, std::size_t begin, double share, double least) {
-  std::size_t same = 0;
+bool is_steady(const std::vector<double>& row, std::size_t begin, double share) {
   const std::vector<double> known = known_from(row, begin);
-  for (const double value : known) {
-    if (value * share > 0 && std::abs(value) >= least / 3) ++same;
-  }
+  const auto same = std::ranges::count_if(known, [&](double value) { return value * share > 0; });
   return static_cast<double>(same) >= steady * static_cast<double>(known.size());
 }
 
+/// The block from which on `share` says the most of a rank's ratios, and nothing before it: with one block in four against it, `begin` may be
+/// too early.
+std::size_t likely_begin(const std::vector<double>& row, std::size_t begin, double share) {
+  const auto unexplained = [&](std::size_t from) {
+    double sum = 0;
+    for (std::size_t block = 0; block < row.size(); ++block) {
+      if (!std::isnan(row[block])) sum += std::abs(row[block] - (block < from ? 0 : share));
+    }
+    return sum;
+  };
+  std::size_t best = begin;
+  for (std::size_t from = begin; from + fewest_blocks < row.size(); ++from) {
+    if (unexplained(from) < unexplained(best)) best = from;
+  }
+  return best;
+}
+
 Straggler straggler_of(const Blocks& blocks, std::uint32_t member, std::size_t begin, double share) {
-  // With one block in ten against it, the beginning may have been taken too early.
-  while (begin + fewest_blocks < blocks.starts.size() &&
-         !(blocks.ratios[member][begin] * share > 0 &&
-           std::abs(blocks.ratios[member][begin]) >= std::abs(share) / 2))
-    ++begin;
+  begin = likely_begin(blocks.ratios[member], begin, share);
   const Start& start = blocks.starts[begin];
   Straggler one{.member = member,
                 .share = std::expm1(share),
@@ -225,7 +235,7 @@ Comparison compare_ranks(const Communicator& one) {
     for (std::uint32_t member = 0; member < from.shares.size(); ++member) {
       const double share = from.shares[member];
       if (!std::isnan(share) && std::abs(share) >= from.least &&
-          is_steady(blocks.ratios[member], begin, share, from.least))
+          is_steady(blocks.ratios[member], begin, share))
         now.push_back(member);
     }
     const bool two = one.members.size() == 2;

@@ -7,8 +7,8 @@
 //
 // Each time is divided by the median of its operation, which takes away what all ranks have in common (sizes, congestion, one slow operation).
 // The run is cut into blocks of as many operations; a rank has the time-weighted median of its ratios in each. It is named if its median over
-// the blocks differs from the ranks' by 1.5 % and by 6 times the spread of the ranks' medians and the error of one of them, with the same sign
-// in 9 of 10 blocks, from some block to the end. Where more than a quarter of the ranks differ, the job is made of unequal parts, and none is
+// the blocks differs from the ranks' by 1.5 % and by 5.5 times the spread of the ranks' medians and the error of one of them, with the same sign
+// in 3 of 4 blocks, from some block to the end. Where more than a quarter of the ranks differ, the job is made of unequal parts, and none is
 // named.
 //
 // WRONG: the mean of a rank's times: a few slow operations, which every job has, hide 3 %.
