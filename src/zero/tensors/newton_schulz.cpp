@@ -26,8 +26,8 @@ struct Blas {
   Ssyrk ssyrk;
 };
 
-Blas load_blas() {
-  const SharedLibrary file("libopenblas.so.0", "Muon's products have no BLAS",
+Blas blas_of(const std::string& library_file) {
+  const SharedLibrary file(library_file, "Muon's products have no BLAS",
                            "install OpenBLAS (Debian: libopenblas0-pthread), or take another rule",
                            ErrorKind::usage);
   Blas blas{};
@@ -37,7 +37,7 @@ Blas load_blas() {
 }
 
 const Blas& blas() {
-  static const Blas functions = load_blas();
+  static const Blas functions = blas_of("libopenblas.so.0");
   return functions;
 }
 
@@ -75,7 +75,7 @@ void normalize(std::span<float> x) {
 }  // namespace
 
 void load_blas(const std::string& library_file) {
-  (void)blas_of(library_file.c_str());
+  (void)blas_of(library_file);
 }
 
 void multiply(const Product& by, const float* a, const float* b, float* c) {
