@@ -152,7 +152,7 @@ Job read_folder(const std::string& path, const Limits& limits) {
       try {
         read_file(files[i], stride);
       } catch (const std::exception& error) {
-        files[i].note = text("cannot be read: ", error.what());
+        files[i].note = text("cannot be read: ", message_of(error));
       }
     }
   };

@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "weft-report/profiler/texts.hpp"
@@ -310,8 +312,10 @@ Service::Service(Recorder& recorder, Settings settings, Say say)
   pthread_sigmask(SIG_SETMASK, &all, &old);
   try {
     state.thread = std::thread([&state] { state.serve(); });
-  } catch (const std::exception& error) {
-    state.say(true, std::string("no thread beside the job: ") + error.what());
+  } catch (const std::system_error& error) {
+    state.say(true, "no thread beside the job: " + error.code().message());
+  } catch (const std::bad_alloc&) {
+    state.say(true, "no thread beside the job: there is no memory for it");
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
