@@ -14,6 +14,7 @@
 
 #include "common/command_line.hpp"
 #include "common/findings/findings_json.hpp"
+#include "core/base/fnv.hpp"
 #include "print.hpp"
 #include "ras_output.hpp"
 #include "watch_options.hpp"
@@ -54,7 +55,7 @@ class Source {
   std::optional<std::vector<Finding>> look() {
     const Clock::time_point begin = Clock::now();
     if (begin < next_) return std::nullopt;
-    const std::uintmax_t state = state_of_files();
+    const std::uint64_t state = state_of_files();
     if (state == state_) return std::nullopt;
     std::optional<std::vector<Finding>> found;
     try {
@@ -70,13 +71,13 @@ class Source {
 
  private:
   /// Changes when a file comes, goes or grows.
-  std::uintmax_t state_of_files() const {
-    std::uintmax_t state = 1;
+  std::uint64_t state_of_files() const {
+    detail::Fnv state;
     std::error_code error;
     const auto add = [&](const std::filesystem::path& path) {
       std::error_code none;
       const auto size = std::filesystem::file_size(path, none);
-      state = state * 1099511628211U + std::filesystem::hash_value(path) + (none ? 0 : size);
+      state.add(path.native()).add(none ? -1 : static_cast<std::int64_t>(size));
     };
     for (const std::string& path : paths_) {
       add(path);
@@ -88,13 +89,13 @@ class Source {
       std::ranges::sort(files);
       for (const auto& one : files) add(one);
     }
-    return state;
+    return state.value();
   }
 
   std::string name_;
   std::vector<std::string> paths_;
   Read read_;
-  std::uintmax_t state_ = 0;
+  std::uint64_t state_ = 0;
   Clock::time_point next_{};
 };
 
