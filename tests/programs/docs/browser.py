@@ -24,6 +24,14 @@ const frame = (address, width) => new Promise(loaded => {
   document.body.append(one);
 });
 const sleep = time => new Promise(over => setTimeout(over, time));
+// A page that leads to another one loads twice, and in between the frame's document has no element.
+const complete = async one => {
+  for (let tries = 0; tries < 1200; ++tries) {
+    if (one.contentDocument?.documentElement && one.contentDocument.readyState === "complete") return;
+    await sleep(50);
+  }
+  throw new Error(`${one.src} is not loaded after a minute`);
+};
 (async () => { %s })().catch(error => done({error: String(error)}));
 </script></body>"""
 

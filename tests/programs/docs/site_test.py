@@ -176,6 +176,7 @@ const wide = [];
 for (const page of %s) {
   const one = await frame("/" + page, 390);
   await sleep(20);
+  await complete(one);
   const width = one.contentDocument.documentElement.scrollWidth;
   if (width > 390) wide.push([page, width]);
   one.remove();
