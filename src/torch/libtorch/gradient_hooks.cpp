@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "torch/libtorch/freed_memory.hpp"
+
 namespace weft::torch::detail {
 void refuse(const Communicator& comm, const char* call, const std::string& problem,
             const std::string& advice) {
@@ -115,6 +117,7 @@ GradientHooks::GradientHooks(Communicator comm, ::torch::nn::Module& module, con
       buffers_(comm_, module, call) {
   for (const at::Tensor& one : parameters_) shapes_.push_back(one.sizes().vec());
   claim();
+  keep_freed_memory();
 }
 
 GradientHooks::~GradientHooks() {

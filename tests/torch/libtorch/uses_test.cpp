@@ -6,6 +6,12 @@
 #include <torch/optim.h>
 #include <torch/serialize.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <sstream>
@@ -57,6 +63,26 @@ void expect_close(const std::vector<at::Tensor>& got, const std::vector<at::Tens
     EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-5, 1e-6))
         << i << ": " << (got[i] - wanted[i]).abs().max();
 }
+
+// What a step frees.
+
+#ifdef __GLIBC__
+TEST(FreedMemory, StaysWithTheProcessForTheNextStep) {
+  on_two([](weft::Communicator comm, Net& net) { const DataParallel dp(std::move(comm), *net); });
+  constexpr std::size_t block = std::size_t{1} << 20;
+  constexpr int blocks = 24;
+  for (int step = 0; step < 2;
+       ++step) {  // by itself, glibc takes them from mmap() first, and from its heap from then on
+    std::vector<void*> all;
+    for (int i = 0; i < blocks; ++i) {
+      all.push_back(std::malloc(block));
+      std::memset(all.back(), 1, block);
+    }
+    for (void* one : all) std::free(one);
+  }
+  EXPECT_GE(mallinfo2().keepcost, (blocks - 4) * block) << "glibc has given the top of its heap back";
+}
+#endif
 
 // A parameter belongs to one exchange.
 
