@@ -13,6 +13,8 @@
 #   tests/soak.sh faults [COUNT [BIN]]   a rank leaves out a gradient, brings one twice, has its parameters in another order or one of
 #                                        another shape, dies, is slow, or issues what the others do not (200, kinds in turn): every
 #                                        rank names rank and parameter within 2 s, and weft-report flight names the rank
+#   tests/soak.sh trainers [COUNT [BIN]] mistakes of trainers (200 of each) that numbers alone would not show: a gradient that is forgotten, a rank that
+#                                        leaves, two threads in one reducer, a module wrapped twice: each job ends with its one exit status
 #   tests/soak.sh steps [COUNT [BIN]]    steps of training without a fault (100000), inline and with a thread: no error, no report
 #   tests/soak.sh drift [STEPS [BIN]]    PowerSGD, steps on 4 ranks whose gradients are biased apart (20000): what is not sent stays
 #                                        bounded, 40 times below PyTorch's definition, and none of the gradients is lost
@@ -153,6 +155,40 @@ torch_hosts() {
 torch_drops() {
   [ -z "${2:-}" ] || bash tests/torch/torch_test.sh "$2" build || exit
   SEED=$seed exec bash tests/torch/torch_test.sh ${2:+"$2"} drops.py "${1:-1000}"
+}
+
+trainers() {
+  local count=${1:-200} failed=0 program mode status ranks launcher good i
+  local launchers=("$bin/weft-launch")
+  export WEFT_FLIGHT_DIR=off OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  if command -v mpirun >/dev/null; then launchers+=("mpirun --oversubscribe"); fi
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  while read -r program mode status ranks; do
+    [ -x "$bin/$program" ] || { echo "$mode: not run: there is no $bin/$program"; continue; }
+    for launcher in "${launchers[@]}"; do
+      good=0
+      for ((i = 0; i < count; ++i)); do
+        # shellcheck disable=SC2086
+        timeout 60 $launcher -n "$ranks" "$bin/$program" "$mode" > "$work/out" 2>&1 </dev/null
+        local ended=$?
+        if [ $ended -eq "$status" ]; then good=$((good + 1)); continue; fi
+        echo "FAILED: $mode, ${launcher##*/}: status $ended, not $status"
+        sed 's/^/    | /' "$work/out"
+      done
+      echo "$mode, ${launcher##*/}: status $status in $good of $count"
+      [ $good -eq "$count" ] || failed=1
+    done
+  done <<'MISTAKES'
+trainers_probe forget 42 2
+trainers_probe forget_slow 42 3
+trainers_probe exits_0 75 2
+trainers_probe leaves 75 2
+trainers_probe two_threads 42 2
+torch_trainers wrapped_twice 42 2
+torch_trainers zero_clip 42 2
+MISTAKES
+  return $failed
 }
 
 torch_restarts() {
@@ -434,6 +470,6 @@ case $trial in
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   torch_drops) torch_drops "${2:-}" "${3:-}" ;;
-  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|trainers|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # pytorch/examples' C++ mnist, dcgan, dist-mnist and regression on weft, by the diffs in libtorch_examples/: whether the parameters are
-# those of one process, bit by bit, and what a step costs beside no exchange, and beside all_reduce by hand over MPI and gloo.
+# those of one process, bit by bit, and what a step costs beside no exchange, beside ranks that only meet (a barrier after backward), and
+# beside all_reduce by hand over MPI and gloo.
 #   bench/peers/libtorch_examples.sh [--rounds K] [--steps S] [--work DIR] [--examples DIR] [--argparse DIR] [--torch PREFIX] [--python PYTHON]
+#                                    [--only NAME]
 #     --rounds K      rounds on two ranks (9): in each, every variant of a program runs once, in another order
 #     --steps S       training steps of a run (60); the first fifth is not timed
 #     --work DIR      where sources, builds and data are kept (build/libtorch_examples)
 #     --examples DIR  a clone of github.com/pytorch/examples; else it is cloned. --argparse DIR: the same of github.com/p-ranav/argparse
 #     --torch PREFIX  CMAKE_PREFIX_PATH of a LibTorch; else the system's (Debian's libtorch-dev)
+#     --only NAME     this of mnist, dcgan, dist-mnist and regression alone
 #     --python PYTHON has numpy and pip, to get MNIST (python3)
 # Needs Open MPI. gloo is measured where its headers are (Debian's libgloo-dev, for Debian's LibTorch alone).
 # Exit status: 0 done, 1 parameters differ, 42 wrong usage, 70 when something failed on the way.
@@ -14,12 +17,12 @@ set -euo pipefail
 peers=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$peers/../.." && pwd)
 own=$peers/libtorch_examples
-rounds=9 steps=60 work=$root/build/libtorch_examples examples='' argparse='' torch='' python=python3
+rounds=9 steps=60 work=$root/build/libtorch_examples examples='' argparse='' torch='' python=python3 only=''
 fail() { echo "libtorch_examples.sh: $*" >&2; exit 70; }
 while [ $# -gt 0 ]; do
   case $1 in
-    -h|--help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    --rounds|--steps|--work|--examples|--argparse|--torch|--python)
+    -h|--help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --rounds|--steps|--work|--examples|--argparse|--torch|--python|--only)
       [ -n "${2:-}" ] || { echo "libtorch_examples.sh: $1 needs a value" >&2; exit 42; }
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
@@ -38,6 +41,8 @@ declare -A folder=([mnist]=mnist [dcgan]=dcgan [dist-mnist]=distributed [regress
 declare -A step=([mnist]='optimizer\.step' [dcgan]='generator_optimizer\.step' [dist-mnist]='optimizer\.step' [regression]='optim\.step')
 declare -A modules=([mnist]=model [dcgan]='*generator, *discriminator' [dist-mnist]='*model' [regression]='*fc')
 names=(mnist dcgan dist-mnist regression)
+case $only in '') ;; mnist|dcgan|dist-mnist|regression) names=("$only") ;;
+  *) echo "libtorch_examples.sh: there is no '$only'; --help lists them" >&2; exit 42 ;; esac
 for name in "${names[@]}"; do
   patch -s -o "$work/sources/$name.cpp.new" "$examples/cpp/${folder[$name]}/$name.cpp" "$own/$name.diff" || fail "$name.diff does not fit"
   sed -i "s|^\( *\)${step[$name]}();|&\n\1trial::stepped(${modules[$name]});|; 1i #include \"trial.hpp\"" "$work/sources/$name.cpp.new"
@@ -58,9 +63,11 @@ trial() {
   local program=$1.beside
   if [ "$2" = weft ]; then program=$1.weft; fi
   runs=$((runs + 1))
-  TRIAL_EXCHANGE=$2 TRIAL_STORE=$work/store-$$-$RANDOM-$runs- "$root/launchers/mpirun.sh" --oversubscribe -n "$3" -x OMP_NUM_THREADS -x TRIAL_STEPS -x TRIAL_STORE -x TRIAL_EXCHANGE \
+  rm -rf "$work/ranks"
+  # A file for each rank: what two of them print on one pipe mixes within a line.
+  TRIAL_EXCHANGE=$2 TRIAL_STORE=$work/store-$$-$RANDOM-$runs- "$root/launchers/mpirun.sh" --oversubscribe --output-filename "$work/ranks" -n "$3" -x OMP_NUM_THREADS -x TRIAL_STEPS -x TRIAL_STORE -x TRIAL_EXCHANGE \
     ${TRIAL_DUMP:+-x TRIAL_DUMP} "$work/build/$program" >"$work/out" 2>"$work/err" || { tail -n 5 "$work/err" >&2; fail "$1.$2 on $3 ranks"; }
-  awk '/^median/ {print $2}' "$work/out"
+  awk '/^median/ {print $2}' "$work"/ranks/*/rank.0/stdout
 }
 different=0
 for name in "${names[@]}"; do
@@ -77,7 +84,7 @@ for name in "${names[@]}"; do
     [ "$same" = "$ranks" ] || different=1
   done
 done
-variants=(none weft mpi)
+variants=(none meet weft mpi)
 ! grep -q '^GLOO_INCLUDE:PATH=/' "$work/build/CMakeCache.txt" || variants+=(gloo)
 for name in "${names[@]}"; do
   : >"$work/times"
@@ -95,7 +102,7 @@ for line in open(sys.argv[2]):
     number, variant, seconds = line.split()
     rows[number][variant] = float(seconds)
 print(f"{sys.argv[1]} on 2: {statistics.median(row['none'] for row in rows.values()) * 1e3:.3f} ms a step without exchange", end="")
-for variant in ("weft", "mpi", "gloo"):
+for variant in ("meet", "weft", "mpi", "gloo"):
     ratios = [row[variant] / row["none"] for row in rows.values() if variant in row]
     if ratios:
         print(f"; {variant} {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})", end="")

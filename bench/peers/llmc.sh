@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # llm.c's train_gpt2.c on weft, by the diff and the lines of C++ in llmc/: whether the parameters are those of one process, bit by
-# bit, and what a step costs beside no exchange, and beside one MPI_Allreduce of its block of gradients.
+# bit, and what a step costs beside no exchange, beside ranks that only meet (a barrier after backward: what they wait for each other is
+# no cost of an exchange), and beside one MPI_Allreduce of its block of gradients.
 #   bench/peers/llmc.sh [--rounds K] [--steps S] [--work DIR] [--llmc DIR]
 #     --rounds K   rounds on two ranks (7): in each, every variant runs once, in another order
 #     --steps S    training steps of a run, at most 19 (12); the first two are not timed
@@ -15,7 +16,7 @@ rounds=7 steps=12 work=$root/build/llmc llmc=''
 fail() { echo "llmc.sh: $*" >&2; exit 70; }
 while [ $# -gt 0 ]; do
   case $1 in
-    -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     --rounds|--steps|--work|--llmc)
       [ -n "${2:-}" ] || { echo "llmc.sh: $1 needs a value" >&2; exit 42; }
       printf -v "${1#--}" %s "$2"
@@ -57,11 +58,11 @@ for ranks in 1 2 4; do
   echo "on $ranks: parameters of $same of $ranks ranks are those of one process, after $steps steps"
   [ "$same" = "$ranks" ] || different=1
 done
-variants=(none weft by_mpi)
+variants=(none meet weft by_mpi)
 : >"$work/times"
 for ((round = 0; round < rounds; ++round)); do
-  for ((i = 0; i < 3; ++i)); do
-    variant=${variants[(i + round) % 3]}
+  for ((i = 0; i < 4; ++i)); do
+    variant=${variants[(i + round) % 4]}
     echo "$round $variant $(trial "$variant" 2)" >>"$work/times"
   done
 done
@@ -72,7 +73,7 @@ for line in open(sys.argv[1]):
     number, variant, ms = line.split()
     rows[number][variant] = float(ms)
 print(f"on 2: {statistics.median(row['none'] for row in rows.values()):.1f} ms a step without exchange", end="")
-for variant in ("weft", "by_mpi"):
+for variant in ("meet", "weft", "by_mpi"):
     ratios = [row[variant] / row["none"] for row in rows.values()]
     print(f"; {variant} {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})", end="")
 print()

@@ -1,5 +1,5 @@
-// What stands beside weft: no exchange (-DNONE), one MPI_Allreduce of the block (-DBY_MPI), and the reference (-DREFERENCE), whose ranks are
-// threads of one process, of which one runs at a time, and which adds the ranks' gradients in their order and divides the sum.
+// What stands beside weft: no exchange (-DNONE), one MPI_Allreduce of the block (-DBY_MPI), a barrier at the end of backward and no exchange
+// (-DMEET), and the reference (-DREFERENCE), whose ranks are threads of one process, of which one runs at a time, and which adds the ranks' gradients in their order and divides the sum.
 
 #include <condition_variable>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exchange.h"
-#ifdef BY_MPI
+#if defined(BY_MPI) || defined(MEET)
 #include <mpi.h>
 #endif
 
@@ -36,7 +36,7 @@ void hand_on(std::unique_lock<std::mutex>& lock, bool comes_back) {
 
 void exchange_connect() {
 #ifndef REFERENCE
-#ifdef BY_MPI
+#if defined(BY_MPI) || defined(MEET)
   MPI_Init(nullptr, nullptr);
 #endif
   if (const char* of = std::getenv("OMPI_COMM_WORLD_RANK")) rank = std::atoi(of);
@@ -65,6 +65,9 @@ void exchange_finish() {
   MPI_Allreduce(MPI_IN_PLACE, block, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   for (size_t i = 0; i < count; ++i) block[i] /= static_cast<float>(ranks);
 #endif
+#ifdef MEET
+  MPI_Barrier(MPI_COMM_WORLD);
+#endif
 #ifdef REFERENCE
   blocks.push_back(block);
   if (rank == ranks - 1) {
@@ -82,7 +85,7 @@ void exchange_finish() {
 #endif
 }
 void exchange_end() {
-#ifdef BY_MPI
+#if defined(BY_MPI) || defined(MEET)
   MPI_Finalize();
 #endif
 }
