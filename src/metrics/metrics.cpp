@@ -1,52 +1,22 @@
 #include "weft/metrics/metrics.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
+#include <string>
+#include <vector>
 
+#include "collectives/diagnosis/agree.hpp"
 #include "metrics/families.hpp"
 #include "metrics/outlets.hpp"
 
 namespace weft {
 namespace {
 
-/// What a rank tells the other ranks before any of them trains.
-struct Note {
-  std::int32_t account_every = 0;
-  std::array<char, 508> problem{};  ///< why it cannot serve; empty: it can
-
-  static Note of(const MetricsOptions& options, const std::optional<Error>& own) {
-    Note note{.account_every = options.account_every};
-    if (!own) return note;
-    const std::string all = text(own->problem(), own->advice().empty() ? "" : "; ", own->advice());
-    std::copy_n(all.data(), std::min(all.size(), note.problem.size() - 1), note.problem.data());
-    return note;
-  }
-};
-static_assert(sizeof(Note) == 512);
-
-/// Collective. @throws what all ranks then throw
-void agree(const Communicator& comm, const MetricsOptions& options, const std::optional<Error>& own) {
-  const Note mine = Note::of(options, own);
-  std::vector<std::uint8_t> words(sizeof(Note));
-  std::memcpy(words.data(), &mine, sizeof(Note));
-  std::vector<std::uint8_t> all(words.size() * static_cast<std::size_t>(comm.size()));
-  Communicator ranks = comm;
-  Stream stream;
-  ranks.all_gather(ConstView(std::span<const std::uint8_t>(words)), View(std::span(all)), stream).wait();
-  if (own) throw Error(*own);
-  std::optional<int> first;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    Note note;
-    std::memcpy(&note, all.data() + static_cast<std::size_t>(rank) * sizeof(Note), sizeof(Note));
-    if (note.problem.front() != '\0')
-      throw Error(ErrorKind::usage, text("rank ", rank, ": ", note.problem.data()), {},
-                  {comm.rank(), "Metrics", 0});
-    if (note.account_every != first.value_or(note.account_every))
+void expect_equal(const std::vector<std::string>& account_every, const Communicator& comm) {
+  for (std::size_t rank = 1; rank < account_every.size(); ++rank) {
+    if (account_every[rank] != account_every[0])
       throw Error(ErrorKind::mismatch,
-                  text("account_every is ", *first, " on rank 0 and ", note.account_every, " on rank ", rank),
+                  text("account_every is ", account_every[0], " on rank 0 and ", account_every[rank],
+                       " on rank ", rank),
                   "give all ranks the same", {comm.rank(), "Metrics", 0});
-    first = note.account_every;
   }
 }
 
@@ -55,13 +25,12 @@ void agree(const Communicator& comm, const MetricsOptions& options, const std::o
 class Metrics::State {
  public:
   State(const Communicator& comm, const MetricsOptions& options) : meter_(comm.meter()) {
-    std::optional<Error> own;
-    try {
-      serve(comm, options);
-    } catch (const Error& error) {
-      own = error;
-    }
-    agree(comm, options, own);
+    expect_equal(detail::agree(comm, "Metrics",
+                               [&] {
+                                 serve(comm, options);
+                                 return weft::text(options.account_every);
+                               }),
+                 comm);
     meter_.account_every(options.account_every);
   }
 
@@ -72,7 +41,7 @@ class Metrics::State {
   void serve(const Communicator& comm, const MetricsOptions& options) {
     if (!options.port && options.textfile.empty())
       throw Error(ErrorKind::usage, "metrics that nothing can read",
-                  "set MetricsOptions::port, textfile, or both", {comm.rank(), "Metrics", 0});
+                  "set MetricsOptions::port, textfile, or both");
     if (options.port)
       exposer_.emplace(meter_, options.bind, *options.port, comm.topology().local_rank(comm.rank()));
     if (!options.textfile.empty()) textfile_.emplace(meter_, options.textfile, options.textfile_every);

@@ -1,23 +1,18 @@
 #include "common/rank_outputs.hpp"
 
+#include "collectives/diagnosis/agree.hpp"
 #include "common/usage_once.hpp"
-#include "weft/core/error.hpp"
 
 namespace weft::tool {
 
 void on_rank_0(const World& world, const std::function<void()>& body) {
-  std::optional<Error> refusal;
-  if (world.rank() == 0) {
-    try {
-      body();
-    } catch (const Error& error) {
-      refusal = error;
-    }
-  }
-  const auto notes = world.rendezvous()->all_gather(refusal ? refusal->problem() : "", "files of rank 0",
-                                                    Deadline::in(world.connect_timeout()));
-  if (refusal) throw Error(*refusal);
-  if (!notes.front().empty()) throw AlikeError(Error(ErrorKind::usage, notes.front()));
+  using detail::Outcome;
+  const Outcome mine = world.rank() == 0 ? Outcome::of(body) : Outcome();
+  const auto words =
+      world.rendezvous()->all_gather(mine.words(), "files of rank 0", Deadline::in(world.connect_timeout()));
+  mine.expect({});
+  const Outcome rank_0 = Outcome::from(words.front());
+  if (rank_0.why()) throw AlikeError(*rank_0.why());
 }
 
 void open_on_rank_0(Outputs& outputs, const World& world,

@@ -12,7 +12,7 @@
 
 namespace weft::tool {
 
-/// Rank 0 calls `body`. Where that throws a usage error all ranks refuse together, and rank 0 says it. Collective over the ranks of `world`.
+/// Rank 0 calls `body`. If that throws, all ranks fail together, and rank 0 says why. Collective over the ranks of `world`.
 /// @throws Error as `body` does, on every rank
 void on_rank_0(const World& world, const std::function<void()>& body);
 

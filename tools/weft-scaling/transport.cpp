@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "collectives/diagnosis/texts.hpp"
 #include "common/temporary_folder.hpp"
 #include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
@@ -73,25 +74,6 @@ std::vector<Connection> deserialized(const std::string& lines) {
                        std::getline(in, one.via);)
     result.push_back(one);
   return result;
-}
-
-/// The texts of all ranks, joined in rank order.
-std::string gather(Communicator& comm, const std::string& mine) {
-  Stream stream;
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(comm.size()));
-  const auto length = static_cast<std::int64_t>(mine.size());
-  comm.all_gather(ConstView(std::span(&length, 1)), View(std::span(lengths)), stream).wait();
-  const auto longest = static_cast<std::size_t>(std::ranges::max(lengths));
-  std::vector<std::uint8_t> padded(longest);
-  std::ranges::copy(mine, padded.begin());
-  std::vector<std::uint8_t> all(longest * lengths.size());
-  comm.all_gather(ConstView(std::span(padded)), View(std::span(all)), stream).wait();
-  std::string joined;
-  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * longest);
-    joined.append(begin, begin + lengths[rank]);
-  }
-  return joined;
 }
 
 /// What the backend's name ends with: "UCX" of "host (UCX)" and of "host (shared memory + UCX)".
@@ -210,7 +192,11 @@ std::vector<Connection> NcclLog::read() const {
 }
 
 std::vector<Connection> connections(Communicator comm, const NcclLog& log) {
-  return deserialized(gather(comm, serialized(comm.device().is_host() ? of_host(comm) : log.read())));
+  std::string all;
+  for (const std::string& one :
+       detail::exchange_texts(comm, serialized(comm.device().is_host() ? of_host(comm) : log.read())))
+    all += one;
+  return deserialized(all);
 }
 
 std::string to_text(const std::vector<Connection>& connections) {

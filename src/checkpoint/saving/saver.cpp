@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
@@ -23,7 +22,7 @@
 #include "checkpoint/saving/folder.hpp"
 #include "checkpoint/saving/rank_file.hpp"
 #include "checkpoint/saving/shared_pieces.hpp"
-#include "collectives/diagnosis/texts.hpp"
+#include "collectives/diagnosis/agree.hpp"
 #include "core/memory/per_process.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"
@@ -34,36 +33,6 @@ namespace weft::checkpoint {
 using namespace detail;
 
 namespace {
-
-/// An Error as ranks tell it to each other; a text that begins with a digit.
-std::string told(const Error& error) {
-  return text(static_cast<int>(error.kind()), error.problem().size(), ' ', error.problem(), error.advice());
-}
-
-Error heard(const std::string& words, const ErrorContext& context) {
-  std::size_t length = 0;
-  std::from_chars(words.data() + 1, words.data() + words.size(), length);
-  const std::size_t problem = words.find(' ') + 1;
-  return Error(static_cast<ErrorKind>(words.front() - '0'), words.substr(problem, length),
-               words.substr(problem + length), context);
-}
-
-/// Empty if `body` returned, otherwise why not.
-template <class Body>
-std::string reason_of(Body&& body) {
-  try {
-    body();
-    return {};
-  } catch (const Error& error) {
-    return told(error);
-  } catch (const std::exception& error) {
-    return told(Error(ErrorKind::system, message_of(error)));
-  }
-}
-
-bool is_reason(const std::string& words) {
-  return !words.empty() && words.front() >= '0' && words.front() <= '9';
-}
 
 std::string file_name(int rank) {
   const std::string digits = text(rank);
@@ -150,7 +119,7 @@ class Saver::State : public std::enable_shared_from_this<State> {
     if (options_.timeout && options_.timeout->count() <= 0)
       throw Error(ErrorKind::usage, text("a timeout of ", options_.timeout->count(), " ns"),
                   "it is positive");
-    agree(comm_, of_rank_0([&] { files_.emplace(folder_); }));
+    on_rank_0(comm_, "Saver", [&] { files_.emplace(folder_); });
   }
 
   weft::detail::OneThread::Turn turn(const char* call) { return users_.enter(call); }
@@ -217,31 +186,18 @@ class Saver::State : public std::enable_shared_from_this<State> {
     if (origin_.is_here()) return;
     throw origin_.misuse("the Saver", "save in the parent", {comm_.rank(), "Saver", 0});
   }
-  /// Runs `body` on rank 0. @returns on rank 0 the reason if it failed; on other ranks nothing
-  template <class Body>
-  std::string of_rank_0(Body&& body) {
-    return comm_.rank() == 0 ? reason_of(body) : std::string();
-  }
-  /// Throws the reason of rank 0 on every rank.
-  static void agree(Communicator& comm, const std::string& reason) {
-    const std::string words = broadcast_text(comm, reason, 0);
-    if (!words.empty()) throw heard(words, {comm.rank(), "Saver", 0});
-  }
-
   void save_over(Communicator& comm, std::int64_t step, PieceReader& pieces, const Values& values,
                  std::atomic<bool>& is_writing) {
-    agree(comm, of_rank_0([&] {
-            check(step, values);
-            files_->begin(step);
-          }));
-    const std::string first = broadcast_text(comm, text(step), 0);
+    const std::string first = on_rank_0(comm, "Saver", [&] {
+      check(step, values);
+      files_->begin(step);
+      return text(step);
+    });
     is_writing = true;
-    const std::string mine = write_mine(step, first, pieces);
+    const Outcome mine = Outcome::of([&] { return write_mine(step, first, pieces); });
     is_writing = false;
-    const auto said = gather_texts(comm, mine);
-    const std::string outcome = of_rank_0([&] { publish(step, said, values); });
-    if (!outcome.empty() && files_) files_->discard(step);
-    agree(comm, outcome);
+    const auto said = gather_texts(comm, mine.words());
+    on_rank_0(comm, "Saver", [&] { publish(step, said, values); });
     if (files_ && options_.keep_last > 0) remove_older(step);
   }
 
@@ -273,34 +229,37 @@ class Saver::State : public std::enable_shared_from_this<State> {
     return own;
   }
 
-  /// Its index, or why there is none.
+  /// @returns its index
   std::string write_mine(std::int64_t step, const std::string& first, PieceReader& pieces) {
-    std::string mine = text_of(Index{.step = step, .values = {}, .files = {}, .tensors = {}});
-    const std::string failed = reason_of([&] {
-      if (text(step) != first)
-        throw Error(ErrorKind::mismatch, text("it saves step ", step, " and rank 0 step ", first),
-                    "save the same step on every rank");
-      if (!pieces.pieces().empty())
-        mine =
-            text_of(write_rank_file(draft_path(folder_, step) + '/' + file_name(comm_.rank()), step, pieces));
-    });
-    return failed.empty() ? mine : failed;
+    if (text(step) != first)
+      throw Error(ErrorKind::mismatch, text("it saves step ", step, " and rank 0 step ", first),
+                  "save the same step on every rank");
+    if (pieces.pieces().empty())
+      return text_of(Index{.step = step, .values = {}, .files = {}, .tensors = {}});
+    return text_of(write_rank_file(draft_path(folder_, step) + '/' + file_name(comm_.rank()), step, pieces));
   }
 
+  /// On rank 0. @param said the outcomes of write_mine(), by rank
   void publish(std::int64_t step, const std::vector<std::string>& said, const Values& values) {
+    try {
+      files_->publish(index_of_all(step, said, values));
+    } catch (...) {
+      files_->discard(step);
+      throw;
+    }
+  }
+
+  Index index_of_all(std::int64_t step, const std::vector<std::string>& said, const Values& values) const {
     Index whole{.step = step, .values = values, .files = {}, .tensors = {}};
-    for (std::size_t rank = 0; rank < said.size(); ++rank) {
-      if (is_reason(said[rank])) {
-        const Error why = heard(said[rank], {});
-        throw Error(why.kind(), text("rank ", rank, ": ", why.problem()), why.advice());
-      }
-      const Index part = parse_index(said[rank], text("what rank ", rank, " wrote"));
-      for (const StoredFile& file : part.files)
-        expect_seen(draft_path(folder_, step), file, static_cast<int>(rank));
+    int rank = 0;
+    for (const std::string& written : notes_of(said, {})) {
+      const Index part = parse_index(written, text("what rank ", rank, " wrote"));
+      for (const StoredFile& file : part.files) expect_seen(draft_path(folder_, step), file, rank);
       add_part(whole, part);
+      ++rank;
     }
     check_complete(whole);
-    files_->publish(std::move(whole));
+    return whole;
   }
 
   // The new one is safe by then: what cannot be removed costs space only, and the next save tries again.

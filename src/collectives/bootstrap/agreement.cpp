@@ -24,7 +24,7 @@ std::string value_of(const std::string& note, const std::string& name) {
 }  // namespace
 
 Build& Build::mine() {
-  static Build build{WEFT_VERSION, 9};
+  static Build build{WEFT_VERSION, 10};
   return build;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/store/store_detail.hpp"
 
 namespace weft::detail {
@@ -179,7 +180,7 @@ std::string refuse(const Refusal& why) {
 }
 
 std::string call_off(const Error& why) {
-  return pack({called_off, why.problem(), why.advice()});
+  return pack({called_off, Outcome(why).words()});
 }
 
 std::vector<std::string> open_verdict(const std::string& verdict, const RankIdentity& mine) {
@@ -189,7 +190,10 @@ std::vector<std::string> open_verdict(const std::string& verdict, const RankIden
   if (word == timed_out && parts.size() == 2)
     throw Error(ErrorKind::timeout, parts[1], missing_advice, context);
   if (word == mismatched && parts.size() == 3) throw Error(ErrorKind::mismatch, parts[1], parts[2], context);
-  if (word == called_off && parts.size() == 3) throw Error(ErrorKind::peer_lost, parts[1], parts[2], context);
+  if (word == called_off && parts.size() == 2) {
+    const Outcome said = Outcome::from(parts[1]);
+    if (said.why()) throw said.why()->in(context);
+  }
   if (word != accepted || parts.size() < 2) throw senseless(verdict.size());
   const RankIdentity rank_0{0, static_cast<int>(parts.size()) - 2, parts[1]};
   parts.erase(parts.begin(), parts.begin() + 2);

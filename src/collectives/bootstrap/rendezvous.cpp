@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/bootstrap/gathering.hpp"
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/store/store_detail.hpp"
 #include "weft/core/log.hpp"
 
@@ -75,14 +76,13 @@ class StoreRendezvous final : public Rendezvous {
   // Who waits in the next round finds its verdict there.
   void call_off(const Error& why) noexcept override {
     if (none_waits_ || rank_0_is_silent_) return;
-    try {
+    detail::tell_the_others(mine_.rank, [&] {
       const bool names_another = why.kind() == ErrorKind::timeout || why.kind() == ErrorKind::peer_lost;
+      const bool is_misuse = why.kind() == ErrorKind::usage || why.kind() == ErrorKind::mismatch;
       const std::string who = names_another ? "" : text("rank ", mine_.rank, " failed: ");
-      const Error said(ErrorKind::peer_lost, who + why.problem(), why.advice());
+      const Error said(is_misuse ? why.kind() : ErrorKind::peer_lost, who + why.problem(), why.advice());
       (void)set_or_get(round_key(rounds_ + 1) + "verdict", detail::call_off(said));
-    } catch (const std::exception& error) {
-      log::debug(text("rank ", mine_.rank, " could not tell the others why it failed: ", message_of(error)));
-    }
+    });
   }
 
   std::optional<Error> called_off() override try {
@@ -160,13 +160,11 @@ class StoreRendezvous final : public Rendezvous {
 
   /// For those who wait in this round, and for those who will be in another. The first refusal holds.
   void leave_refusal(const std::string& round, const Refusal& why) {
-    try {
+    detail::tell_the_others(mine_.rank, [&] {
       (void)set_or_get(name_ + "/refusal", why.encode());
       (void)set_or_get(round + "verdict", detail::refuse(why));
       if (mine_.rank == 0) stay_for_the_late(round);
-    } catch (const Error& error) {
-      log::warn(text("rank ", mine_.rank, " could not tell the others why it refuses: ", error.what()));
-    }
+    });
   }
   /// A store may end with rank 0: then a rank that comes later would only learn that rank 0 does not answer. Waits for
   /// as many as any of those who came counts, without those that have ended.

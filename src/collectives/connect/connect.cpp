@@ -9,6 +9,7 @@
 #include "collectives/bootstrap/device_choice.hpp"
 #include "collectives/communicator/communicator_state.hpp"
 #include "collectives/connect/transport.hpp"
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/hierarchy/nodes_backend.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/network/plan/choice.hpp"
@@ -38,9 +39,10 @@ std::shared_ptr<detail::Backend> between_nodes(const World& world, const Topolog
   const std::string where =
       text("the ", world.size(), " ranks are on ", topology.nodes(), " nodes (rank 0 on '", hosts.front(),
            "', rank ", other, " on '", hosts[static_cast<std::size_t>(other)], "')");
-  const auto notes = world.rendezvous()->all_gather(
-      detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms),
-      "connect: choices of algorithms", Deadline::in(world.connect_timeout()));
+  const auto notes = detail::agree(
+      *world.rendezvous(), "connect: choices of algorithms", Deadline::in(world.connect_timeout()), [&] {
+        return detail::Choices::note(world.rank(), world.environment(), options.order, options.algorithms);
+      });
   return detail::make_nodes_backend(world.rendezvous(), detail::make_wire(world, where), topology,
                                     detail::Choices::agreed(notes), heap_of(world), world.connect_timeout(),
                                     world.timeout());
@@ -188,12 +190,7 @@ Communicator connected(const World& world, const ConnectOptions& options) {
 }  // namespace
 
 Communicator connect(const World& world, const ConnectOptions& options) {
-  try {
-    return connected(world, options);
-  } catch (const Error& error) {
-    world.rendezvous()->call_off(error);
-    throw;
-  }
+  return detail::or_call_off(*world.rendezvous(), [&] { return connected(world, options); });
 }
 
 }  // namespace weft

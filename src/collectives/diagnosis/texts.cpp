@@ -1,15 +1,42 @@
 #include "collectives/diagnosis/texts.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace weft::detail {
 
-std::vector<std::string> gather_texts(Communicator comm, const std::string& mine) {
-  Stream stream;
+namespace {
+
+std::vector<std::int64_t> lengths_of(Communicator& comm, const std::string& mine, const Stream& stream) {
   const auto length = static_cast<std::int64_t>(mine.size());
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(comm.size()));
   comm.all_gather(ConstView(std::span(&length, 1)), View(std::span(lengths)), stream).wait();
+  return lengths;
+}
+
+}  // namespace
+
+std::vector<std::string> exchange_texts(Communicator comm, const std::string& mine) {
+  const Stream stream;
+  const auto lengths = lengths_of(comm, mine, stream);
+  const auto longest = static_cast<std::size_t>(std::ranges::max(lengths));
+  std::vector<std::uint8_t> padded(longest);
+  std::ranges::copy(mine, padded.begin());
+  std::vector<std::uint8_t> all(longest * lengths.size());
+  comm.all_gather(ConstView(std::span(std::as_const(padded))), View(std::span(all)), stream).wait();
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * longest);
+    texts.emplace_back(begin, begin + lengths[rank]);
+  }
+  return texts;
+}
+
+std::vector<std::string> gather_texts(Communicator comm, const std::string& mine) {
+  const Stream stream;
+  const auto lengths = lengths_of(comm, mine, stream);
   std::vector<std::vector<std::uint8_t>> received(lengths.size());
   Group group(comm);
   std::vector<std::uint8_t> own(mine.begin(), mine.end());

@@ -8,6 +8,8 @@
 
 namespace weft::detail {
 
+/// All ranks' texts on every rank, by rank. All have the room of the longest.
+std::vector<std::string> exchange_texts(Communicator comm, const std::string& mine);
 /// All ranks' texts at rank 0, by rank; elsewhere nothing.
 std::vector<std::string> gather_texts(Communicator comm, const std::string& mine);
 /// The text of rank `root`, on every rank.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/diagnosis/operation_words.hpp"
 
 namespace weft::detail {
@@ -20,7 +21,6 @@ constexpr int silent_after = 3;  // words that did not come
 
 constexpr std::string_view waits = "waits";
 constexpr std::string_view waits_for_messages = "waits for messages";
-constexpr std::string_view gave_up = "gave up";
 
 void add(Watchdog::Late& late, int rank, const std::string& more) {
   late.ranks.push_back(rank);
@@ -92,12 +92,8 @@ void Watchdog::read(const SideChannel::Message& message, Clock::time_point now) 
     waiting_[message.rank] = {std::nullopt, now};
     return;
   }
-  ErrorKind kind{};
-  if (what != gave_up || !take(in, kind, ErrorKind::internal)) refuse(message);
-  std::string problem;
-  in.ignore();
-  std::getline(in, problem);
-  throw failure_of(rank_, message.rank, kind, problem);
+  if (const auto failure = failure_in(message, rank_)) throw Error(*failure);
+  refuse(message);
 }
 
 void Watchdog::compare(int rank, const Operation& theirs) const {
@@ -155,10 +151,7 @@ Error Watchdog::naming_late(const Error& error, std::uint64_t number, Clock::tim
 void Watchdog::give_up(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (std::exchange(has_given_up_, true)) return;
-  try {
-    side_channel_.post(text(gave_up, '\n', static_cast<int>(error.kind()), ' ', error.problem()));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): the others hear at their deadline
-  }
+  tell_the_others(rank_, [&] { side_channel_.post(words_of_failure(error)); });
 }
 
 }  // namespace weft::detail

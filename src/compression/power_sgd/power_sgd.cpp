@@ -289,14 +289,10 @@ void PowerSgdHook::load_saved_state(const checkpoint::Values& values, const chec
 void PowerSgdHook::load_state(const PowerSgdState& state) {
   expect_reducer("load_state");
   finish_step();
-  std::optional<Error> refusal;
-  try {
+  detail::expect_taken_by_all(state, *comm_, [&] {
     detail::expect_of_this_model(state, *tensors_, *layout_);
     expect_fitting_bases(state);
-  } catch (const Error& error) {
-    refusal = error;  // expect_taken_by_all tells the other ranks
-  }
-  detail::expect_taken_by_all(state, refusal, *comm_);
+  });
   steps_ = state.steps;
   basis_ = state.left_bases ? Side::left : Side::right;
   for (const auto& tensor : tensors_->all()) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include "collectives/diagnosis/agree.hpp"
 #include "compression/hooks/saved_hook.hpp"
 #include "compression/power_sgd/power_sgd_tensors.hpp"
 #include "core/base/fnv.hpp"
@@ -132,31 +133,26 @@ void expect_of_this_model(const PowerSgdState& state, const PowerSgdTensors& ten
   if (state.steps < 0) refuse("its number of steps,", text(state.steps, ", is negative"));
 }
 
-void expect_taken_by_all(const PowerSgdState& state, const std::optional<Error>& refusal,
-                         Communicator& comm) {
-  Fnv hash;
-  hash.add(state.steps).add(state.left_bases ? 1 : 0);
-  for (const auto& tensor : state.tensors) {
-    hash.add(tensor.name)
-        .add(std::string_view(reinterpret_cast<const char*>(tensor.basis.data()),
-                              tensor.basis.size() * sizeof(float)));
-  }
-  const std::int64_t mine[] = {refusal ? 1 : 0, static_cast<std::int64_t>(hash.value())};
-  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(comm.size()));
-  Stream stream;
-  comm.all_gather(ConstView(std::span<const std::int64_t>(mine)), View(std::span(all)), stream).wait();
-  if (refusal) throw *refusal;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (all[2 * static_cast<std::size_t>(rank)] != 0)
-      throw Error(ErrorKind::mismatch, text("rank ", rank, " refuses the PowerSGD state it was to load"),
-                  "its own error says why; no rank has loaded any", {comm.rank(), "load_state", 0});
-  }
-  int other = 0;
-  while (other < comm.size() && all[2 * static_cast<std::size_t>(other) + 1] == all[1]) ++other;
-  if (other == comm.size()) return;
-  throw Error(ErrorKind::mismatch,
-              text("ranks 0 and ", other, " load PowerSGD states of different runs or steps"),
-              "load the states that the ranks of one run saved together", {comm.rank(), "load_state", 0});
+void expect_taken_by_all(const PowerSgdState& state, const Communicator& comm,
+                         const std::function<void()>& expect_fits) {
+  const auto what_all_have = [&] {
+    expect_fits();
+    Fnv hash;
+    hash.add(state.steps).add(state.left_bases ? 1 : 0);
+    for (const auto& tensor : state.tensors) {
+      hash.add(tensor.name)
+          .add(std::string_view(reinterpret_cast<const char*>(tensor.basis.data()),
+                                tensor.basis.size() * sizeof(float)));
+    }
+    return text(hash.value());
+  };
+  const auto hashes = agree(comm, "load_state", what_all_have, "load the PowerSGD state");
+  const auto other = std::ranges::find_if(hashes, [&](const std::string& one) { return one != hashes[0]; });
+  if (other == hashes.end()) return;
+  throw Error(
+      ErrorKind::mismatch,
+      text("ranks 0 and ", other - hashes.begin(), " load PowerSGD states of different runs or steps"),
+      "load the states that the ranks of one run saved together", {comm.rank(), "load_state", 0});
 }
 
 checkpoint::State saved_state(PowerSgdState state, int rank, int ranks) {

@@ -5,7 +5,7 @@
 // power_sgd_tensors.cpp chooses what is compressed and lays it out; power_sgd_state.cpp saves, loads and
 // checks.
 
-#include <optional>
+#include <functional>
 #include <vector>
 
 #include "compression/power_sgd/low_rank_jobs.hpp"
@@ -84,10 +84,10 @@ class PowerSgdTensors {
 void expect_of_this_model(const PowerSgdState& state, const PowerSgdTensors& tensors,
                           const ParamLayout& layout);
 /// Collective: checks that all ranks can load their states, and that they belong together.
-/// @param refusal this rank's reason not to load
-/// @throws Error on all ranks: this rank's refusal if there is one; (mismatch) if another rank has one, or if
-/// bases or steps differ
-void expect_taken_by_all(const PowerSgdState& state, const std::optional<Error>& refusal, Communicator& comm);
+/// @param expect_fits throws this rank's reason not to load
+/// @throws Error on all ranks: that of the first rank that has one; (mismatch) if bases or steps differ
+void expect_taken_by_all(const PowerSgdState& state, const Communicator& comm,
+                         const std::function<void()>& expect_fits);
 
 /// CommHook::saved_state() of a state: rank 0 has the bases.
 checkpoint::State saved_state(PowerSgdState state, int rank, int ranks);

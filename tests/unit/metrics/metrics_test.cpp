@@ -114,7 +114,7 @@ TEST(Metrics, AreServedByEachRankOnAPortOfItsOwn) {
     EXPECT_TRUE(has(answer, "HTTP/1.1 200 OK\r\n"));
     EXPECT_TRUE(has(answer, "text/plain; version=0.0.4"));
     EXPECT_TRUE(has(answer, text("weft_steps_total{rank=\"", comm.rank(), "\"} 1\n"))) << answer;
-    EXPECT_TRUE(has(answer, text("weft_operations_total{rank=\"", comm.rank(), "\",op=\"all_gather\"} 1\n")));
+    EXPECT_TRUE(has(answer, text("weft_operations_total{rank=\"", comm.rank(), "\",op=\"all_gather\"} 2\n")));
     EXPECT_TRUE(has(answer, "# TYPE weft_step_seconds histogram\n"));
     EXPECT_TRUE(has(answer, "le=\"+Inf\"} 1\n"));
     EXPECT_FALSE(has(answer, "weft_loss_scale"));  // nothing scales

@@ -4,9 +4,9 @@
 #include <sstream>
 #include <utility>
 
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/diagnosis/operation_words.hpp"
 #include "collectives/network/engine/wire.hpp"
-#include "weft/core/log.hpp"
 
 namespace weft::detail {
 namespace {
@@ -25,7 +25,6 @@ constexpr int max_interval_ratio =
 
 constexpr std::string_view is_at = "at";
 constexpr std::string_view left = "left";
-constexpr std::string_view gave_up = "gave up";
 
 /// FNV-1a over what ranks have to agree in.
 std::uint64_t history_of(std::uint64_t before, const Operation& operation) {
@@ -60,7 +59,7 @@ WirePeerStatus::WirePeerStatus(SideChannel& channel, Wire& wire, std::vector<boo
       between_(least_between_) {}
 
 WirePeerStatus::~WirePeerStatus() {
-  if (is_used_ && !has_given_up_) post(text(left, '\n', last_));
+  if (is_used_ && !has_given_up_) tell_the_others(rank_, [&] { channel_.post(text(left, '\n', last_)); });
 }
 
 void WirePeerStatus::issued(const Operation& operation) {
@@ -199,12 +198,7 @@ void WirePeerStatus::hear(const SideChannel::Message& message, Clock::time_point
          left_error(text("rank ", message.rank, " has left after its device operation #", peer.number))});
     return;
   }
-  ErrorKind kind{};
-  if (what != gave_up || !take(in, kind, ErrorKind::internal)) return;
-  std::string reason;
-  in.ignore();
-  std::getline(in, reason);
-  lose(message.rank, failure_of(rank_, message.rank, kind, reason));
+  if (const auto failure = failure_in(message, rank_)) lose(message.rank, *failure);
 }
 
 void WirePeerStatus::lose(int rank, Error error) {
@@ -235,20 +229,7 @@ void WirePeerStatus::give_up(const Error& error) noexcept {
     const std::lock_guard lock(mutex_);
     if (!is_used_ || std::exchange(has_given_up_, true)) return;
   }
-  try {
-    std::string line = error.problem();
-    std::ranges::replace(line, '\n', ' ');
-    post(text(gave_up, '\n', static_cast<int>(error.kind()), ' ', line));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory; the others hear at their deadline
-  }
-}
-
-void WirePeerStatus::post(const std::string& message) noexcept {
-  try {
-    channel_.post(message);
-  } catch (const std::exception& error) {
-    log::debug(text("rank ", rank_, " could not tell the others: ", message_of(error)));
-  }
+  tell_the_others(rank_, [&] { channel_.post(words_of_failure(error)); });
 }
 
 }  // namespace weft::detail

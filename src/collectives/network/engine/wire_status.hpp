@@ -69,7 +69,6 @@ class WirePeerStatus final : public PeerStatus {
   std::string word() const;
   const Issued* find(std::uint64_t number) const;
   void say(const std::string& message);
-  void post(const std::string& message) noexcept;
 
   SideChannel& channel_;
   Wire& wire_;

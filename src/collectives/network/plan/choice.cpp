@@ -27,7 +27,7 @@ Found find(const Choices& choices, const Operation& operation, int ranks) {
   return {AlgorithmTable::built_in().find(order, operation.kind, ranks, bytes).value(), true};
 }
 
-/// A note is a word, the order or "wrong", and then the table's text or what is wrong.
+/// A note is the order and then the table's text.
 struct Note {
   std::string word;
   std::string rest;
@@ -48,22 +48,19 @@ ReductionOrder order_from(const Environment& environment) {
 
 std::string Choices::note(int rank, const Environment& environment,
                           const std::optional<ReductionOrder>& order,
-                          const std::optional<AlgorithmTable>& table) try {
+                          const std::optional<AlgorithmTable>& table) {
   const ReductionOrder chosen = order ? *order : order_from(environment);
   const auto path = environment.get(env::algorithms);
   std::string content;
   if (table) content = table->text();
   if (!table && path && rank == 0) content = AlgorithmTable::read(*path).text();
   return text(name(chosen), '\n', content);
-} catch (const Error& error) {
-  return text("wrong\n", error.problem(), error.advice().empty() ? "" : "; ", error.advice());
 }
 
 Choices Choices::agreed(const std::vector<std::string>& notes) {
   const Note first(notes.front());
   for (std::size_t rank = 0; rank < notes.size(); ++rank) {
     const Note note(notes[rank]);
-    if (note.word == "wrong") throw Error(ErrorKind::usage, text("rank ", rank, ": ", note.rest));
     if (note.word != first.word) {
       throw Error(ErrorKind::mismatch,
                   text("rank 0 sums in the order '", first.word, "', rank ", rank, " in '", note.word, "'"),

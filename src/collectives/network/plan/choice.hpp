@@ -19,11 +19,11 @@ struct Choices {
   AlgorithmTable table{};  ///< before the built-in one; may be empty
 
   /// What a rank tells the others: what it was given, else what the environment says. Of the environment's
-  /// table only the first rank's counts. Never throws: what is wrong is told too, so that no rank waits.
+  /// table only the first rank's counts. @throws Error (usage)
   static std::string note(int rank, const Environment& environment,
                           const std::optional<ReductionOrder>& order,
                           const std::optional<AlgorithmTable>& table);
-  /// @throws Error (usage) with what was wrong, (mismatch) naming two ranks that differ
+  /// @throws Error (mismatch) naming two ranks that differ
   static Choices agreed(const std::vector<std::string>& notes);
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/bootstrap/lookout.hpp"
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/network/tcp/tcp_calls.hpp"
 #include "collectives/network/tcp/tcp_peers.hpp"
 #include "collectives/sockets/tcp_addresses.hpp"
@@ -228,30 +229,16 @@ class Caller {
 TcpLinks connect_by_tcp(Rendezvous& rendezvous, const Environment& environment, Deadline deadline) {
   TcpLinks links{std::unique_ptr<asio::io_context>(new asio::io_context(new_context())), {}};
   Caller caller(*links.context, rendezvous.rank());
-  const std::string cannot = "cannot\n";  // no rank waits for one that cannot come
-  std::string mine;
-  try {
-    mine = caller.introduction(environment);
-  } catch (const Error& error) {
-    mine = cannot + error.problem();
-  }
   std::vector<Introduction> ranks;
-  int rank = 0;
-  for (const std::string& note : rendezvous.all_gather(mine, "connect: addresses for TCP", deadline)) {
-    if (note.starts_with(cannot))
-      throw Error(ErrorKind::usage, text("rank ", rank, " cannot use TCP: ", note.substr(cannot.size())), {},
-                  {rendezvous.rank(), "connect", 0});
+  for (const std::string& note : agree(
+           rendezvous, "connect: addresses for TCP", deadline,
+           [&] { return caller.introduction(environment); }, "use TCP"))
     ranks.push_back(Introduction::from(note));
-    ++rank;
-  }
-  try {
+  // Before the connections break, which the others would take for the end of this rank.
+  links.sockets = or_call_off(rendezvous, [&] {
     Lookout lookout(rendezvous);
-    links.sockets = caller.run(std::move(ranks), lookout, deadline);
-  } catch (const Error& error) {
-    rendezvous.call_off(
-        error);  // before the connections break, which the others would take for the end of this rank
-    throw;
-  }
+    return caller.run(std::move(ranks), lookout, deadline);
+  });
   return links;
 }
 

@@ -20,14 +20,6 @@ void UcxPeers::reach(const std::vector<std::string>& introductions) {
   const std::string version = mine.substr(0, mine.find('\n'));
   for (int other = 0; other < size(); ++other) {
     const std::string& theirs = introductions[static_cast<std::size_t>(other)];
-    if (!theirs.starts_with(no_ucx)) continue;
-    const std::string why = theirs.substr(no_ucx.size());
-    const std::size_t end = std::min(why.find('\n'), why.size());
-    throw Error(ErrorKind::system, text("rank ", other, " cannot use UCX: ", why.substr(0, end)),
-                why.substr(std::min(end + 1, why.size())), here);
-  }
-  for (int other = 0; other < size(); ++other) {
-    const std::string& theirs = introductions[static_cast<std::size_t>(other)];
     const auto end = std::min(theirs.find('\n'), theirs.size() - 1);
     if (theirs.compare(0, end, version) != 0) {
       throw Error(

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <list>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/diagnosis/agree.hpp"
 #include "core/streams/interruption.hpp"
 #include "weft/core/error.hpp"
 
@@ -86,14 +86,17 @@ UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
   abort_message_.emplace();
   will_call("ucp_init");
   try {
-    expect_own_ucx(rendezvous.rank());
-    wait_for_a_link(Deadline::in(std::min<std::chrono::nanoseconds>(a_moment, deadline.left() / 2)));
-    reach(rendezvous.all_gather(introduction(environment), "connect: addresses of UCX", deadline));
-    meet(rendezvous, deadline);
-    abort_message_.reset();
-  } catch (const std::exception& error) {
     // Before the connections break, which the others would take for the end of this rank.
-    if (const auto* const why = dynamic_cast<const Error*>(&error)) rendezvous.call_off(*why);
+    or_call_off(rendezvous, [&] {
+      expect_own_ucx(rendezvous.rank());
+      wait_for_a_link(Deadline::in(std::min<std::chrono::nanoseconds>(a_moment, deadline.left() / 2)));
+      reach(agree(
+          rendezvous, "connect: addresses of UCX", deadline, [&] { return introduction(environment); },
+          "use UCX"));
+      meet(rendezvous, deadline);
+    });
+    abort_message_.reset();
+  } catch (...) {
     give_up();
     has_begun_ ? leave_to_the_end() : stop();
     abort_message_.reset();
@@ -101,14 +104,10 @@ UcxPeers::UcxPeers(Rendezvous& rendezvous, const Environment& environment, Deadl
   }
 }
 
-/// Version and address, or why there is none: no rank waits for one that cannot come.
+/// Version and address.
 std::string UcxPeers::introduction(const Environment& environment) {
-  try {
-    start(environment);
-    return text(version_text(), '\n', address());
-  } catch (const Error& error) {
-    return text(no_ucx, error.problem(), '\n', error.advice());
-  }
+  start(environment);
+  return text(version_text(), '\n', address());
 }
 
 void UcxPeers::start(const Environment& environment) {

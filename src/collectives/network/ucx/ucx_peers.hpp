@@ -64,7 +64,6 @@ class UcxPeers final : public Peers {
   };
   struct Sent;
   static constexpr std::uint32_t hello = UINT32_MAX - 1;         ///< a group that no rank has
-  static constexpr std::string_view no_ucx = "none\n";           ///< instead of a version
   static constexpr std::chrono::milliseconds to_break_off{100};  ///< who does not answer may be stopped
 
   const Peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }

@@ -256,6 +256,12 @@ TEST_F(Watchdogs, SayEverySecondThatTheyStillWait) {
   EXPECT_EQ(rank(0).side_channel.posted().size(), 5U);  // after 0.3 s, and 1.3, 2.3, 3.3, 4.3
 }
 
+TEST_F(Watchdogs, PassOnAProblemOfSeveralLinesWhole) {
+  rank(1).watchdog.give_up(Error(ErrorKind::system, "Traceback:\nNameError: x"));
+  test::expect_error(ErrorKind::peer_lost, {"rank 1 failed: Traceback:\\nNameError: x"},
+                     [&] { rank(0).listen(); });
+}
+
 // Who tells of others is not to blame, unless they are the one who reads it.
 TEST_F(Watchdogs, PassTheNamesOfThoseOnThatARankWaitedFor) {
   rank(1).watchdog.give_up(Error(ErrorKind::timeout, "waited 5 s for rank 3, rank 2"));
@@ -277,9 +283,9 @@ TEST(FailureOf, NamesWhoFailedWhereItNamesNobodyElse) {
 }
 
 TEST_F(Watchdogs, TakeAWordThatNobodySaysForADefect) {
-  for (const std::string word :
-       {"waits\n3 0 ten 0 0 0", "waits\n", "waits\n3 0 10", "waits\n3 200 10 0 0 0", "waits\n3 0 10 99 0 0",
-        "waits\n3 0 10 0 -1 0", "gave up\n", "gave up\nwhy", "gave up\n99 why", "hello\n1 2 3", ""}) {
+  for (const std::string word : {"waits\n3 0 ten 0 0 0", "waits\n", "waits\n3 0 10", "waits\n3 200 10 0 0 0",
+                                 "waits\n3 0 10 99 0 0", "waits\n3 0 10 0 -1 0", "gave up\n", "gave up\nwhy",
+                                 "gave up\n-93 why", "gave up\n+why", "hello\n1 2 3", ""}) {
     SCOPED_TRACE(word);
     forge(1, word);
     test::expect_error(ErrorKind::internal, {"rank 1 says '", "', which no rank does"},

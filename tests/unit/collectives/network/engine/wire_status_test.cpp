@@ -205,7 +205,7 @@ TEST_F(WireStatus, ADisagreementThatOthersFailedOfStaysOne) {
   status(1).give_up(Error(ErrorKind::mismatch, "ranks disagree: rank 1 ...,\nrank 2 ..."));
   look();
   EXPECT_EQ(status(0).lost(0)->kind(), ErrorKind::mismatch);
-  EXPECT_EQ(status(0).lost(0)->problem(), "ranks disagree: rank 1 ..., rank 2 ...");
+  EXPECT_EQ(status(0).lost(0)->problem(), "ranks disagree: rank 1 ...,\nrank 2 ...");
 }
 
 TEST_F(WireStatus, WhoLeavesIsMissedByThoseAloneWhoWaitForMore) {
@@ -221,8 +221,8 @@ TEST_F(WireStatus, WhoLeavesIsMissedByThoseAloneWhoWaitForMore) {
 
 TEST_F(WireStatus, WhatNoRankSaysIsPassedOver) {
   look();
-  for (const std::string word :
-       {"", "at", "at\n1", "at\n1 5 1 99 1 0 0 0", "gave up\n77 x", "gave up", "left", "hello\nthere"})
+  for (const std::string word : {"", "at", "at\n1", "at\n1 5 1 99 1 0 0 0", "gave up\n-71 x", "gave up\n+x",
+                                 "gave up", "left", "hello\nthere"})
     forge(1, word);
   look();
   EXPECT_EQ(status(0).behind(0), "");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/bootstrap/gathering.hpp"
+#include "collectives/diagnosis/agree.hpp"
 #include "collectives/network/transports.hpp"
 #include "collectives/network/ucx/ucx_library.hpp"
 #include "collectives/shm/threads_backend.hpp"
@@ -30,12 +31,12 @@ using namespace std::chrono_literals;
 constexpr const char* addresses = "connect: addresses of UCX";
 
 /// What rank 0 is told where rank 1 introduces itself so, and does nothing more.
-void expect_refused(const std::string& introduction, ErrorKind kind, const std::string& part) {
+void expect_refused(const Outcome& introduction, ErrorKind kind, const std::string& part) {
   const auto store = make_memory_store();
   on_threads(2, [&](int rank) {
     const auto rendezvous = make_store_rendezvous(store, "ucx", rank, 2);
     if (rank == 1) {
-      rendezvous->all_gather(introduction, addresses, Deadline::in(30s));
+      rendezvous->all_gather(introduction.words(), addresses, Deadline::in(30s));
       return;
     }
     test::expect_error(kind, {part}, [&] {
@@ -50,13 +51,14 @@ TEST(UcxWire, RanksWithOtherVersionsAreRefused) {
   unsigned release = 0;
   ucx().ucp_get_version(&major, &minor, &release);
   const std::string own = text(major, '.', minor);
-  expect_refused(text(major, '.', minor + 1, "\naddress"), ErrorKind::mismatch,
+  const auto of = [](std::string note) { return Outcome::of([&] { return note; }); };
+  expect_refused(of(text(major, '.', minor + 1, "\naddress")), ErrorKind::mismatch,
                  text("rank 1 has UCX ", major, '.', minor + 1, ", rank 0 has UCX ", own));
-  expect_refused(text(own, "0\naddress"), ErrorKind::mismatch, text("rank 1 has UCX ", own, "0"));
+  expect_refused(of(text(own, "0\naddress")), ErrorKind::mismatch, text("rank 1 has UCX ", own, "0"));
 }
 
 TEST(UcxWire, ARankThatCannotStartUcxSaysWhyToTheOthers) {
-  expect_refused("none\nno device is up\nplug one in", ErrorKind::system,
+  expect_refused(Outcome(Error(ErrorKind::system, "no device is up", "plug one in")), ErrorKind::system,
                  "rank 1 cannot use UCX: no device is up; plug one in");
 }
 
