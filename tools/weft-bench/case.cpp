@@ -1,6 +1,7 @@
 #include "case.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "weft/core/error.hpp"
@@ -25,23 +26,6 @@ constexpr std::array redops{ReduceOp::sum, ReduceOp::prod, ReduceOp::max, Reduce
 }
 
 }  // namespace
-
-double Case::bus_factor() const {
-  const double n = ranks;
-  switch (op) {
-    case Op::all_reduce:
-      return 2 * (n - 1) / n;
-    case Op::reduce_scatter:
-    case Op::all_gather:
-    case Op::all_to_all:
-      return (n - 1) / n;
-    case Op::broadcast:
-    case Op::reduce:
-    case Op::send_receive:
-      return 1;
-  }
-  return 1;
-}
 
 std::vector<Case> cases(const Sizes& sizes, Case like) {
   std::vector<Case> result;
@@ -80,9 +64,9 @@ ReduceOp redop_named(const std::string& word) {
 
 Op op_named(const std::string& word) {
   std::string allowed;
-  for (std::size_t i = 0; i < op_names.size(); ++i) {
-    if (word == op_names[i]) return static_cast<Op>(i);
-    allowed += text(i == 0 ? "" : ", ", op_names[i]);
+  for (const Operation& one : operations()) {
+    if (word == one.name) return one.op;
+    allowed += text(allowed.empty() ? "" : ", ", one.name);
   }
   refuse("collective", word, allowed);
 }

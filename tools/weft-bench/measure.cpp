@@ -58,25 +58,9 @@ T reduced(std::int64_t i, int ranks, ReduceOp op) {
 
 template <class T>
 T expected(const Case& which, std::int64_t i) {
-  const auto sent = [&](int rank, std::int64_t at) {
-    return static_cast<T>(value<T>(rank, at, which.redop));
-  };
-  switch (which.op) {
-    case Op::all_reduce:
-    case Op::reduce:
-      return reduced<T>(i, which.ranks, which.redop);
-    case Op::reduce_scatter:
-      return reduced<T>(which.rank * which.count + i, which.ranks, which.redop);
-    case Op::all_gather:
-      return sent(static_cast<int>(i / which.count), i % which.count);
-    case Op::broadcast:
-      return sent(which.root, i);
-    case Op::all_to_all:
-      return sent(static_cast<int>(i / which.count), which.rank * which.count + i % which.count);
-    case Op::send_receive:
-      return sent((which.rank + which.ranks - 1) % which.ranks, i);
-  }
-  return T{};
+  const Source from = row_of(which.op).source(which, i);
+  if (from.rank == Source::all_ranks) return reduced<T>(from.element, which.ranks, which.redop);
+  return static_cast<T>(value<T>(from.rank, from.element, which.redop));
 }
 
 /// Writes this rank's input of `in_count()` elements.
@@ -90,7 +74,7 @@ void fill(const Case& which, std::byte* input) {
 
 /// Counts the elements of this rank's output that differ from the expected ones.
 std::int64_t wrong(const Case& which, const std::byte* output) {
-  if (!which.writes_here()) return 0;
+  if (!which.writes(which.rank)) return 0;
   return dispatch(which.dtype, [&]<class T>(std::type_identity<T>) {
     const T* elements = reinterpret_cast<const T*>(output);
     std::int64_t count = 0;
@@ -151,9 +135,9 @@ class Duel {
  private:
   void prepare(Contestant& one) {
     Memory& memory = one.memory();
-    if (!which_.in_place || which_.op == Op::all_gather)
+    if (!which_.in_place || which_.out_count() > which_.in_count())
       std::memset(memory.output(which_), 0, bytes(which_.out_count()));
-    if (which_.op == Op::broadcast && which_.rank != which_.root) {
+    if (!which_.reads(which_.rank)) {
       std::memset(memory.input(which_), 0, bytes(which_.in_count()));
     } else {
       fill(which_, memory.input(which_));

@@ -28,7 +28,7 @@ struct Result {
   double algorithm_bandwidth() const {
     return static_cast<double>(which.bytes()) / time.median_seconds * 1e-9;
   }
-  double bus_bandwidth() const { return algorithm_bandwidth() * which.bus_factor(); }
+  double bus_bandwidth() const { return algorithm_bandwidth() * row_of(which.op).bus_factor(which.ranks); }
 };
 
 struct Effort {

@@ -1,8 +1,8 @@
 #include <type_traits>
 
 #include "contestant.hpp"
+#include "mpi_call.hpp"
 #include "weft/core/error.hpp"
-#include "weft/interop/mpi.hpp"
 
 #if WEFT_HAS_MPI
 
@@ -94,48 +94,23 @@ class Mpi final : public Contestant {
   std::string name() const override { return "mpi"; }
   // MPI puts its part of a reduce_scatter in place at the beginning of the buffer.
   const std::byte* result(const Case& which) override {
-    const bool first = which.op == Op::reduce_scatter && which.in_place;
+    const bool first = which.in_place && which.in_count() > which.out_count();
     return first ? memory().input(which) : memory().output(which);
   }
   void run(const Case& which, int times) override {
-    const MPI_Op op = reduces(which.op) ? operation_of(which.redop, which.dtype) : MPI_OP_NULL;
-    for (int i = 0; i < times; ++i) run(which, op);
+    std::byte* const mine = memory().input(which);
+    const MpiCall call{.which = which,
+                       .mine = mine,
+                       .in = which.in_place ? MPI_IN_PLACE : mine,
+                       .out = memory().output(which),
+                       .count = static_cast<int>(which.count),
+                       .type = type_of(which.dtype),
+                       .op = reduces(which.op) ? operation_of(which.redop, which.dtype) : MPI_OP_NULL,
+                       .comm = comm_};
+    for (int i = 0; i < times; ++i) row_of(which.op).mpi(call);
   }
 
  private:
-  void run(const Case& which, MPI_Op op) {
-    std::byte* const mine = memory().input(which);
-    std::byte* const out = memory().output(which);
-    const void* const in = which.in_place ? MPI_IN_PLACE : mine;
-    const auto count = static_cast<int>(which.count);
-    const MPI_Datatype type = type_of(which.dtype);
-    switch (which.op) {
-      case Op::all_reduce:
-        MPI_Allreduce(in, out, count, type, op, comm_);
-        break;
-      case Op::reduce_scatter:  // in place MPI reads, and puts the result at the beginning of, the receive
-                                // buffer
-        MPI_Reduce_scatter_block(in, which.in_place ? mine : out, count, type, op, comm_);
-        break;
-      case Op::all_gather:
-        MPI_Allgather(in, count, type, out, count, type, comm_);
-        break;
-      case Op::broadcast:
-        MPI_Bcast(out, count, type, which.root, comm_);
-        break;
-      case Op::reduce:
-        MPI_Reduce(which.rank == which.root ? in : mine, out, count, type, op, which.root, comm_);
-        break;
-      case Op::all_to_all:
-        MPI_Alltoall(mine, count, type, out, count, type, comm_);
-        break;
-      case Op::send_receive:
-        MPI_Sendrecv(mine, count, type, (which.rank + 1) % which.ranks, 0, out, count, type,
-                     (which.rank + which.ranks - 1) % which.ranks, 0, comm_, MPI_STATUS_IGNORE);
-        break;
-    }
-  }
-
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 

@@ -59,7 +59,7 @@ std::vector<T> every(int count) {
 }
 
 std::vector<Op> ops_named(const std::string& word) {
-  if (word == "all") return every<Op>(static_cast<int>(op_names.size()));
+  if (word == "all") return every<Op>(static_cast<int>(operations().size()));
   return {op_named(word)};
 }
 
@@ -243,7 +243,7 @@ std::string help() {
   std::ostringstream out;
   out << "weft-bench COLLECTIVE [options]\n\n"
          "Measures a collective over the ranks that the launcher provides: ";
-  for (const char* const name : op_names) out << name << ", ";
+  for (const Operation& one : operations()) out << one.name << ", ";
   out << "or all.\n"
          "A row's time is the median over samples of the slowest rank; every row's results are checked.\n\n"
       << description()

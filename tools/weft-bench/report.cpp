@@ -46,26 +46,6 @@ std::string comparison(const std::optional<Result>& result, std::size_t contesta
   return line;
 }
 
-const char* osu_title(Op op) {
-  switch (op) {
-    case Op::all_reduce:
-      return "MPI Allreduce Latency Test";
-    case Op::reduce_scatter:
-      return "MPI Reduce_scatter Latency Test";
-    case Op::all_gather:
-      return "MPI Allgather Latency Test";
-    case Op::broadcast:
-      return "MPI Broadcast Latency Test";
-    case Op::reduce:
-      return "MPI Reduce Latency Test";
-    case Op::all_to_all:
-      return "MPI All-to-All Personalized Exchange Latency Test";
-    case Op::send_receive:
-      return "MPI Latency Test";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string fitted(double value, int width) {
@@ -123,7 +103,7 @@ void Report::heading(const Case& which) {
       break;
     }
     case Format::osu:
-      out_ << "\n# OSU " << osu_title(which.op) << " v7.0\n"
+      out_ << "\n# OSU " << row_of(which.op).osu_title << " v7.0\n"
            << (options_.out_of_place ? "" : "# In place\n")
            << print("%-10s%18s\n", "# Size", "Avg Latency(us)") << std::flush;
       break;

@@ -54,12 +54,6 @@ std::vector<AlgorithmTable::Row> rows_of(std::vector<Result> results, ReductionO
 
 }  // namespace
 
-std::optional<Collective> collective_of(Op op) {
-  static_assert(name(Op::all_to_all) == name(Collective::all_to_all) &&
-                static_cast<int>(Op::all_to_all) == static_cast<int>(Collective::all_to_all));
-  return op == Op::send_receive ? std::nullopt : std::optional(static_cast<Collective>(op));
-}
-
 std::vector<Algorithm> algorithms_for(Collective kind) {
   std::vector<Algorithm> result;
   for (std::size_t i = 0; i < algorithm_names.size(); ++i) {
@@ -70,15 +64,16 @@ std::vector<Algorithm> algorithms_for(Collective kind) {
 
 AlgorithmTable tuned(const std::vector<Result>& results) {
   AlgorithmTable table;
-  for (std::size_t op = 0; op < op_names.size(); ++op) {
+  for (const Operation& operation : operations()) {
+    if (!operation.kind) continue;
     std::vector<Result> of_op;
     for (const Result& one : results) {
-      if (one.which.op == static_cast<Op>(op) && collective_of(one.which.op)) of_op.push_back(one);
+      if (one.which.op == operation.op) of_op.push_back(one);
     }
     if (of_op.empty()) continue;
     for (const ReductionOrder order : orders) {
       // Without a sum the order does not matter, and the rows for rank order serve any order.
-      if (order == ReductionOrder::any && !reduces(static_cast<Op>(op))) continue;
+      if (order == ReductionOrder::any && !operation.reduces) continue;
       for (const AlgorithmTable::Row& row : rows_of(of_op, order)) table.add(row);
     }
   }

@@ -9,8 +9,6 @@
 
 namespace weft::bench {
 
-/// The collective whose algorithm is chosen; null if there is no choice.
-std::optional<Collective> collective_of(Op op);
 /// All algorithms that implement it and may be chosen.
 std::vector<Algorithm> algorithms_for(Collective kind);
 

@@ -17,25 +17,7 @@ class Weft : public Contestant {
   Work start(const Case& which) {
     const ConstView in(memory().input(which), which.in_count(), which.dtype);
     const View out(memory().output(which), which.out_count(), which.dtype);
-    switch (which.op) {
-      case Op::all_reduce:
-        return comm_.all_reduce(in, out, which.redop, stream_);
-      case Op::reduce_scatter:
-        return comm_.reduce_scatter(in, out, which.redop, stream_);
-      case Op::all_gather:
-        return comm_.all_gather(in, out, stream_);
-      case Op::broadcast:
-        return comm_.broadcast(out, which.root, stream_);
-      case Op::reduce:
-        return comm_.reduce(in, out, which.redop, which.root, stream_);
-      case Op::all_to_all:
-        return comm_.all_to_all(in, out, stream_);
-      case Op::send_receive:
-        break;
-    }
-    Group group(comm_);
-    group.send(in, (which.rank + 1) % which.ranks).receive(out, (which.rank + which.ranks - 1) % which.ranks);
-    return group.start(stream_);
+    return row_of(which.op).weft({comm_, which, in, out, stream_});
   }
 
   Communicator comm_;

@@ -23,6 +23,7 @@
 #include "checkpoint/saving/rank_file.hpp"
 #include "checkpoint/saving/shared_pieces.hpp"
 #include "collectives/diagnosis/agree.hpp"
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "core/memory/per_process.hpp"
 #include "weft/checkpoint/checkpoint.hpp"
 #include "weft/core/error.hpp"
