@@ -1,8 +1,6 @@
 // Explains the buckets that gradients are sent in, from a trace of weft-scaling: when each is ready, leaves
 // and arrives, what that exposes, and what buckets of fixed sizes would expose.
 
-#include "buckets.hpp"
-
 #include <array>
 #include <boost/json.hpp>
 #include <cmath>
@@ -11,6 +9,7 @@
 #include <sstream>
 
 #include "bucket_profile.hpp"
+#include "commands.hpp"
 #include "common/command_line.hpp"
 #include "common/outputs.hpp"
 #include "input.hpp"

@@ -1,7 +1,5 @@
 // Lists, verifies, compares and exports checkpoints.
 
-#include "checkpoints.hpp"
-
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
@@ -11,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "commands.hpp"
 #include "common/command_line.hpp"
 #include "common/outputs.hpp"
 #include "core/base/strings.hpp"

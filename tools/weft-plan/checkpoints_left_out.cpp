@@ -1,6 +1,6 @@
 // Where weft was built without checkpoints.
 
-#include "checkpoints.hpp"
+#include "commands.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::plan {

@@ -1,10 +1,7 @@
 #include <iostream>
 
-#include "buckets.hpp"
-#include "checkpoints.hpp"
+#include "commands.hpp"
 #include "common/command_line.hpp"
-#include "memory.hpp"
-#include "schedule.hpp"
 
 namespace {
 

@@ -1,7 +1,5 @@
 // The memory of a model on each rank under every ZeRO stage: from its layout, or by a closed form over sizes.
 
-#include "memory.hpp"
-
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
@@ -11,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "commands.hpp"
 #include "common/outputs.hpp"
 #include "core/base/strings.hpp"
 #include "memory_options.hpp"

@@ -1,11 +1,10 @@
-#include "schedule.hpp"
-
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
 #include <cstdio>
 #include <iostream>
 
+#include "commands.hpp"
 #include "common/outputs.hpp"
 #include "common/progress.hpp"
 #include "core/base/strings.hpp"

@@ -1,8 +1,7 @@
-#include "diff_command.hpp"
-
 #include <array>
 #include <iostream>
 
+#include "commands.hpp"
 #include "core/files/input_file.hpp"
 #include "diff_options.hpp"
 #include "print.hpp"

@@ -1,5 +1,3 @@
-#include "env_command.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <iostream>
 #include <set>
 
+#include "commands.hpp"
 #include "core/files/input_file.hpp"
 #include "env_options.hpp"
 #include "print.hpp"

@@ -1,8 +1,7 @@
-#include "flight_command.hpp"
-
 #include <algorithm>
 #include <iostream>
 
+#include "commands.hpp"
 #include "options.hpp"
 #include "print.hpp"
 #include "weft-report/flight/flight.hpp"

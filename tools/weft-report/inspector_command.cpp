@@ -1,9 +1,8 @@
-#include "inspector_command.hpp"
-
 #include <algorithm>
 #include <iostream>
 
 #include "bandwidth_output.hpp"
+#include "commands.hpp"
 #include "inspector_options.hpp"
 #include "print.hpp"
 #include "read_logs.hpp"

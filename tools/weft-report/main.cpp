@@ -1,15 +1,8 @@
 #include <iostream>
 
+#include "commands.hpp"
 #include "common/command_line.hpp"
-#include "diff_command.hpp"
-#include "env_command.hpp"
-#include "flight_command.hpp"
-#include "inspector_command.hpp"
-#include "nccl_command.hpp"
 #include "options.hpp"
-#include "ras_command.hpp"
-#include "tune_command.hpp"
-#include "watch_command.hpp"
 #include "weft/core/error.hpp"
 
 namespace {

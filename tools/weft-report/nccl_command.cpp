@@ -1,8 +1,7 @@
-#include "nccl_command.hpp"
-
 #include <iostream>
 
 #include "bandwidth_output.hpp"
+#include "commands.hpp"
 #include "nccl_options.hpp"
 #include "print.hpp"
 #include "read_logs.hpp"

@@ -1,10 +1,9 @@
-#include "ras_command.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <thread>
 
+#include "commands.hpp"
 #include "common/findings/findings_json.hpp"
 #include "core/files/input_file.hpp"
 #include "print.hpp"

@@ -1,5 +1,3 @@
-#include "tune_command.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "commands.hpp"
 #include "common/outputs.hpp"
 #include "common/progress.hpp"
 #include "common/temporary_folder.hpp"

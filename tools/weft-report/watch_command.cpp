@@ -1,7 +1,5 @@
 // The loop of a watch: asks, reads, prints, waits.
 
-#include "watch_command.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -12,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "commands.hpp"
 #include "common/command_line.hpp"
 #include "common/findings/findings_json.hpp"
 #include "core/base/fnv.hpp"
