@@ -1,46 +1,65 @@
 #include "fake_nccl/frames.hpp"
 
-#include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 namespace weft::fake_nccl {
+namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
-
-// Never destroyed: threads may read at the process's end.
-asio::io_context& io() {
-  static auto* const one = new asio::io_context;
-  return *one;
+bool read_all(int socket, void* to, std::size_t bytes) {
+  for (auto* at = static_cast<std::byte*>(to); bytes > 0;) {
+    const ssize_t got = recv(socket, at, bytes, 0);
+    if (got == 0 || (got < 0 && errno != EINTR)) return false;
+    if (got < 0) continue;
+    at += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return true;
 }
 
-Connection::Connection(tcp::socket socket) : socket_(std::move(socket)) {
-  error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
+bool write_all(int socket, const void* from, std::size_t bytes) {
+  for (const auto* at = static_cast<const std::byte*>(from); bytes > 0;) {
+    const ssize_t sent = send(socket, at, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR) return false;
+    if (sent < 0) continue;
+    at += sent;
+    bytes -= static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+}  // namespace
+
+Connection::Connection(int socket) : socket_(socket) {
+  const int on = 1;
+  setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+Connection::~Connection() {
+  ::close(socket_);
 }
 
 std::shared_ptr<Connection> Connection::to(Address address) {
-  tcp::socket socket(io());
-  error_code error;
-  socket.connect({asio::ip::address_v4(address.host), address.port}, error);
-  if (error) return nullptr;
-  return std::make_shared<Connection>(std::move(socket));
+  auto connection = std::make_shared<Connection>(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in there{};
+  there.sin_family = AF_INET;
+  there.sin_addr.s_addr = htonl(address.host);
+  there.sin_port = htons(address.port);
+  if (::connect(connection->socket_, reinterpret_cast<const sockaddr*>(&there), sizeof(there)) != 0)
+    return nullptr;
+  return connection;
 }
 
 std::optional<Frame> Connection::read() {
   Frame frame;
-  error_code error;
-  asio::read(socket_, asio::buffer(&frame.header, sizeof(Header)), error);
-  if (error) return std::nullopt;
+  if (!read_all(socket_, &frame.header, sizeof(Header))) return std::nullopt;
   frame.text.resize(frame.header.text_bytes);
   frame.bytes.resize(frame.header.bytes);
-  asio::read(socket_,
-             std::array{asio::buffer(frame.text), asio::buffer(frame.bytes.data(), frame.bytes.size())},
-             error);
-  if (error) return std::nullopt;
+  if (!read_all(socket_, frame.text.data(), frame.text.size())) return std::nullopt;
+  if (!read_all(socket_, frame.bytes.data(), frame.bytes.size())) return std::nullopt;
   return frame;
 }
 
@@ -48,17 +67,12 @@ bool Connection::write(Header header, const std::string& text, std::span<const s
   header.text_bytes = static_cast<std::uint32_t>(text.size());
   header.bytes = bytes.size();
   const std::lock_guard lock(writing_);
-  error_code error;
-  asio::write(socket_,
-              std::array{asio::buffer(static_cast<const void*>(&header), sizeof(header)), asio::buffer(text),
-                         asio::buffer(static_cast<const void*>(bytes.data()), bytes.size())},
-              error);
-  return !error;
+  return write_all(socket_, &header, sizeof(header)) && write_all(socket_, text.data(), text.size()) &&
+         write_all(socket_, bytes.data(), bytes.size());
 }
 
 void Connection::close() {
-  error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
+  shutdown(socket_, SHUT_RDWR);
 }
 
 }  // namespace weft::fake_nccl

@@ -2,10 +2,9 @@
 // What ranks and hubs say to each other over TCP: a header of fixed size, then bytes. A rank asks, the hub answers with the number of the
 // request, in any order.
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -22,11 +21,12 @@ enum class Kind : std::uint32_t {
   reduce_scatter,
   all_gather,
   broadcast,
-  send,     ///< numbers: to whom. Answered when the receiver has it
-  receive,  ///< numbers: from whom, bytes
-  leave,    ///< the communicator is over, in good order
-  answer,   ///< from the hub: what was asked for has come about
-  lost,     ///< from the hub: numbers: the rank that is gone
+  send,      ///< numbers: to whom. Answered when the receiver has it
+  receive,   ///< numbers: from whom, bytes
+  withdraw,  ///< request: what this rank asked and waits for no more, because it was aborted
+  leave,     ///< the communicator is over, in good order
+  answer,    ///< from the hub: what was asked for has come about
+  lost,      ///< from the hub: numbers: the rank that is gone
 };
 
 struct Header {
@@ -56,12 +56,14 @@ struct Member {
   int version = 0;
 };
 
-boost::asio::io_context& io();
-
 /// One end of a connection. One thread reads, any thread writes.
 class Connection {
  public:
-  explicit Connection(boost::asio::ip::tcp::socket socket);
+  /// @param socket a descriptor, which it closes
+  explicit Connection(int socket);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
   /// @returns none if nobody takes the connection
   static std::shared_ptr<Connection> to(Address address);
 
@@ -75,7 +77,7 @@ class Connection {
   void close();
 
  private:
-  boost::asio::ip::tcp::socket socket_;
+  int socket_;
   std::mutex writing_;
 };
 

@@ -3,6 +3,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,8 +21,6 @@
 namespace weft::fake_nccl {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
 namespace nccl = detail::nccl;
 
 std::atomic<int> answering = 0;  // threads that write to ranks: the process waits for them at its end
@@ -54,9 +53,9 @@ struct Brought {
 };
 
 /// The ranks of a communicator.
-class Team {
+class TeamHere {
  public:
-  explicit Team(int size) : connections_(static_cast<std::size_t>(size)) {}
+  explicit TeamHere(int size) : connections_(static_cast<std::size_t>(size)) {}
 
   void take(int rank, const std::shared_ptr<Connection>& connection, Frame frame, Answers& answers) {
     const std::lock_guard lock(mutex_);
@@ -66,6 +65,8 @@ class Team {
       case Kind::send:
       case Kind::receive:
         return exchange(rank, {connection, std::move(frame)}, answers);
+      case Kind::withdraw:
+        return withdraw(rank, frame.header.request);
       case Kind::join:
         connections_[static_cast<std::size_t>(rank)] = connection;
         about = "join";
@@ -115,6 +116,20 @@ class Team {
       compute(all, answers);
     }
     meetings_.erase(about);
+  }
+
+  // A kernel that was aborted takes no part any more.
+  void withdraw(int rank, std::uint32_t request) {
+    for (auto& [about, all] : meetings_) {
+      const auto mine = all.find(rank);
+      if (mine != all.end() && mine->second.frame.header.request == request) all.erase(mine);
+    }
+    for (auto* const lanes : {&sent_, &wanted_}) {
+      for (auto& [lane, all] : *lanes)
+        std::erase_if(all, [&](const Brought& one) {
+          return (lanes == &sent_ ? lane.first : lane.second) == rank && one.frame.header.request == request;
+        });
+    }
   }
 
   static void compute(const All& all, Answers& answers) {
@@ -176,12 +191,17 @@ class Team {
 
 class Hub {
  public:
-  Hub() : listener_(io(), tcp::endpoint(tcp::v4(), 0)) {
-    address_ = {interface(), listener_.local_endpoint().port()};
+  Hub() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    listen(listener_, SOMAXCONN);  // at a port that the system chooses
+    sockaddr_in mine{};
+    socklen_t length = sizeof(mine);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&mine), &length);
+    address_ = {interface(), ntohs(mine.sin_port)};
     std::thread([this] {
       for (;;) {
-        auto connection = std::make_shared<Connection>(listener_.accept());
-        std::thread([this, connection] { serve(connection); }).detach();
+        const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (socket < 0) continue;
+        std::thread([this, one = std::make_shared<Connection>(socket)] { serve(one); }).detach();
       }
     }).detach();
   }
@@ -210,7 +230,7 @@ class Hub {
   }
 
   void serve(const std::shared_ptr<Connection>& connection) {
-    std::shared_ptr<Team> team;
+    std::shared_ptr<TeamHere> team;
     int rank = 0;
     while (auto frame = connection->read()) {
       if (frame->header.kind == Kind::leave) return;
@@ -218,7 +238,7 @@ class Hub {
         rank = static_cast<int>(frame->header.numbers[1]);
         const std::lock_guard lock(mutex_);
         auto& one = teams_[frame->text];
-        if (!one) one = std::make_shared<Team>(static_cast<int>(frame->header.numbers[0]));
+        if (!one) one = std::make_shared<TeamHere>(static_cast<int>(frame->header.numbers[0]));
         team = one;
       }
       Answers answers;
@@ -227,10 +247,10 @@ class Hub {
     if (team) team->lose(rank);
   }
 
-  tcp::acceptor listener_;
+  const int listener_;
   Address address_{};
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Team>> teams_;
+  std::map<std::string, std::shared_ptr<TeamHere>> teams_;
 };
 
 /// What has been computed for others leaves before the process ends.

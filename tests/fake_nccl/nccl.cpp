@@ -1,7 +1,5 @@
 // NCCL's functions.
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include <string_view>
 
 #include "collectives/nccl/api.hpp"
+#include "fake_nccl/functions.hpp"
 #include "fake_nccl/hub.hpp"
 #include "fake_nccl/rank.hpp"
 #include "fake_nccl/words.hpp"
@@ -40,14 +39,23 @@ std::string_view word(std::string_view name) {
 
 }  // namespace
 
+Wishes& wishes() {
+  static auto* const all = new Wishes;  // never destroyed: threads may wait until the process ends
+  return *all;
+}
 int version() {
-  return version_code(2, 28, 9);
+  return wishes().version;
 }
 bool deaths_are_silent() {
   static const bool silent = !word("silent").empty();
   return silent;
 }
 Result wanted_fault(const char* function) {
+  {
+    const std::lock_guard lock(wishes().mutex);
+    const auto refused = wishes().refusals.find(function);
+    if (refused != wishes().refusals.end() && refused->second != success) return refused->second;
+  }
   const std::string_view what = word(function);
   if (what == "abort") std::abort();
   if (what.empty()) return success;
@@ -70,7 +78,18 @@ const Handle& of(const Comm* comm) {
   return *reinterpret_cast<const Handle*>(comm);
 }
 Comm* handle_of(Handle rank) {
+  ++wishes().communicators;
   return reinterpret_cast<Comm*>(new Handle(std::move(rank)));
+}
+
+void give_back(Comm* comm) {
+  --wishes().communicators;
+  delete &of(comm);
+}
+/// Once it is in progress no more, if it is not blocking.
+void store(Rank& rank, std::function<void()> result) {
+  if (!wishes().non_blocking) return result();
+  rank.later(std::move(result));
 }
 
 struct Id {
@@ -94,6 +113,7 @@ thread_local std::vector<Noted> group;
 
 // In the call, and all at once: no rank waits for one connection before it has named the others.
 Result connect(const std::vector<Noted>& all) {
+  if (wishes().non_blocking) return success;  // NCCL's thread does
   std::vector<std::pair<Rank*, std::uint32_t>> requests;
   for (const Noted& one : all) {
     Rank& rank = *one.rank;
@@ -105,6 +125,9 @@ Result connect(const std::vector<Noted>& all) {
   }
   for (const auto& [rank, request] : requests) {
     if (const Result result = rank->wait_in_call(request); result != success) return result;
+  }
+  for (const Noted& one : all) {
+    if (const Result result = one.rank->hold(); result != success) return result;
   }
   return success;
 }
@@ -167,6 +190,10 @@ Result collective(const Collective& what, Comm* comm, Stream stream) {
   const Handle& rank = of(comm);
   if (what.root < 0 || what.root >= rank->size()) return invalid_argument;
   const int number = rank->next_operation();
+  {
+    const std::lock_guard lock(wishes().mutex);
+    wishes().handed_over[rank->rank()].emplace_back(rank->name(), number);
+  }
   std::size_t bytes = what.count * test::fake_nccl_size(what.type);
   if (what.kind == Kind::reduce_scatter) bytes *= static_cast<std::size_t>(rank->size());
   if (what.kind == Kind::broadcast && rank->rank() != what.root) bytes = 0;
@@ -202,12 +229,15 @@ Result message(bool sends, const void* out, void* in, std::size_t count, Type ty
               .take = [in](const Frame& answer) { put(in, answer.bytes); }});
 }
 
-Result make_child(const Rank& parent, const std::string& name, const std::vector<int>& ranks, Comm** child) {
+Result make_child(Rank& parent, const std::string& name, const std::vector<int>& ranks, Comm** child) {
   const auto mine = static_cast<int>(std::ranges::find(ranks, parent.rank()) - ranks.begin());
   const Team team{parent.members()[static_cast<std::size_t>(ranks.front())].hub, parent.name() + name};
   Handle made;
   const Result result = Rank::connect(team, static_cast<int>(ranks.size()), mine, &parent, made);
-  if (result == success) *child = handle_of(std::move(made));
+  if (result == success) {
+    Comm* const handle = handle_of(std::move(made));
+    store(parent, [child, handle] { *child = handle; });
+  }
   return result;
 }
 
@@ -314,7 +344,7 @@ Result ncclCommShrink(Comm* comm, int* excluded, int count, Comm** child, Config
 }
 
 Result ncclCommGetAsyncError(Comm* comm, Result* state) {
-  *state = of(comm)->state();
+  *state = of(comm)->poll();
   return success;
 }
 Result ncclCommFinalize(Comm*) {
@@ -322,13 +352,13 @@ Result ncclCommFinalize(Comm*) {
 }
 Result ncclCommDestroy(Comm* comm) {
   of(comm)->end(true);
-  delete &of(comm);
+  give_back(comm);
   return success;
 }
 Result ncclCommAbort(Comm* comm) {
   of(comm)->abort();
   of(comm)->end(false);
-  delete &of(comm);
+  give_back(comm);
   return success;
 }
 Result ncclCommRevoke(Comm* comm, int) {
@@ -344,21 +374,26 @@ Result ncclMemAlloc(void** memory, std::size_t bytes) {
   std::memset(*memory, anything, bytes);
   const std::lock_guard lock(of_memory);
   memory_blocks.insert(*memory);
+  ++wishes().blocks;
   return success;
 }
 Result ncclMemFree(void* memory) {
   const std::lock_guard lock(of_memory);
   if (memory_blocks.erase(memory) == 0) return invalid_argument;
+  --wishes().blocks;
   std::free(memory);
   return success;
 }
 Result ncclCommRegister(const Comm* comm, void*, std::size_t, void** handle) {
   if (const Result fault = wanted_fault("CommRegister"); fault != success) return fault;
   *handle = of(comm).get();
+  ++wishes().registered;
   return success;
 }
 Result ncclCommDeregister(const Comm* comm, void* handle) {
-  return handle == of(comm).get() ? success : invalid_argument;
+  if (handle != of(comm).get()) return invalid_argument;
+  --wishes().registered;
+  return success;
 }
 // Waits for all ranks where peers can be reached (dev_runtime.cc:629), else gives no window (dev_runtime.cc:593).
 Result ncclCommWindowRegister(Comm* comm, void* memory, std::size_t, Window** window, int) {
@@ -366,12 +401,17 @@ Result ncclCommWindowRegister(Comm* comm, void* memory, std::size_t, Window** wi
   Rank& rank = *of(comm);
   *window = nullptr;
   if (const Result result = rank.ready(); result != success) return result;
-  if (!rank.reaches_all()) return success;
-  const Result result = rank.meet("window " + std::to_string(rank.next_window()), rank.size(), {});
-  if (result == success) *window = static_cast<Window*>(memory);
-  return result;
+  if (!rank.reaches_all() || !wishes().reachable) return success;
+  if (!wishes().non_blocking) {
+    const Result result = rank.meet("window " + std::to_string(rank.next_window()), rank.size(), {});
+    if (result != success) return result;
+  }
+  ++wishes().windows;
+  store(rank, [=] { *window = static_cast<Window*>(memory); });
+  return success;
 }
 Result ncclCommWindowDeregister(Comm*, Window*) {
+  --wishes().windows;
   return success;
 }
 
@@ -402,11 +442,13 @@ Result ncclRecv(void* in, std::size_t count, Type type, int peer, Comm* comm, St
   if (const Result fault = wanted_fault("Recv"); fault != success) return fault;
   return message(false, nullptr, in, count, type, peer, comm, stream);
 }
-Result ncclRedOpCreatePreMulSum(Op* op, void* scalar, Type, int, Comm*) {
+Result ncclRedOpCreatePreMulSum(Op* op, void* scalar, Type, int, Comm* comm) {
+  if (const Result result = of(comm)->ready(); result != success) return result;
   *op = weft::test::fake_nccl_scaled_sum(scalar);
   return success;
 }
 Result ncclGroupStart() {
+  if (const Result fault = wanted_fault("GroupStart"); fault != success) return fault;
   ++depth;
   return success;
 }
@@ -431,3 +473,14 @@ Result ncclAlltoAll(const void* in, void* out, std::size_t count, Type type, Com
 }
 
 }  // extern "C"
+
+void* weft::fake_nccl::find(const char* symbol) {
+  const std::string_view name = symbol;
+  if (name == "ncclGetErrorString") return reinterpret_cast<void*>(&ncclGetErrorString);
+  if (name == "ncclGetLastError") return reinterpret_cast<void*>(&ncclGetLastError);
+#define FIND(function, since, parameters) \
+  if (name == "nccl" #function && version() >= since) return reinterpret_cast<void*>(&nccl##function);
+  WEFT_NCCL_FUNCTIONS(FIND)
+#undef FIND
+  return nullptr;
+}

@@ -1,6 +1,5 @@
 #include "fake_nccl/rank.hpp"
 
-#include <cuda_runtime_api.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include <thread>
 
 #include "fake_nccl/hub.hpp"
-#include "fake_nccl/words.hpp"
+#include "fake_nccl/streams.hpp"
 
 namespace weft::fake_nccl {
 namespace {
@@ -55,8 +54,7 @@ Result Rank::connect(const Team& team, int size, int rank, const Rank* parent, s
   if (!connection) return nccl::system_error;
   const std::shared_ptr<Rank> one(new Rank(team, rank, std::move(connection)));
   std::thread([one] { one->read(); }).detach();
-  Member me{.hub = own_hub(), .host = host_hash(), .version = version()};
-  cudaGetDevice(&me.device);
+  const Member me{.hub = own_hub(), .host = host_hash(), .device = current_device(), .version = version()};
   const auto request =
       one->ask({.kind = Kind::join, .numbers = {size, rank}}, team.name, std::as_bytes(std::span(&me, 1)));
   std::vector<std::byte> all;
@@ -98,7 +96,35 @@ bool Rank::reaches_all() const {
   return std::ranges::all_of(members_, [&](const Member& one) { return one.host == members_.front().host; });
 }
 
+void Rank::later(std::function<void()> store) {
+  static std::atomic<unsigned> delays = 0;
+  constexpr unsigned most_polls = 3;
+  const std::lock_guard lock(mutex_);
+  polls_ = static_cast<int>(++delays % (most_polls + 1));
+  store_ = std::move(store);
+}
+
+Result Rank::poll() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (wishes().non_blocking && is_stuck()) return nccl::in_progress;
+    if (store_) {
+      if (polls_-- > 0) return nccl::in_progress;
+      std::exchange(store_, {})();
+    }
+  }
+  return state();
+}
+
+Result Rank::hold() {
+  std::unique_lock lock(mutex_);
+  while (is_stuck() && !aborted_ && generation_ == wishes().generation) changed_.wait_for(lock, 5ms);
+  return aborted_ ? nccl::internal_error : nccl::success;
+}
+
 Result Rank::state() const {
+  const Result wished = wishes().states[static_cast<std::size_t>(rank_) % Wishes::most_ranks];
+  if (wished != nccl::success) return wished;
   const std::lock_guard lock(mutex_);
   return somebody_is_lost_ && !deaths_are_silent() ? nccl::remote_error : nccl::success;
 }
@@ -107,6 +133,7 @@ Result Rank::ready() const {
   {
     const std::lock_guard lock(mutex_);
     if (revoked_) return nccl::invalid_usage;
+    if (store_) return nccl::invalid_argument;
   }
   return state();
 }
@@ -126,8 +153,12 @@ Result Rank::wait_in_call(std::uint32_t request, const Rank* parent, std::vector
   std::unique_lock lock(mutex_);
   std::optional<Frame>& answer = answers_[request];
   for (;;) {
-    if (answer) break;
-    if (aborted_) return nccl::internal_error;
+    if (answer && !is_stuck()) break;
+    if (aborted_ || generation_ != wishes().generation) {
+      lock.unlock();
+      withdraw(request);
+      return nccl::internal_error;
+    }
     if (somebody_is_lost_ && !deaths_are_silent()) return nccl::remote_error;
     changed_.wait_for(lock, 5ms);
     if (parent == nullptr) continue;
@@ -163,27 +194,17 @@ std::optional<std::uint32_t> Rank::connect_message(int from, int to) {
 }
 
 Result Rank::enqueue(Stream stream, Operation operation) {
-  struct Task {
-    std::shared_ptr<Rank> rank;
-    Operation operation;
-  };
   {
     const std::lock_guard lock(mutex_);
     ++on_streams_;
   }
-  auto* const task = new Task{shared_from_this(), std::move(operation)};
-  const cudaError_t code = cudaLaunchHostFunc(
-      stream,
-      [](void* data) {
-        const std::unique_ptr<Task> mine(static_cast<Task*>(data));
-        mine->operation(*mine->rank);
-        const std::lock_guard lock(mine->rank->mutex_);
-        --mine->rank->on_streams_;
-        mine->rank->changed_.notify_all();
-      },
-      task);
-  if (code == cudaSuccess) return nccl::success;
-  delete task;
+  const bool is_taken = on_stream(stream, [self = shared_from_this(), work = std::move(operation)] {
+    work(*self);
+    const std::lock_guard lock(self->mutex_);
+    --self->on_streams_;
+    self->changed_.notify_all();
+  });
+  if (is_taken) return wishes().non_blocking && is_stuck() ? nccl::in_progress : nccl::success;
   const std::lock_guard lock(mutex_);
   --on_streams_;
   return nccl::unhandled_cuda_error;
@@ -195,7 +216,13 @@ std::optional<Frame> Rank::wait(std::uint32_t request) {
   changed_.wait(lock, [&] { return answer || aborted_; });
   std::optional<Frame> result = std::move(answer);
   answers_.erase(request);
+  lock.unlock();
+  if (!result) withdraw(request);
   return result;
+}
+
+void Rank::withdraw(std::uint32_t request) {
+  connection_->write({.kind = Kind::withdraw, .request = request}, {}, {});
 }
 
 void Rank::abort() {

@@ -9,10 +9,10 @@
 
 #include "collectives/nccl/api.hpp"
 #include "fake_nccl/frames.hpp"
+#include "fake_nccl/words.hpp"
 
 namespace weft::fake_nccl {
 
-using detail::nccl::Result;
 using detail::nccl::Stream;
 
 /// The hub at which a communicator's ranks meet, and its name there.
@@ -34,9 +34,14 @@ class Rank : public std::enable_shared_from_this<Rank> {
   /// Whether all ranks are on one host.
   bool reaches_all() const;
 
-  /// What a call is refused with, as ncclCommEnsureReady does (init.cc:373).
+  /// What a call is refused with, as ncclCommEnsureReady does (init.cc:373); a communicator in progress refuses all (init.cc:379).
   Result ready() const;
-  Result state() const;
+  /// What ncclCommGetAsyncError says: for some polls in progress, and then stores what later() was given.
+  Result poll();
+  /// As a communicator that is not blocking does (init.cc:2665, dev_runtime.cc:890).
+  void later(std::function<void()> store);
+  /// Waits while the test has this rank stuck.
+  Result hold();
 
   /// In the caller's thread: waits until `needed` ranks have come to the same. @returns what they brought, by rank
   Result meet(const std::string& about, int needed, std::span<const std::byte> mine,
@@ -66,8 +71,11 @@ class Rank : public std::enable_shared_from_this<Rank> {
   void end(bool leave_well);
 
  private:
+  Result state() const;
+  bool is_stuck() const { return wishes().stuck == rank_; }
   Rank(Team team, int rank, std::shared_ptr<Connection> connection);
   void read();
+  void withdraw(std::uint32_t request);
   std::uint32_t come_to(const std::string& about, int needed, std::span<const std::byte> mine);
 
   Team team_;
@@ -88,6 +96,9 @@ class Rank : public std::enable_shared_from_this<Rank> {
   bool aborted_ = false;
   bool revoked_ = false;
   bool somebody_is_lost_ = false;
+  std::function<void()> store_;
+  int polls_ = 0;
+  const int generation_ = wishes().generation;
 };
 
 }  // namespace weft::fake_nccl

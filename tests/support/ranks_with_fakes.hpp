@@ -4,7 +4,8 @@
 #include "collectives/communicator/communicator_state.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/shm/threads_backend.hpp"
-#include "support/fake_nccl_ranks.hpp"
+#include "fake_nccl/threads.hpp"
+#include "support/fake_cuda.hpp"
 
 namespace weft::test {
 

@@ -263,25 +263,11 @@ inline void* FakeNccl::find(const std::string& symbol) const {
     });
   }
   // The rest is there when the version has it; no test calls it.
-  static const std::map<std::string, int> others{{"ncclMemAlloc", 21900},
-                                                 {"ncclMemFree", 21900},
-                                                 {"ncclCommRegister", 21900},
-                                                 {"ncclCommDeregister", 21900},
-                                                 {"ncclCommWindowRegister", 22700},
-                                                 {"ncclCommWindowDeregister", 22700},
-                                                 {"ncclReduceScatter", 0},
-                                                 {"ncclAllGather", 0},
-                                                 {"ncclBroadcast", 0},
-                                                 {"ncclReduce", 0},
-                                                 {"ncclSend", 0},
-                                                 {"ncclRecv", 0},
-                                                 {"ncclRedOpCreatePreMulSum", 0},
-                                                 {"ncclAlltoAll", 22800},
-                                                 {"ncclGroupStart", 0},
-                                                 {"ncclGroupEnd", 0}};
-  const auto other = others.find(symbol);
-  if (other == others.end() || version_ < other->second) return nullptr;
-  return offer<0>(+[]() { return internal_error; });
+#define WEFT_NCCL_REST(name, since, parameters) \
+  if (symbol == "nccl" #name) return offer<since>(+[]() { return internal_error; });
+  WEFT_NCCL_FUNCTIONS(WEFT_NCCL_REST)
+#undef WEFT_NCCL_REST
+  return nullptr;
 }
 
 }  // namespace weft::detail::nccl

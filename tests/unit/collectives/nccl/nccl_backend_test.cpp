@@ -105,7 +105,8 @@ TEST_F(NcclBackend, WhatNcclMeetsBetweenCallsEndsTheWait) {
     }
     const Work work = comm.all_reduce(data.view(), ReduceOp::sum, stream);
     nccl_.fail(0, detail::nccl::remote_error);
-    expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #1", "remote error", "socket closed by the fake"},
+    expect_error(ErrorKind::peer_lost,
+                 {"rank 0: all_reduce #1", "remote process exited", "socket closed by the fake"},
                  [&] { work.wait(); });
     nccl_.fail(0, detail::nccl::success);
     heard = true;
@@ -117,7 +118,8 @@ TEST_F(NcclBackend, WhatNcclMeetsInACallNamesTheOperation) {
     Stream stream(comm.device());
     Buffer data = comm.allocate(DataType::f32, 10);
     nccl_.fail(0, detail::nccl::remote_error);
-    expect_error(ErrorKind::peer_lost, {"rank 0: all_reduce #1", "remote error", "socket closed by the fake"},
+    expect_error(ErrorKind::peer_lost,
+                 {"rank 0: all_reduce #1", "remote process exited", "socket closed by the fake"},
                  [&] { comm.all_reduce(data.view(), ReduceOp::sum, stream).wait(); });
     nccl_.fail(0, detail::nccl::success);
   });
@@ -383,7 +385,7 @@ TEST_F(NcclBackend, WhereNcclGivesNoWindowNoneIsGivenBack) {
 }
 
 TEST_F(NcclBackend, WhatNcclRefusesIsTheOperationsError) {
-  for (const std::string function : {"GroupStart", "Send", "collective"}) {
+  for (const std::string function : {"GroupStart", "Send", "AllReduce"}) {
     SCOPED_TRACE(function);
     FakeNcclRanks nccl;
     run_with_fakes(nccl, 1, [&](Communicator comm) {
@@ -391,7 +393,7 @@ TEST_F(NcclBackend, WhatNcclRefusesIsTheOperationsError) {
       Buffer data = Buffer::on(comm.device(), DataType::f32, 10);
       Buffer other = Buffer::on(comm.device(), DataType::f32, 10);
       nccl.refuse(function, detail::nccl::internal_error);
-      const bool is_group = function != "collective";
+      const bool is_group = function != "AllReduce";
       const Work work = is_group ? Group(comm).send(data.view(), 0).receive(other.view(), 0).start(stream)
                                  : comm.all_reduce(data.view(), ReduceOp::sum, stream);
       expect_error(ErrorKind::system, {is_group ? "rank 0: send/receive group" : "rank 0: all_reduce"},

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "fake_nccl/threads.hpp"
 #include "support/fake_cuda.hpp"
-#include "support/fake_nccl_ranks.hpp"
 #include "weft/collectives/communicator.hpp"
 #include "weft/pipeline/passes.hpp"
 #include "weft/pipeline/schedules.hpp"
