@@ -1,6 +1,7 @@
-// What ranks tell each other when they meet: arrivals, refusals, verdicts.
+// What ranks tell each other when they meet: arrivals, refusals, verdicts, outcomes.
 
 #include "collectives/bootstrap/gathering.hpp"
+#include "collectives/diagnosis/agree.hpp"
 #include "fuzz/expect_refused.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -35,6 +36,16 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     opened(refuse(refusal));
   });
   opened(bytes);
+  test::taken_or_refused([&] {
+    const Outcome outcome = Outcome::from(bytes);
+    const Outcome again = Outcome::from(outcome.words());
+    const bool same_why = again.why().has_value() == outcome.why().has_value() &&
+                          (!again.why() || (again.why()->kind() == outcome.why()->kind() &&
+                                            again.why()->problem() == outcome.why()->problem() &&
+                                            again.why()->advice() == outcome.why()->advice()));
+    test::expect(again.note() == outcome.note() && same_why, "an outcome says the same again");
+    opened(call_off(outcome.why().value_or(Error(ErrorKind::usage, outcome.note()))));
+  });
   // Members as a split would name them: a rank in each byte.
   const std::vector<int> members(bytes.begin(), bytes.end());
   test::taken_or_refused([&] { (void)place_among(members, 0, 64); });
