@@ -4,17 +4,19 @@
 // prometheus-cpp has a server, which is not used: its threads have stacks of 100 KB, of which glibc takes the
 // thread-local memory of all libraries. CUDA's and OpenBLAS have more than that together.
 
+#include "metrics/exposer.hpp"
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
-#include <csignal>
 #include <list>
 #include <optional>
+#include <thread>
 
-#include "metrics/outlets.hpp"
+#include "metrics/blocked_signals.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
@@ -45,7 +47,7 @@ std::string advice_for(const boost::system::error_code& error) {
 }
 
 http::response<http::string_body> answer_to(const http::request<http::empty_body>& request,
-                                            const Meter& meter) {
+                                            const Exposer::Figures& figures) {
   http::response<http::string_body> answer{http::status::ok, request.version()};
   answer.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
   answer.keep_alive(request.keep_alive());
@@ -58,7 +60,7 @@ http::response<http::string_body> answer_to(const http::request<http::empty_body
     answer.result(http::status::not_found);
     answer.body() = "the figures are at /metrics\n";
   } else {
-    answer.body() = text_of(meter);
+    answer.body() = figures();
   }
   answer.prepare_payload();
   if (request.method() == http::verb::head) answer.body().clear();
@@ -67,9 +69,10 @@ http::response<http::string_body> answer_to(const http::request<http::empty_body
 
 }  // namespace
 
-class MeterExposer::Server {
+class Exposer::Server {
  public:
-  Server(const Meter& meter, const tcp::endpoint& endpoint) : meter_(meter), acceptor_(context_) {
+  Server(Figures figures, std::string who, const tcp::endpoint& endpoint)
+      : figures_(std::move(figures)), who_(std::move(who)), acceptor_(context_) {
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(asio::socket_base::reuse_address(true));
     acceptor_.bind(endpoint);
@@ -100,7 +103,7 @@ class MeterExposer::Server {
     try {
       context_.run();
     } catch (const std::exception& error) {
-      log::warn(text("rank ", meter_.rank(), ": metrics are served no longer: ", message_of(error)));
+      log::warn(text(who_, "metrics are served no longer: ", message_of(error)));
     }
   }
   void accept() {
@@ -123,7 +126,7 @@ class MeterExposer::Server {
     http::async_read(scraper->stream, scraper->buffer, *scraper->parser,
                      [this, scraper](boost::system::error_code error, std::size_t) {
                        if (error) return refuse(scraper, error);
-                       scraper->answer = answer_to(scraper->parser->get(), meter_);
+                       scraper->answer = answer_to(scraper->parser->get(), figures_);
                        write(scraper);
                      });
   }
@@ -152,7 +155,8 @@ class MeterExposer::Server {
     scrapers_.erase(scraper);
   }
 
-  Meter meter_;
+  const Figures figures_;
+  const std::string who_;
   asio::io_context context_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer rest_{context_};
@@ -160,22 +164,8 @@ class MeterExposer::Server {
   std::thread thread_;
 };
 
-struct BlockedSignals::Before {
-  sigset_t mask{};
-};
-
-BlockedSignals::BlockedSignals() : before_(std::make_unique<Before>()) {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_->mask);
-}
-
-BlockedSignals::~BlockedSignals() {
-  pthread_sigmask(SIG_SETMASK, &before_->mask, nullptr);
-}
-
-MeterExposer::MeterExposer(const Meter& meter, const std::string& bind, int port, int local_rank) {
-  const ErrorContext here{meter.rank(), "Metrics", 0};
+Exposer::Exposer(Figures figures, const std::string& bind, int port, int local_rank,
+                 const ErrorContext& here) {
   if (port < 1 || port > highest_port)
     throw Error(ErrorKind::usage, text("metrics on port ", port),
                 text("give a number from 1 to ", highest_port), here);
@@ -190,7 +180,9 @@ MeterExposer::MeterExposer(const Meter& meter, const std::string& bind, int port
     throw Error(ErrorKind::usage, text("metrics on '", bind, "', which is not an IP address"),
                 "give a numeric one without a port, such as 127.0.0.1, 0.0.0.0 or ::1", here);
   try {
-    server_ = std::make_unique<Server>(meter, tcp::endpoint(address, static_cast<unsigned short>(own)));
+    server_ =
+        std::make_unique<Server>(std::move(figures), here.rank < 0 ? "" : text("rank ", here.rank, ": "),
+                                 tcp::endpoint(address, static_cast<unsigned short>(own)));
   } catch (const boost::system::system_error& failed) {
     throw Error(ErrorKind::usage,
                 text("cannot serve metrics on ", with_port(bind, own), ": ", failed.code().message()),
@@ -199,7 +191,7 @@ MeterExposer::MeterExposer(const Meter& meter, const std::string& bind, int port
   address_ = text("http://", with_port(bind, own), "/metrics");
 }
 
-MeterExposer::~MeterExposer() {
+Exposer::~Exposer() {
   if (getpid() != owner_) (void)server_.release();  // its threads are not there to be waited for
 }
 

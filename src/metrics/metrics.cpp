@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "collectives/diagnosis/agree.hpp"
+#include "metrics/exposer.hpp"
 #include "metrics/families.hpp"
-#include "metrics/outlets.hpp"
+#include "metrics/textfile.hpp"
 
 namespace weft {
 namespace {
@@ -43,13 +44,14 @@ class Metrics::State {
       throw Error(ErrorKind::usage, "metrics that nothing can read",
                   "set MetricsOptions::port, textfile, or both");
     if (options.port)
-      exposer_.emplace(meter_, options.bind, *options.port, comm.topology().local_rank(comm.rank()));
+      exposer_.emplace([this] { return detail::text_of(meter_); }, options.bind, *options.port,
+                       comm.topology().local_rank(comm.rank()), ErrorContext{comm.rank(), "Metrics", 0});
     if (!options.textfile.empty()) textfile_.emplace(meter_, options.textfile, options.textfile_every);
   }
 
   Meter meter_;
   std::string nowhere_;
-  std::optional<detail::MeterExposer> exposer_;
+  std::optional<detail::Exposer> exposer_;
   std::optional<detail::Textfile> textfile_;
 };
 

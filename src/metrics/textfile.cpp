@@ -1,3 +1,5 @@
+#include "metrics/textfile.hpp"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -5,8 +7,8 @@
 #include <fstream>
 
 #include "core/base/file_limit.hpp"
+#include "metrics/blocked_signals.hpp"
 #include "metrics/families.hpp"
-#include "metrics/outlets.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
 
