@@ -60,7 +60,7 @@ def check_empty_names(work):
             expect(f"{command[:2]} --{option} ''", done.returncode == 42 and f"--{option}" in done.stderr and done.stderr.count("\n") == 1, done)
     expect("all options of files are seen", {"json", "sarif", "html", "markdown", "text", "csv", "svg", "trace", "compare", "schedule", "profile", "diff", "export", "hosts",
                                              "checkpoint", "deepspeed", "report", "tune", "output", "log"} <= seen, seen)
-    for words in (["weft-plan", "buckets", ""], ["weft-plan", "checkpoint", ""], ["weft-report", "nccl", ""], ["weft-report", "env", ""], ["weft-report", "ras", ""], ["weft-report", "flight", ""],
+    for words in (["weft-plan", "buckets", ""], ["weft-plan", "checkpoint", ""], ["weft-report", "nccl", ""], ["weft-report", "env", ""], ["weft-report", "ras", ""], ["weft-report", "watch", ""], ["weft-report", "flight", ""],
                   ["weft-report", "diff", "", ""], ["weft-launch", "lint", ""], ["weft-launch", "-n", "1", ""]):
         done = run([tool(words[0]), *words[1:]])
         expect(f"{words}", done.returncode == 42 and done.stderr.count("\n") == 1, done)
@@ -77,7 +77,7 @@ def check_memory(work):
         ["weft-plan", "schedule", "--schedule", sparse], ["weft-plan", "schedule", "--profile", sparse], ["weft-plan", "buckets", sparse],
         ["weft-plan", "checkpoint", work / "saved"], ["weft-plan", "memory", "--layers", "10000", "--width", "100000"],
         ["weft-bench", "all_reduce", "-b", "8", "-e", "64G", "-i", "1"], ["weft-bench", "all_reduce", "-b", "1", "-e", "1G", "-f", "1.0000001"],
-        ["weft-bench", "all_reduce", "-b", "16G", "-e", "16G", "-n", "1"], ["weft-report", "nccl", sparse], ["weft-report", "env", sparse], ["weft-report", "ras", sparse],
+        ["weft-bench", "all_reduce", "-b", "16G", "-e", "16G", "-n", "1"], ["weft-report", "nccl", sparse], ["weft-report", "env", sparse], ["weft-report", "ras", sparse], ["weft-report", "watch", "--for", "1", "--timeout", "1", "--logs", sparse],
         ["weft-launch", "lint", sparse], ["weft-launch", "--hosts", sparse, "true"], ["gpt", "--model", "gpt-tiny", "--text", sparse, "--steps", "1"],
         ["weft-scaling", "--model", "gpt-tiny", "--text", sparse, "--steps", "7", "--strategies", "ddp"], ["weft-scaling", "--model", "gpt-tiny", "--steps", "7", "--deepspeed", sparse]]
     for size in (3 << 30, 50 << 20):

@@ -28,9 +28,9 @@ FILES = {
     "host": b'{"program": ["x"], "environment": 3}\n', "job": b'{"program": [], "environment": [], "size": "x", "rendezvous": 1}\n', "rows": b"1,2\nx,,\n" * 20}
 VALUES = ["", "x", "-1", "0", "1e999", "nan", "99999999999999999999999", "\udcff\udcfe", "1,,2", ":", "[::1", "a" * 5000]
 COMMANDS = [("weft-launch",), ("weft-launch", "env"), ("weft-launch", "lint"), ("weft-plan", "buckets"), ("weft-plan", "checkpoint"), ("weft-plan", "memory"),
-            ("weft-plan", "schedule"), ("weft-report", "flight"), ("weft-report", "env"), ("weft-report", "nccl"), ("weft-report", "ras"), ("weft-report", "diff"), ("weft-report", "tune"),
+            ("weft-plan", "schedule"), ("weft-report", "flight"), ("weft-report", "env"), ("weft-report", "nccl"), ("weft-report", "ras"), ("weft-report", "watch"), ("weft-report", "diff"), ("weft-report", "tune"),
             ("weft-bench",), ("weft-scaling",), ("gpt",), ("ddp",)]
-LAST = {("weft-launch",): ["true"], ("weft-report", "tune"): ["--", "true"]}  # after the options
+LAST = {("weft-launch",): ["true"], ("weft-report", "tune"): ["--", "true"], ("weft-report", "watch"): ["--for", "1", "--timeout", "1"]}  # after the options
 SHARE = float(sys.argv[3]) if len(sys.argv) > 3 else 0.15
 chance = random.Random(int(os.environ.get("SEED", "1")))
 runs = failures = 0
@@ -100,12 +100,14 @@ def wrong_files(work):
         for reader in readers:
             run([BIN / reader[0], *reader[1:], path, *(["true"] if reader[-1] == "--hosts" else [])], cwd=work)
         run([BIN / "weft-report", "diff", path, path], cwd=work)
+        run([BIN / "weft-report", "watch", "--for", "1", "--timeout", "1", "--logs", path], cwd=work)
         run([BIN / "weft-launch", "host"], stdin=content + b"\n", cwd=work, always=True)
         for places in ("rank-0.json", "index.json", "nccl_trace_rank_0"):
             folder = work / f"{name}.{places}"
             folder.mkdir()
             (folder / places).write_bytes(content)
             run([BIN / "weft-report", "flight", folder], cwd=work)
+            run([BIN / "weft-report", "watch", "--for", "1", "--timeout", "1", "--records", folder, "--inspector", folder], cwd=work)
             run([BIN / "weft-plan", "checkpoint", folder], cwd=work)
         for variable in ("WEFT_ALGORITHMS", "WEFT_TOKEN_FILE", "WEFT_HOSTS", "NCCL_CONF_FILE"):
             run([BIN / "ddp", work / "short"], cwd=work, **{variable: str(path)})
@@ -128,6 +130,10 @@ def wrong_addresses(work):
         for bind in ("x", "127.0.0.1:3", "192.0.2.1", "::", "\udcff"):
             run([BIN / "ddp", work / "short"], **alone, WEFT_RENDEZVOUS="tcp://no.such.host.invalid:19400", WEFT_BIND=bind)
             run([BIN / "weft-scaling", "--model", "gpt-tiny", "--text", work / "text", "--steps", "1", "--metrics", str(port), "--metrics-bind", bind])
+        for place in (f"{port}", f"127.0.0.1:{port}", "192.0.2.1:9", "no.such.host.invalid:9", "[::1]:9", "[x:1", "a" * 3000 + ":1"):
+            run([BIN / "weft-report", "watch", "--for", "1", "--ranks", place])
+        for bind in ("x", "192.0.2.1", "127.0.0.1", "\udcff"):
+            run([BIN / "weft-report", "watch", "--for", "1", "--metrics-port", str(port), "--metrics-bind", bind])
         for interface in ("x", "lo", ",", "\udcff"):
             run([BIN / "weft-launch", "-n", "2", BIN / "ddp", work / "short"], WEFT_TRANSPORT="tcp", WEFT_INTERFACE=interface)
             run([BIN / "weft-launch", "-n", "2", "sh", "-c", f"WEFT_HOST_ID=$WEFT_RANK exec {BIN / 'ddp'} {work / 'short'}"], WEFT_TRANSPORT="tcp", WEFT_INTERFACE=interface)
@@ -145,7 +151,7 @@ def few_files(work):
         run([BIN / "weft-launch", "-n", "2", BIN / "ddp", work / "short"], files)
         run([BIN / "weft-scaling", "--model", "gpt-tiny", "--text", work / "text", "--steps", "1", "--metrics", str(port)], files)
         for command in (["weft-bench", "all_reduce", "-e", "64", "-n", "1"], ["weft-plan", "memory"], ["weft-report", "env"], ["weft-launch", "lint", work / "manifest"],
-                        ["weft-report", "flight", work], ["gpt", "--model", "gpt-tiny", "--text", work / "text", "--steps", "1"]):
+                        ["weft-report", "flight", work], ["weft-report", "watch", "--for", "1", "--ranks", str(port), "--metrics-port", str(port)], ["gpt", "--model", "gpt-tiny", "--text", work / "text", "--steps", "1"]):
             run([BIN / command[0], *command[1:]], files, cwd=work)
 
 

@@ -1,24 +1,28 @@
 // The loop of a watch: asks, reads, prints, waits.
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
 #include "commands.hpp"
 #include "common/command_line.hpp"
 #include "common/findings/findings_json.hpp"
-#include "core/base/fnv.hpp"
+#include "metrics/exposer.hpp"
 #include "print.hpp"
 #include "ras_output.hpp"
 #include "watch_options.hpp"
-#include "weft-report/nccl/nccl.hpp"
-#include "weft-report/torch_records/dump.hpp"
+#include "watch_sources.hpp"
 #include "weft-report/watch/figures.hpp"
 #include "weft/core/error.hpp"
 
@@ -41,81 +45,6 @@ std::string clock_text() {
   return {words, std::strftime(words, sizeof(words), "%H:%M:%S", &parts)};
 }
 
-/// Files that are read again when they have changed, and seldom enough to cost next to nothing.
-class Source {
- public:
-  using Read = std::function<std::vector<Finding>()>;
-  Source(std::string name, std::vector<std::string> paths, Read read)
-      : name_(std::move(name)), paths_(std::move(paths)), read_(std::move(read)) {}
-
-  const std::string& name() const { return name_; }
-
-  /// @returns what the files say; none where they say what they said before
-  std::optional<std::vector<Finding>> look() {
-    const Clock::time_point begin = Clock::now();
-    if (begin < next_) return std::nullopt;
-    const std::uint64_t state = state_of_files();
-    if (state == state_) return std::nullopt;
-    std::optional<std::vector<Finding>> found;
-    try {
-      found = read_();
-      state_ = state;
-    } catch (const Error&) {
-      // A file is being written, or gone for the moment: the next look reads it.
-    }
-    constexpr int share = 200;  // of the time, at most
-    next_ = Clock::now() + share * (Clock::now() - begin);
-    return found;
-  }
-
- private:
-  /// Changes when a file comes, goes or grows.
-  std::uint64_t state_of_files() const {
-    detail::Fnv state;
-    std::error_code error;
-    const auto add = [&](const std::filesystem::path& path) {
-      std::error_code none;
-      const auto size = std::filesystem::file_size(path, none);
-      state.add(path.native()).add(none ? -1 : static_cast<std::int64_t>(size));
-    };
-    for (const std::string& path : paths_) {
-      add(path);
-      if (!std::filesystem::is_directory(path, error)) continue;
-      std::vector<std::filesystem::path> files;
-      for (auto one = std::filesystem::recursive_directory_iterator(path, error);
-           !error && one != std::filesystem::recursive_directory_iterator(); one.increment(error))
-        files.push_back(one->path());
-      std::ranges::sort(files);
-      for (const auto& one : files) add(one);
-    }
-    return state.value();
-  }
-
-  std::string name_;
-  std::vector<std::string> paths_;
-  Read read_;
-  std::uint64_t state_ = 0;
-  Clock::time_point next_{};
-};
-
-std::vector<Source> sources_of(const WatchOptions& options) {
-  std::vector<Source> all;
-  if (!options.logs.empty()) {
-    all.emplace_back("logs", options.logs, [paths = options.logs] {
-      nccl::JobLog log;
-      (void)log.read(paths);
-      return nccl::examine(log.job());
-    });
-  }
-  if (!options.records.empty()) {
-    all.emplace_back("flight records", std::vector{options.records}, [folder = options.records] {
-      const auto records = torch_records::read_dumps(folder);
-      return records.empty() ? std::vector<Finding>() : torch_records::examine_torch(records);
-    });
-  }
-  return all;
-}
-
 /// Under another name first: who reads the file sees it whole.
 void write_metrics(const std::string& path, const Watch& watch) {
   const std::string draft = path + ".draft";
@@ -134,10 +63,14 @@ struct Record {
   double seconds = 0;
 };
 
+int answers_of(const Watch& watch) {
+  return watch.answers() + watch.ranks().answers();
+}
+
 std::string to_json(const Record& record, tool::Partial partial) {
   json::object all{{"findings", ras_findings_json(record.watch.standing())},
                    {"seconds", record.seconds},
-                   {"answers", record.watch.answers()}};
+                   {"answers", answers_of(record.watch)}};
   json::array changes;
   for (const auto& [seconds, line] : record.changes)
     changes.push_back({{"seconds", seconds}, {"text", as_json_text(line)}});
@@ -149,25 +82,60 @@ std::string to_json(const Record& record, tool::Partial partial) {
 void print_end(const Record& record, std::ostream& out) {
   const std::vector<Finding> findings = record.watch.findings();
   out << text("\n", tally(findings), " after ", static_cast<long long>(record.seconds), " s and ",
-              counted(static_cast<std::size_t>(record.watch.answers()), "answer"), "\n\n");
+              counted(static_cast<std::size_t>(answers_of(record.watch)), "answer"), "\n\n");
   print(findings, out);
 }
+
+/// What HTTP serves, which another thread asks for.
+class Served {
+ public:
+  Served(int port, const std::string& bind)
+      : exposer_(
+            [this] {
+              const std::lock_guard lock(mutex_);
+              return figures_;
+            },
+            bind, port, 0, {}) {}
+
+  const std::string& address() const { return exposer_.address(); }
+  void set(std::string figures) {
+    const std::lock_guard lock(mutex_);
+    figures_ = std::move(figures);
+  }
+
+ private:
+  std::mutex mutex_{};
+  std::string figures_{};
+  detail::Exposer exposer_;
+};
 
 /// One watch: what it looks at, and what it prints.
 class Look {
  public:
   Look(const WatchOptions& options, tool::Outputs& outputs, Record& record)
-      : options_(options), outputs_(outputs), record_(record), sources_(sources_of(options)) {}
+      : options_(options), outputs_(outputs), record_(record), sources_(options) {
+    if (options.metrics_port) served_.emplace(*options.metrics_port, options.metrics_bind);
+    publish();
+  }
 
-  void once() {
+  /// "http://127.0.0.1:9400/metrics"; empty: nothing is served
+  std::string address() const { return served_ ? served_->address() : std::string(); }
+
+  /// @param last whether no look follows
+  void once(bool last) {
     const double now = elapsed_since(begin_);
-    std::vector<std::string> lines = ask_job(now);
-    for (Source& source : sources_) {
-      const auto found = source.look();
-      if (!found) continue;
+    std::vector<std::string> lines;
+    const auto add = [&lines](std::vector<std::string> more) {
+      std::ranges::move(more, std::back_inserter(lines));
+    };
+    if (options_.asks_ras) add(ask_job(now));
+    if (!options_.ranks.empty()) add(ask_all_ranks(now));
+    for (SourceRead& one : sources_.look(now, options_.patience, last)) {
+      for (const std::string& problem : one.problems) lines.push_back(text(one.name, ": ", problem));
+      if (!one.findings) continue;
       outputs_.change([&] {
-        for (std::string& line : record_.watch.read(source.name(), *found))
-          lines.push_back(text(source.name(), ": ", line));
+        for (std::string& line : record_.watch.found(one.name, *one.findings))
+          lines.push_back(text(one.name, ": ", line));
       });
     }
     outputs_.change([&] {
@@ -176,27 +144,41 @@ class Look {
     });
     for (const std::string& line : lines)
       outputs_.people() << text(clock_text(), ' ', one_line(line), "\n") << std::flush;
-    if (!options_.metrics.empty()) write_metrics(options_.metrics, record_.watch);
+    publish();
   }
 
   /// Whether this was the last look.
   bool ended() const {
-    constexpr int most_misses = 3;
-    const Watch& watch = record_.watch;
-    if (watch.answers() > 0 && watch.misses() >= most_misses) return true;
+    if (closed_ || is_over()) return true;
     if (options_.most > 0 && elapsed_since(begin_) >= options_.most) return true;
     if (!options_.until_alarm) return false;
-    return std::ranges::any_of(watch.findings(),
+    return std::ranges::any_of(record_.watch.findings(),
                                [](const Finding& one) { return one.severity == Severity::critical; });
   }
 
-  void rest() const {
+  /// Until the next look. @returns whether that is the last one: standard input was closed
+  bool rest() {
     double seconds = options_.every;
     if (options_.most > 0) seconds = std::min(seconds, std::max(0.0, options_.most - elapsed_since(begin_)));
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    if (options_.until_closed) {
+      closed_ = input_closes_within(seconds);
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    }
+    return closed_;
   }
 
  private:
+  /// Whether nobody answers any more who has answered before.
+  bool is_over() const {
+    constexpr int most_misses = 3;
+    const Watch& watch = record_.watch;
+    const RanksWatch& ranks = watch.ranks();
+    const bool ras_answers = watch.answers() > 0 && watch.misses() < most_misses;
+    const bool ranks_answer = ranks.ever_answered() && ranks.misses() < most_misses;
+    return (watch.answers() > 0 || ranks.ever_answered()) && !ras_answers && !ranks_answer;
+  }
+
   std::vector<std::string> ask_job(double now) {
     std::vector<std::string> lines;
     std::optional<ras::Answer> answer;
@@ -212,10 +194,41 @@ class Look {
     return lines;
   }
 
+  std::vector<std::string> ask_all_ranks(double now) {
+    std::vector<std::string> lines;
+    const auto looks = ask_ranks(options_.ranks, std::clamp(options_.every, 1.0, most_for_ranks));
+    outputs_.change([&] { lines = record_.watch.looked(now, looks); });
+    return lines;
+  }
+
+  void publish() {
+    if (!options_.metrics.empty()) write_metrics(options_.metrics, record_.watch);
+    if (served_) served_->set(figures_of(record_.watch));
+  }
+
+  /// Whoever writes there is not read.
+  static bool input_closes_within(double seconds) {
+    const Clock::time_point end =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+      if (left <= 0) return false;
+      pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      if (poll(&input, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000))) <= 0) continue;
+      char space[512];
+      const ssize_t got = read(STDIN_FILENO, space, sizeof(space));
+      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return true;
+    }
+  }
+
+  static constexpr double most_for_ranks = 5;  // seconds
+
   const WatchOptions& options_;
   tool::Outputs& outputs_;
   Record& record_;
-  std::vector<Source> sources_;
+  WatchSources sources_;
+  std::optional<Served> served_{};
+  bool closed_ = false;
   Clock::time_point begin_ = Clock::now();
 };
 
@@ -240,18 +253,20 @@ int watch_command(const std::vector<std::string>& arguments) {
   tool::Outputs outputs("weft-report");
   open(options.outputs, outputs);
   const auto record = std::make_shared<Record>(Record{.watch = Watch(options.patience)});
-  if (!options.metrics.empty()) write_metrics(options.metrics, record->watch);
   outputs.keep([record] {
     std::ostringstream printed;
     print_end(*record, printed);
-    return tool::Kept{.how_far = text(record->watch.answers(), " answers"),
+    return tool::Kept{.how_far = text(answers_of(record->watch), " answers"),
                       .printed = std::move(printed).str(),
                       .files = {{"--json", to_json(*record, tool::Partial::yes)}}};
   });
   Look look(options, outputs, *record);
-  for (look.once(); !look.ended(); look.once()) look.rest();
+  if (!look.address().empty())
+    outputs.people() << text(clock_text(), " metrics at ", look.address(), "\n") << std::flush;
+  for (look.once(false); !look.ended(); look.once(look.rest())) {
+  }
   print_end(*record, outputs.people());
-  const Report report{.subject = "NCCL job that ran",
+  const Report report{.subject = "job that ran",
                       .looked_at = text("a watch of ", static_cast<long long>(record->seconds), " s"),
                       .findings = record->watch.findings()};
   write(outputs, report, [&] { return to_json(*record, tool::Partial::no); });

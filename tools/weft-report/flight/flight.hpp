@@ -135,6 +135,8 @@ struct FlightRecord {
 FlightRecord parse_flight(std::string_view content, const std::string& file);
 /// Sorted by rank. @throws Error (usage) if there is none, two are of one rank, or sizes differ
 std::vector<FlightRecord> of_one_run(std::vector<FlightRecord> records);
+/// Whether a folder has such files.
+bool has_flights(const std::string& folder);
 /// All files rank-R.json of a folder; other files are ignored. @throws Error (usage) as the two above
 std::vector<FlightRecord> read_flights(const std::string& folder);
 

@@ -13,6 +13,11 @@
 namespace weft::report {
 namespace {
 
+bool is_record(const std::filesystem::directory_entry& one) {
+  const std::string name = one.path().filename();
+  return name.starts_with("rank-") && name.ends_with(".json");
+}
+
 /// @param path of a file rank-*.json
 int rank_in_name(const std::string& path) {
   std::string digits = std::filesystem::path(path).stem();
@@ -44,14 +49,18 @@ std::vector<FlightRecord> of_one_run(std::vector<FlightRecord> records) {
   return records;
 }
 
+bool has_flights(const std::string& folder) {
+  std::error_code error;
+  return std::ranges::any_of(std::filesystem::directory_iterator(folder, error), is_record);
+}
+
 std::vector<FlightRecord> read_flights(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::map<std::string, std::string>
       paths;  // sorted by name: messages do not depend on the order of the folder
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename();
-    if (name.starts_with("rank-") && name.ends_with(".json")) paths[name] = at->path();
+    if (is_record(*at)) paths[at->path().filename()] = at->path();
   }
   if (error) throw Error(ErrorKind::usage, text("cannot read the folder '", folder, "': ", error.message()));
   if (paths.empty()) {

@@ -41,9 +41,9 @@ std::string operations(const ras::Answer& answer) {
 }  // namespace
 
 std::string figures_of(const Watch& watch) {
-  const bool up = watch.answers() > 0 && watch.misses() == 0;
+  const bool asked = watch.answers() > 0 && watch.misses() == 0;
   std::string all = text(head("weft_watch_up", "Whether a process of the job answers weft-report watch."),
-                         "weft_watch_up ", up ? 1 : 0, '\n');
+                         "weft_watch_up ", watch.is_up() ? 1 : 0, '\n');
   std::map<std::pair<std::string, Severity>, int> findings;
   for (const Finding& one : watch.findings()) ++findings[{one.cause, one.severity}];
   if (!findings.empty()) all += head("weft_watch_findings", "What stands now, by cause and severity.");
@@ -52,7 +52,7 @@ std::string figures_of(const Watch& watch) {
                 count, '\n');
   // A text has counts of communicators only on which they differ: nothing could be compared.
   const std::string rows =
-      up && watch.last()->form == ras::Form::json ? operations(*watch.last()) : std::string();
+      asked && watch.last()->form == ras::Form::json ? operations(*watch.last()) : std::string();
   if (!rows.empty())
     all += head("weft_operation_number",
                 "Number of the newest operation that this rank has issued on a lane of a communicator.") +

@@ -77,13 +77,40 @@ std::vector<std::string> Watch::missed(const std::string& why) {
   return {text(answers_ == 0 ? "waits for a job: " : "no answer: ", why)};
 }
 
-std::vector<std::string> Watch::read(const std::string& source, const std::vector<Finding>& findings) {
+std::vector<std::string> Watch::looked(double now, const std::vector<RankLook>& looks) {
+  const int before = ranks_.answered();
+  const bool first = ranks_.misses() == 0 && !ranks_.ever_answered();
+  const auto& found_now = ranks_.looked(now, looks);
+  std::vector<std::string> lines;
+  const auto all = static_cast<int>(looks.size());
+  if (ranks_.answered() == all && before != all) {
+    lines.push_back(
+        text(all == 1 ? "the rank" : text("all ", all, " ranks"), " of weft answer", all == 1 ? "s" : ""));
+  } else if (ranks_.answered() == 0 && (first || before > 0)) {
+    const std::string why =
+        looks.empty() ? std::string() : text(looks.front().address, ": ", looks.front().why);
+    lines.push_back(text(ranks_.ever_answered() ? "no rank answers: " : "waits for ranks: ", why));
+  }
+  for (std::string& line : found("ranks", found_now)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> Watch::found(const std::string& source,
+                                      const std::vector<ras::RasFinding>& findings) {
   Standing standing;
-  for (const Finding& one : findings) {
-    if (one.severity == Severity::notice) continue;
-    standing.emplace(text(one.cause, ' ', one.verdict), ras::RasFinding{.finding = one});
+  for (const ras::RasFinding& one : findings) {
+    const bool is_of_ranks = !one.ranks.empty() || !one.communicator.empty();
+    standing.emplace(is_of_ranks ? key_of(one) : text(one.finding.cause, ' ', one.finding.verdict), one);
   }
   return replace(of_sources_[source], std::move(standing));
+}
+
+std::vector<std::string> Watch::read(const std::string& source, const std::vector<Finding>& findings) {
+  std::vector<ras::RasFinding> all;
+  for (const Finding& one : findings) {
+    if (one.severity != Severity::notice) all.push_back({.finding = one});
+  }
+  return found(source, all);
 }
 
 std::vector<ras::RasFinding> Watch::standing() const {

@@ -15,19 +15,25 @@
 #include <vector>
 
 #include "weft-report/ras/judge.hpp"
+#include "weft-report/watch/ranks.hpp"
 
 namespace weft::report {
 
 class Watch {
  public:
   /// @param patience how many seconds a rank that others wait for may stand still
-  explicit Watch(double patience) : patience_(patience) {}
+  explicit Watch(double patience) : patience_(patience), ranks_(patience) {}
 
-  /// @param now seconds, which only rise. @returns a line for each change, also of the two below
+  /// @param now seconds, which only rise. @returns a line for each change, also of those below
   std::vector<std::string> answered(double now, ras::Answer answer);
   std::vector<std::string> missed(const std::string& why);
+  /// What the ranks of a job of weft serve, one look for each.
+  std::vector<std::string> looked(double now, const std::vector<RankLook>& looks);
   /// What `source` ("logs", "flight records") says now, in place of what it said before.
   std::vector<std::string> read(const std::string& source, const std::vector<Finding>& findings);
+
+  /// The same with ranks, and with notices.
+  std::vector<std::string> found(const std::string& source, const std::vector<ras::RasFinding>& findings);
 
   /// What stands, most important first.
   std::vector<Finding> findings() const;
@@ -37,6 +43,9 @@ class Watch {
   int answers() const { return answers_; }
   /// How often in a row nobody answered.
   int misses() const { return misses_; }
+  const RanksWatch& ranks() const { return ranks_; }
+  /// Whether a process of the job answered when it was last asked.
+  bool is_up() const { return (answers_ > 0 && misses_ == 0) || ranks_.answered() > 0; }
 
  private:
   using Standing = std::map<std::string, ras::RasFinding>;  // by what makes a finding the same one
@@ -45,6 +54,7 @@ class Watch {
   static std::vector<std::string> replace(Standing& standing, Standing now);
 
   double patience_;
+  RanksWatch ranks_;
   int answers_ = 0;
   int misses_ = 0;
   std::deque<std::pair<double, ras::Answer>> history_{};  // from the newest that is older than patience on

@@ -1,0 +1,328 @@
+#include "weft-report/watch/ranks.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "common/findings/report.hpp"
+#include "weft/core/error.hpp"
+#include "weft/core/text.hpp"
+
+namespace weft::report {
+namespace {
+
+constexpr double late_share = 1.0 / 3;  // of the time of accounted steps
+constexpr std::size_t most_accounts = 4096;
+
+/// One line of Prometheus' text: name{label="value",...} number
+struct Row {
+  std::string_view name{};
+  std::map<std::string, std::string, std::less<>> labels{};
+  double value = 0;
+
+  std::string_view label(std::string_view which) const {
+    const auto found = labels.find(which);
+    return found == labels.end() ? std::string_view() : std::string_view(found->second);
+  }
+};
+
+/// The value of a label, without the escapes of the format. @param rest begins behind the first quotation mark, and then behind the second
+std::optional<std::string> unquoted(std::string_view& rest) {
+  std::string value;
+  bool escaped = false;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const char c = rest[i];
+    if (!escaped && c == '"') {
+      rest.remove_prefix(i + 1);
+      return value;
+    }
+    if (!escaped && c == '\\') {
+      escaped = true;
+      continue;
+    }
+    value += escaped && c == 'n' ? '\n' : c;
+    escaped = false;
+  }
+  return std::nullopt;
+}
+
+bool take_labels(std::string_view& rest, Row& row) {
+  while (!rest.starts_with('}')) {
+    const std::size_t equals = rest.find("=\"");
+    if (equals == std::string_view::npos) return false;
+    const std::string name(rest.substr(0, equals));
+    rest.remove_prefix(equals + 2);
+    auto value = unquoted(rest);
+    if (!value) return false;
+    row.labels[name] = std::move(*value);
+    if (rest.starts_with(',')) rest.remove_prefix(1);
+  }
+  rest.remove_prefix(1);
+  return true;
+}
+
+/// nullopt: it is none
+std::optional<Row> row_of(std::string_view line) {
+  Row row;
+  const std::size_t end = line.find_first_of("{ ");
+  if (end == std::string_view::npos) return std::nullopt;
+  row.name = line.substr(0, end);
+  line.remove_prefix(end);
+  if (line.starts_with('{')) {
+    line.remove_prefix(1);
+    if (!take_labels(line, row)) return std::nullopt;
+  }
+  while (line.starts_with(' ')) line.remove_prefix(1);
+  const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), row.value);
+  if (error != std::errc() || !std::isfinite(row.value)) return std::nullopt;
+  return row;
+}
+
+int whole(std::string_view word) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() ? number : -1;
+}
+
+void take(const Row& row, RankFigures& figures) {
+  if (row.name == "weft_info") figures.size = whole(row.label("size"));
+  if (row.name == "weft_operation_number")
+    figures.operations[text(row.label("communicator"), ", ", row.label("lane"))] = row.value;
+  if (row.name == "weft_oldest_operation_seconds") figures.oldest = row.value;
+  if (row.name == "weft_steps_total") figures.steps = row.value;
+  if (row.name == "weft_late_seconds_total") figures.late = row.value;
+  if (row.name == "weft_accounted_seconds_total") figures.accounted = row.value;
+}
+
+bool is_of_all_ranks(std::string_view key) {
+  return key.starts_with("world, ");
+}
+
+/// Of a lane of all ranks a rank that does not name it has issued nothing; of another communicator it is no member.
+std::optional<double> issued(const RankFigures& figures, const std::string& key) {
+  const auto found = figures.operations.find(key);
+  if (found != figures.operations.end()) return found->second;
+  return is_of_all_ranks(key) ? std::optional(0.0) : std::nullopt;
+}
+
+std::string ranks_words(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 8;
+  std::string words;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) words += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > most) words += text(" and ", names.size() - most, " more");
+  return words;
+}
+
+}  // namespace
+
+RankFigures parse_figures(std::string_view text_of_rank, const std::string& from) {
+  RankFigures figures{.rank = -1};
+  for (std::size_t at = 0; at < text_of_rank.size();) {
+    const std::size_t end = std::min(text_of_rank.find('\n', at), text_of_rank.size());
+    std::string_view line = text_of_rank.substr(at, end - at);
+    at = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.starts_with("weft_")) continue;
+    const auto row = row_of(line);
+    if (!row) continue;
+    if (row->name == "weft_info") figures.rank = whole(row->label("rank"));
+    take(*row, figures);
+  }
+  if (figures.rank < 0 || figures.size < 1 || figures.rank >= figures.size)
+    throw Error(ErrorKind::usage, text(from, ": what is served there is not of a rank of weft"),
+                "name the port of weft-scaling --metrics, or of MetricsOptions::port");
+  return figures;
+}
+
+void RanksWatch::note(double now, Rank& rank, const RankLook& look) const {
+  rank.address = look.address;
+  rank.why = look.why;
+  rank.refused = look.refused;
+  rank.answers = look.figures.has_value();
+  if (!look.figures) return;
+  const RankFigures& figures = *look.figures;
+  if (!rank.last || rank.last->operations != figures.operations || rank.last->steps != figures.steps)
+    rank.moved_at = now;
+  if (rank.accounts.empty() || rank.accounts.back().accounted != figures.accounted)
+    rank.accounts.push_back({now, figures.late, figures.accounted});
+  if (rank.accounts.size() > most_accounts) rank.accounts.pop_front();
+  rank.answered_at = now;
+  rank.last = figures;
+}
+
+double RanksWatch::longest_wait() const {
+  double longest = 0;
+  for (const Rank& one : ranks_) {
+    if (one.answers) longest = std::max(longest, one.last->oldest);
+  }
+  return longest;
+}
+
+std::string RanksWatch::waiting_words() const {
+  std::vector<std::string> names;
+  for (const Rank& one : ranks_) {
+    if (one.waits(patience_)) names.push_back(std::to_string(one.last->rank));
+  }
+  return text(names.size() == 1 ? "rank " : "ranks ", ranks_words(names),
+              names.size() == 1 ? " has waited " : " have waited ", longest_wait(), " s in an operation");
+}
+
+/// Those that give no answer for as long as the caller has patience, while another waits.
+std::optional<ras::RasFinding> RanksWatch::silent(double now, bool refused) const {
+  ras::RasFinding one;
+  std::vector<std::string> names;
+  for (const Rank& rank : ranks_) {
+    if (rank.answers || rank.refused != refused || now - rank.answered_at < patience_) continue;
+    names.push_back(rank.last ? text("rank ", rank.last->rank, " (", rank.address, ")")
+                              : text("the rank at ", rank.address));
+    one.finding.evidence.push_back({rank.address, 0, rank.why});
+    if (rank.last) one.ranks.push_back(rank.last->rank);
+  }
+  if (names.empty()) return std::nullopt;
+  const bool several = names.size() > 1;
+  one.finding.cause = refused ? "process-dead" : "process-unresponsive";
+  one.finding.confidence = 0.95;
+  one.finding.verdict = text(
+      ranks_words(names),
+      refused ? (several ? " have ended" : " has ended") : (several ? " give no answer" : " gives no answer"),
+      ": ", waiting_words());
+  one.finding.fix =
+      refused
+          ? "see the log of that rank: it has ended, and the others wait for it"
+          : "see whether that process is stopped (ps -o pid,stat,cmd: T), and whether its host and link are "
+            "up; where most ranks are silent, look at the link of the host on which the watch runs";
+  return one;
+}
+
+/// Of the ranks that stand still, those with the fewest operations issued: others wait in an operation that they have not issued.
+std::optional<ras::RasFinding> RanksWatch::behind(double now) const {
+  std::map<std::string, double> newest;
+  for (const Rank& rank : ranks_) {
+    if (!rank.answers) continue;
+    for (const auto& [key, number] : rank.last->operations) newest[key] = std::max(newest[key], number);
+  }
+  for (const auto& [key, most] : newest) {
+    std::vector<const Rank*> found;
+    double least = most;
+    for (const Rank& rank : ranks_) {
+      const auto number = rank.answers ? issued(*rank.last, key) : std::nullopt;
+      if (!number || *number >= most || *number > least || now - rank.moved_at < patience_) continue;
+      if (*number < least) found.clear();
+      least = *number;
+      found.push_back(&rank);
+    }
+    // One that waits itself may be behind for another's sake.
+    const bool some_do_not_wait =
+        std::ranges::any_of(found, [&](const Rank* one) { return one->last->oldest == 0; });
+    if (some_do_not_wait) std::erase_if(found, [](const Rank* one) { return one->last->oldest != 0; });
+    if (found.empty()) continue;
+    ras::RasFinding one;
+    std::vector<std::string> names;
+    for (const Rank* rank : found) {
+      one.ranks.push_back(rank->last->rank);
+      names.push_back(std::to_string(rank->last->rank));
+      one.finding.evidence.push_back(
+          {rank->address, 0,
+           text("rank ", rank->last->rank, " has issued ", *issued(*rank->last, key), " operations of ", key,
+                ", others ", most)});
+    }
+    one.communicator = key.substr(0, key.rfind(','));
+    one.finding.cause = "rank-behind";
+    one.finding.confidence = some_do_not_wait ? 0.95 : 0.8;
+    one.finding.verdict =
+        text(names.size() == 1 ? "rank " : "ranks ", ranks_words(names), names.size() == 1 ? " is " : " are ",
+             most - least, " behind on ", key, ", and stood still for ", now - found.front()->moved_at,
+             " s: ", waiting_words());
+    one.finding.fix =
+        "see what that rank does instead: data loading, swapping, a debugger, a branch that only it takes "
+        "(gdb -p, py-spy)";
+    return one;
+  }
+  return std::nullopt;
+}
+
+std::optional<ras::RasFinding> RanksWatch::standing_still(double now) const {
+  if (std::ranges::any_of(ranks_,
+                          [&](const Rank& one) { return !one.answers || now - one.moved_at < patience_; }))
+    return std::nullopt;
+  ras::RasFinding one{.communicator = "world"};
+  one.finding = {.cause = "no-progress",
+                 .severity = Severity::critical,
+                 .confidence = 0.7,
+                 .verdict = text("all ranks have issued the same, and none goes on: ", waiting_words()),
+                 .fix =
+                     "kill -USR2 of each rank writes its flight record; weft-report flight DIR says which "
+                     "rank never began the "
+                     "operation. Warnings in the log (\"has waited\") name whom each rank waits for"};
+  return one;
+}
+
+/// How late a rank was by the newest accounts of at least half of the caller's patience; 0 where there are too few.
+RanksWatch::Lateness RanksWatch::lateness(double now, const Rank& rank) const {
+  if (!rank.answers) return {};
+  const Account& last = rank.accounts.back();
+  const auto before =
+      std::ranges::find_if(rank.accounts.rbegin(), rank.accounts.rend(), [&](const Account& one) {
+        return now - one.when >= patience_ && last.accounted - one.accounted >= patience_ / 2;
+      });
+  if (before == rank.accounts.rend()) return {};
+  return {&rank, last.late - before->late, last.accounted - before->accounted};
+}
+
+/// The rank for whose gradients the others waited longest, unless another was late nearly as much: that is noise.
+std::optional<ras::RasFinding> RanksWatch::late(double now) const {
+  Lateness first;
+  Lateness second;
+  for (const Rank& rank : ranks_) {
+    const Lateness one = lateness(now, rank);
+    if (one.share() > first.share()) {
+      second = std::exchange(first, one);
+    } else if (one.share() > second.share()) {
+      second = one;
+    }
+  }
+  if (first.share() - second.share() < late_share) return std::nullopt;
+  const RankFigures& slow = *first.rank->last;
+  ras::RasFinding one;
+  one.ranks.push_back(slow.rank);
+  one.finding = {.cause = "rank-late",
+                 .severity = Severity::warning,
+                 .confidence = 0.9,
+                 .verdict = text("rank ", slow.rank, " (", first.rank->address,
+                                 ") is slow: the others waited for its gradients ",
+                                 std::lround(first.share() * 100), " % of the time"),
+                 .evidence = {{first.rank->address, 0, text(first.late, " s of ", first.accounted, " s")}},
+                 .fix = "look at its machine: other programs, temperature, a core that two ranks share"};
+  return one;
+}
+
+const std::vector<ras::RasFinding>& RanksWatch::looked(double now, const std::vector<RankLook>& looks) {
+  if (ranks_.empty()) {
+    ranks_.resize(looks.size());
+    for (Rank& one : ranks_) one.answered_at = one.moved_at = now;
+  }
+  answered_ = 0;
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    note(now, ranks_[i], looks[i]);
+    answered_ += ranks_[i].answers ? 1 : 0;
+  }
+  misses_ = answered_ == 0 ? misses_ + 1 : 0;
+  if (answered_ == 0) return found_;
+  ++answers_;
+  std::vector<ras::RasFinding> found;
+  const auto add = [&found](std::optional<ras::RasFinding> one) {
+    if (one) found.push_back(std::move(*one));
+  };
+  if (longest_wait() >= patience_) {
+    add(silent(now, true));
+    add(silent(now, false));
+    if (found.empty()) add(behind(now));
+    if (found.empty()) add(standing_still(now));
+  }
+  if (found.empty()) add(late(now));
+  found_ = std::move(found);
+  return found_;
+}
+
+}  // namespace weft::report
