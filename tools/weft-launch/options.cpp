@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -48,6 +49,10 @@ po::options_description run_description() {
       ("grace", po::value<double>()->value_name("SECONDS"),
        "how long ranks may take to save and end after SIGUSR1 (15 if the job may start again, else "
        "unlimited)")  //
+      ("watch",
+       "start weft-report watch beside the job: who hangs or is slow is named on standard error. It asks the "
+       "ranks of a program with --metrics PORT, as "
+       "weft-scaling has it, else NCCL's RAS")  //
       ("quiet,q", "do not show the line about the job on a terminal");
   tool::add_common(description);
   return description;
@@ -173,7 +178,19 @@ void parse_nodes(const po::variables_map& values, RunOptions& options) {
                 "give every node the same --address HOST:PORT, at which node 0 is reached");
 }
 
+/// Beside this program, for both are of one build.
+std::string report_beside() {
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "weft-report";
+  if (!is_program(path))
+    throw Error(ErrorKind::usage, text("--watch: there is no weft-report beside weft-launch: ", path),
+                "install it there, or leave --watch out");
+  return path;
+}
+
 void expect_of_mpirun(const po::variables_map& values) {
+  if (values.count("watch") != 0)
+    throw Error(ErrorKind::usage, "--watch has no effect: mpirun says nothing of where its ranks are",
+                "start weft-report watch beside the job, on one of its nodes");
   constexpr const char* why = "mpirun starts the ranks: give it such options";
   tool::refuse_ignored(values, {"address", "output", "nodes"}, why);
   if (values.count("-x") != 0) throw Error(ErrorKind::usage, text("-x has no effect: ", why));
@@ -228,6 +245,7 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
                                        most_ranks, " ranks"));
   options.timeout = seconds(values, "timeout");
   options.quiet = values.count("quiet") != 0;
+  if (values.count("watch") != 0) options.watch = report_beside();
   parse_restarts(values, options);
   if (options.program.empty()) {
     throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");
@@ -283,6 +301,7 @@ std::string run_help() {
       << run_description()
       << "\nExamples:\n"
          "  weft-launch -n 2 --timeout 600 weft-scaling --strategies ddp,zero2\n"
+         "  weft-launch -n 4 --watch weft-scaling --strategies ddp --metrics 9400\n"
          "  weft-launch --hosts hosts.txt -n 16 -x HF_HOME ./train\n"
          "  weft-launch --hosts hosts.txt -n 16 --min-ranks 8 ./train --checkpoint /shared/run\n\n"
          "Exit status: that of the ranks; 42 wrong usage, 75 killed or timed out, 141 its standard output "

@@ -35,6 +35,7 @@ struct RunOptions {
   std::optional<RestartOptions> restarts{};         ///< nullopt: a failure ends the job
   std::optional<std::chrono::nanoseconds> grace{};  ///< from a notice to the end; nullopt: without end
   bool by_mpirun = false;                           ///< the program is mpirun, which starts the ranks
+  std::optional<std::string> watch{};               ///< path of weft-report, which watches the job
   bool quiet = false;                               ///< no line about the job on a terminal
   bool labels = false;                              ///< lines that ranks write begin with their rank
   bool help = false;

@@ -10,6 +10,7 @@
 
 #include "child_environment.hpp"
 #include "common/temporary_folder.hpp"
+#include "job_watch.hpp"
 #include "live_line.hpp"
 #include "membership.hpp"
 #include "mpirun_ranks.hpp"
@@ -100,7 +101,12 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
                   new_token()};
     LocalRanks ranks(job, mine, options.node == 0, hear, guardian, signals);
     live.begin(text(job.size, " ranks"), restarts.made());
-    const Course course = Supervisor(ranks, signals, limits, live).run();
+    std::optional<JobWatch> watch;
+    if (options.watch && options.node == 0)
+      watch.emplace(watch_words(*options.watch, {{"", mine.count}}, options.program, inherited), inherited,
+                    guardian, signals);
+    const Course course = Supervisor(ranks, signals, limits, live, nullptr, watch ? &*watch : nullptr).run();
+    if (watch) watch->finish();
     for (int rank = 0; rank < mine.count; ++rank) output.end(mine.first + rank);
     if (course.status == 0) output.expect_written();
     if (!restarts.may_follow(course)) return course.status;
@@ -128,6 +134,14 @@ AgentOptions agents_of(const RunOptions& options, const std::vector<std::string>
           inherited, Environment::of_process().seconds(env::connect_timeout)};
 }
 
+std::vector<WatchedHost> watched(const std::vector<Host>& hosts, int ranks) {
+  const std::vector<Share> shares = share_ranks(hosts, ranks);
+  std::vector<WatchedHost> all;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    all.push_back({hosts[i].address.empty() ? hosts[i].name : hosts[i].address, shares[i].count});
+  return all;
+}
+
 int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inherited) {
   const std::vector<Host> all = read_hosts(*options.hosts);
   Membership members(all, options.ranks);
@@ -149,7 +163,12 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
     RemoteRanks ranks(job, hosts, share_ranks(hosts, size), agents, output, guardian, signals);
     HostProbes lost(members.lost(), agents, guardian, signals);
     live.begin(words_of(members), restarts.made());
-    const Course course = Supervisor(ranks, signals, limits, live, &lost).run();
+    std::optional<JobWatch> watch;
+    if (options.watch)
+      watch.emplace(watch_words(*options.watch, watched(hosts, size), options.program, inherited), inherited,
+                    guardian, signals);
+    const Course course = Supervisor(ranks, signals, limits, live, &lost, watch ? &*watch : nullptr).run();
+    if (watch) watch->finish();
     if (course.status == 0) output.expect_written();
     for (const std::string& host : course.back) members.regain(host);
     for (const std::string& host : course.lost) members.lose(host);

@@ -27,6 +27,7 @@ Course Supervisor::run() {
     while (const auto signal = signals_.take()) handle(*signal);
     for (const Ended& ended : ranks_.collect()) note(ended);
     if (lost_before_ != nullptr) greet_hosts();
+    if (watch_ != nullptr) watch_->collect();
     live_.draw();
   }
   live_.take_away();
@@ -37,6 +38,7 @@ Course Supervisor::run() {
 void Supervisor::wait() {
   std::vector<pollfd> all{{signals_.fd(), POLLIN, 0}};
   ranks_.watch(all);
+  if (watch_ != nullptr) watch_->watch(all);
   auto left = std::min({next_.left(), ranks_.next().left(), live_.next().left(),
                         std::chrono::nanoseconds(std::chrono::hours(1))});
   if (stage_ == Stage::running) left = std::min(left, limits_.job.left());

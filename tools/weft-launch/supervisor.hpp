@@ -9,6 +9,7 @@
 #include <string>
 
 #include "host_probes.hpp"
+#include "job_watch.hpp"
 #include "live_line.hpp"
 #include "ranks.hpp"
 #include "signals.hpp"
@@ -34,9 +35,15 @@ struct Course {
 
 class Supervisor {
  public:
-  /// @param lost_before asks lost hosts of an earlier start whether they are back; null if no host was lost
-  Supervisor(Ranks& ranks, Signals& signals, Limits limits, LiveLine& live, HostProbes* lost_before = nullptr)
-      : ranks_(ranks), signals_(signals), limits_(limits), live_(live), lost_before_(lost_before) {}
+  /// @param lost_before asks lost hosts of an earlier start whether they are back; null if no host was lost @param watch beside the job; may be null
+  Supervisor(Ranks& ranks, Signals& signals, Limits limits, LiveLine& live, HostProbes* lost_before = nullptr,
+             JobWatch* watch = nullptr)
+      : ranks_(ranks),
+        signals_(signals),
+        limits_(limits),
+        live_(live),
+        lost_before_(lost_before),
+        watch_(watch) {}
 
   /// Starts the ranks, and returns when every one has ended. @throws Error (usage) when the program cannot be started
   Course run();
@@ -61,6 +68,7 @@ class Supervisor {
   const Limits limits_;
   LiveLine& live_;
   HostProbes* const lost_before_;
+  JobWatch* const watch_;
   Course course_{};
   bool has_cause_ = false;  ///< whether a rank has failed that did not only lose another
   int interrupts_ = 0;

@@ -1,0 +1,154 @@
+#include "job_watch.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+
+#include "live_line.hpp"
+#include "weft/core/deadline.hpp"
+#include "weft/core/env.hpp"
+#include "weft/core/error.hpp"
+
+namespace weft::launch {
+namespace {
+
+constexpr std::chrono::seconds to_conclude{20};  // for its last look: RAS may take 5 s, and so may ranks
+
+/// The port of weft-scaling --metrics; 0: none is given.
+int metrics_port(const std::vector<std::string>& program) {
+  constexpr std::string_view option = "--metrics";
+  for (std::size_t i = 1; i < program.size(); ++i) {
+    std::string_view word = program[i];
+    if (!word.starts_with(option)) continue;
+    word.remove_prefix(option.size());
+    if (word.empty() && i + 1 < program.size()) {
+      word = program[i + 1];
+    } else if (word.starts_with('=')) {
+      word.remove_prefix(1);
+    } else {
+      continue;
+    }
+    int port = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
+    if (error == std::errc() && end == word.data() + word.size() && port > 0) return port;
+  }
+  return 0;
+}
+
+std::string value_of(const std::vector<std::string>& environment, std::string_view name) {
+  for (const std::string& line : environment) {
+    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == '=')
+      return line.substr(name.size() + 1);
+  }
+  return {};
+}
+
+/// Made where it is not there yet: the job would do so later. @returns whether it is there
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  if (path.empty()) return false;
+  std::filesystem::create_directories(path, error);
+  return std::filesystem::is_directory(path, error);
+}
+
+std::string records_of(const std::vector<std::string>& environment) {
+  const std::string own = value_of(environment, env::flight_dir.name);
+  if (own != "off" && own != "auto" && is_folder(own)) return own;
+  const std::string torch = value_of(environment, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE");
+  const std::string folder = std::filesystem::path(torch).parent_path();
+  return is_folder(folder) ? folder : std::string();
+}
+
+std::string ports_of(const WatchedHost& host, int port) {
+  const bool is_ipv6 = host.address.find(':') != std::string::npos;
+  const std::string where = host.address.empty() ? "localhost"
+                            : is_ipv6            ? text('[', host.address, ']')
+                                                 : host.address;
+  return text(where, ':', port, '-', port + host.ranks - 1);
+}
+
+}  // namespace
+
+std::vector<std::string> watch_words(const std::string& report, const std::vector<WatchedHost>& hosts,
+                                     const std::vector<std::string>& program,
+                                     const std::vector<std::string>& environment) {
+  std::vector<std::string> words{report, "watch", "--until-closed", "--timeout", "5"};
+  const auto add = [&words](const char* option, const std::string& value) {
+    words.emplace_back(option);
+    words.push_back(value);
+  };
+  const int port = metrics_port(program);
+  const bool here = hosts.size() == 1 && hosts.front().address.empty();
+  if (port == 0 && !here && value_of(environment, "NCCL_RAS_ADDR").empty())
+    throw Error(ErrorKind::usage,
+                "--watch: nobody could be asked: the program is not told to serve metrics (--metrics PORT), "
+                "and RAS listens on "
+                "each host's own loopback address",
+                "set NCCL_RAS_ADDR to an address of the first host that this machine reaches, or let the "
+                "ranks serve metrics");
+  for (const WatchedHost& host : hosts) {
+    if (port != 0 && host.ranks > 0) add("--ranks", ports_of(host, port));
+  }
+  if (const std::string records = records_of(environment); !records.empty()) add("--records", records);
+  if (const std::string folder = value_of(environment, "NCCL_INSPECTOR_DUMP_DIR"); is_folder(folder))
+    add("--inspector", folder);
+  return words;
+}
+
+JobWatch::JobWatch(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+                   const Guardian& guardian, const Signals& signals) {
+  int to_it[2];
+  int from_it[2];
+  if (pipe2(to_it, O_CLOEXEC) != 0) throw system_error("cannot create a pipe");
+  const detail::Descriptor its_input(to_it[0]);
+  input_.reset(to_it[1]);
+  if (pipe2(from_it, O_CLOEXEC) != 0) throw system_error("cannot create a pipe");
+  const detail::Descriptor its_output(from_it[1]);
+  output_.reset(from_it[0]);
+  fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+  process_.emplace(ChildOptions{words, environment, {its_input.get(), its_output.get(), its_output.get()}},
+                   guardian, signals);
+}
+
+void JobWatch::watch(std::vector<pollfd>& all) const {
+  if (output_.get() >= 0) all.push_back({output_.get(), POLLIN, 0});
+}
+
+void JobWatch::collect() {
+  std::array<char, 4096> piece;
+  ssize_t got = 0;
+  while (output_.get() >= 0) {
+    got = read(output_.get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) break;  // nothing more for now
+    begun_.append(piece.data(), static_cast<std::size_t>(got));
+    pass_on(got == 0);
+    if (got == 0) output_.reset();
+  }
+  (void)process_->ended();
+}
+
+void JobWatch::pass_on(bool at_end) {
+  if (at_end && !begun_.empty()) begun_ += '\n';
+  for (std::size_t end = 0; (end = begun_.find('\n')) != std::string::npos; begun_.erase(0, end + 1)) {
+    if (end > 0) say(text("watch: ", begun_.substr(0, end)));
+  }
+}
+
+void JobWatch::finish() {
+  input_.reset();
+  const Deadline end = Deadline::in(to_conclude);
+  for (collect(); output_.get() >= 0 && !end.passed(); collect()) {
+    pollfd one{.fd = output_.get(), .events = POLLIN, .revents = 0};
+    (void)poll(&one, 1, 100);
+  }
+  if (output_.get() >= 0)
+    say(text("the watch came to no end within ", to_conclude.count(), " s, and is killed"));
+}
+
+}  // namespace weft::launch
