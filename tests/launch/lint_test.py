@@ -263,7 +263,7 @@ def main(work):
     if count < 40:
         fail(f"{count} seeded mistakes")
     causes, only_told = set(), set()
-    for source in (PROJECT / "src" / "report" / "manifest" / "rules").glob("*_rules.cpp"):
+    for source in (PROJECT / "tools" / "weft-launch" / "manifest" / "rules").glob("*_rules.cpp"):
         for call, cause in re.findall(r'remarks\.(add|warn|critical|notice)\(\s*(?:[^;"]*?,\s*)?"([a-z0-9-]+)"', source.read_text()):
             (only_told if call == "notice" else causes).add(cause)
     page = (PROJECT / "docs" / "kubernetes.md").read_text()
@@ -305,12 +305,19 @@ def usage(work):
     made = run(["--notices", "-"], MPI.read_text().replace('                cpu: "96"\n', ""))
     if made.returncode != 0 or "notice: a container of 8 GPUs asks for no processors" not in made.stdout:
         fail(f"a notice of processors: {made.returncode}\n{made.stdout}{made.stderr}")
+    for text, is_seen in ((SET.read_text(), False), (SET.read_text().replace("              - --watch  # node 0 names in its log who hangs\n", ""), True),
+                          ((SHAPES / "jobset-torchrun.yaml").read_text(), False), ((SHAPES / "pytorchjob.yaml").read_text(), True),
+                          ((SHAPES / "pytorchjob.yaml").read_text().replace("          - name: pytorch\n", "          - name: watch\n            image: weft\n            command: [/opt/weft/bin/weft-report, watch]\n          - name: pytorch\n", 1), False),
+                          ((SHAPES / "work-queue.yaml").read_text(), False), ((SHAPES / "leader-worker.yaml").read_text(), False), ((SHAPES / "rayjob.yaml").read_text(), False)):
+        made = run(["--notices", "-"], text)
+        if ("nobody hears it when a rank hangs" in made.stdout) != is_seen or made.stdout.count("[watch-missing]") != is_seen:
+            fail(f"a notice of a watch: {made.returncode}\n{made.stdout}{made.stderr}")
     unknown = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: a, image: b}]}\n"
     made = run(["-"], unknown)
     if made.returncode != 0 or "nothing is checked but the form: 1 object; not checked: Pod one" not in made.stdout:
         fail(f"a kind without rules: {made.returncode}\n{made.stdout}{made.stderr}")
     made = run(["-"], unknown + "---\n" + MPI.read_text() + "---\n" + SERVICE.read_text())
-    if made.returncode != 0 or "nothing wrong: 3 objects, MPIJob weft; not checked: Pod one\n" not in made.stdout:
+    if made.returncode != 0 or "nothing wrong: 3 objects, MPIJob weft; not checked: Pod one; --notices shows 1 notice\n" not in made.stdout:
         fail(f"a kind without rules beside one: {made.returncode}\n{made.stdout}{made.stderr}")
     made = run(["-", "--json", "-"], unknown)
     if json.loads(made.stdout)["not_checked"] != ["Pod one"]:

@@ -88,6 +88,7 @@ batch() {
 scaling=("$bin/weft-scaling" --model gpt-tiny --strategies "nocomm,ddp" --steps 10)
 batch "ranks by variables" 0 "^believed: Slurm, rank 1 of 2$" -- "$bin/weft-launch" env
 batch "they train" 0 "^ddp  +2 " -- "${scaling[@]}"
+WATCH=$bin/weft-report WATCH_OPTIONS="--every 1" batch "a watch beside them" 0 "waits for a job: localhost:28028" -- "${scaling[@]}"
 if srun --mpi=list 2>&1 | grep -q pmix && "$bin/weft-scaling" --version | grep -q "with MPI"; then
   batch "ranks by PMIx" 0 "^ddp  +2 " --export=ALL,SRUN_MPI=pmix -- "${scaling[@]}"
 fi

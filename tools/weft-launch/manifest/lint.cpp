@@ -93,6 +93,7 @@ void look_at(const Job& job, const std::vector<Value>& objects, Remarks& remarks
   volcano_rules(job, remarks);
   leader_worker_rules(job, remarks);
   ray_rules(job, remarks);
+  watch_rules(job, remarks);
   for (const Role& role : job.roles) {
     resource_rules(job, role, remarks);
     process_rules(job, role, remarks);

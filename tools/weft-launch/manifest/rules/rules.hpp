@@ -75,6 +75,8 @@ void volcano_rules(const Job& job, Remarks& remarks);
 void leader_worker_rules(const Job& job, Remarks& remarks);
 /// RayJob, RayCluster and RayService of KubeRay.
 void ray_rules(const Job& job, Remarks& remarks);
+/// A training on NCCL that nobody watches.
+void watch_rules(const Job& job, Remarks& remarks);
 /// Variables of weft, and its token.
 void weft_rules(const Job& job, const Role& role, Remarks& remarks);
 
