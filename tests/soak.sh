@@ -54,6 +54,8 @@
 #   tests/soak.sh deaths [COUNT [BIN]]       jobs (400) of which a rank is killed, stopped, made slow or cut off at any moment, and while ranks connect
 #                                        (tests/deaths.py): everybody ends in time, the right rank is named, nothing is left;
 #                                        KINDS=cut RANKS=4 LAUNCHERS=hosts-tcp,hosts-ucx: two ranks on each of two hosts, whose line is cut
+#   tests/soak.sh watches [COUNT [BIN]]      trainings (200) under weft-launch of which a rank is stopped, killed, made slow or cut off, and as many that are well
+#                                        (tests/watches.py): weft-report watch names the rank, and no other; MODEL=gpt-ref: another model
 #   tests/soak.sh host_losses [COUNT [BIN]]  trainings (20) of three simulated hosts that lose one and get it back (tests/host_losses.py): they go on
 #                                        with two, then with three, and end within 1 % of the undisturbed loss; needs root;
 #                                        LAUNCHER=mpirun: the ranks are mpirun's
@@ -377,6 +379,7 @@ parser_of() {
     rendezvous) echo src/collectives/bootstrap/gathering.cpp ;;
     schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
     csv) echo src/pipeline/formats/csv_read.cpp ;;
+    rank_figures) echo tools/weft-report/watch/ranks.cpp ;;
     flight) echo tools/weft-report/flight/file.cpp ;;
     topology) echo tools/weft-report/topology/*.cpp ;;
     nccl_log) echo tools/weft-report/nccl/gather.cpp tools/weft-report/nccl/statements.cpp tools/weft-report/nccl/log_line.cpp ;;
@@ -468,8 +471,8 @@ case $trial in
     exec "$bare" 'YES=1 tests/container.sh' ;;
   mutations) shift; exec tests/mutations.py "$@" ;;
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
-  layouts|disagreements|attack|deaths|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
+  layouts|disagreements|attack|deaths|watches|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   torch_drops) torch_drops "${2:-}" "${3:-}" ;;
   checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|trainers|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, watches, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

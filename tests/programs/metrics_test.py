@@ -242,7 +242,7 @@ def check_rules(pages):
             (work / "weft-alerts.yml").write_text(before + of_this)
             if promtool("test", "rules", work / "weft-alerts_test.yml").returncode == 0:
                 fail(f"{name} with the expression {wrong} passes its test")
-    known = {name for name, _ in figures(pages[0])} | {"up", "weft_loss_scale", "weft_gradient_norm", "weft_watch_findings"}
+    known = {name for name, _ in figures(pages[0])} | {"up", "weft_loss_scale", "weft_gradient_norm", "weft_watch_findings", "weft_watch_up"}
     texts = dict(expressions())
     groups = {"groups": [{"name": "dashboard", "rules": [{"record": f"panel:{i}", "expr": expr} for i, (_, expr) in enumerate(expressions())]}]}
     (work / "dashboard.yml").write_text(json.dumps(groups))  # JSON is YAML
