@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Includes point down: core < collectives < gradient, checkpoint < compression, zero, pipeline (neighbours) < everything else. Vendor
 # headers are included only by include/weft/interop/ in public (torch's by include/weft/torch/), and the library never includes programs or examples.
-# Between two folders (rooms) of src and of tools, arrows point one way; a folder within a room belongs to it.
+# Between two folders (rooms) of src and of tools, arrows point one way; a folder within a room belongs to it. A class has its name alone.
 # usage: includes.sh [FOLDER OF THE PROJECT]; prints each arrow that points up or both ways and exits 1
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -81,5 +81,20 @@ while read -r pair; do
     awk -v pair="PAIR $pair" '/^PAIR / { inside = $0 == pair; next } inside' <<<"$both_ways"
   fi
 done < <(sed -n 's/^PAIR //p' <<<"$both_ways" | sort)
+
+# Two classes with one name in one namespace are taken for one by the linker: it keeps one destructor for both.
+while read -r words; do
+  complain "$words"
+done < <(find include src -name '*.hpp' -o -name '*.cpp' | sort | xargs awk '
+  FNR == 1 { depth = 0 }
+  /^namespace .*\{$|^namespace \{$/ { name[++depth] = $2; next }
+  /^}  \/\/ namespace/ { --depth; next }
+  /^(class|struct) [A-Za-z0-9_]+( final)?( :.*)? \{/ {
+    whole = ""
+    for (i = 1; i <= depth; ++i) { if (name[i] == "{") next; whole = whole name[i] "::" }
+    whole = whole $2
+    if (whole in at) print FILENAME " and " at[whole] " both define " whole
+    at[whole] = FILENAME
+  }')
 if [ "$bad" -gt 0 ]; then exit 1; fi
 echo "$seen includes, all of them point down; between rooms one way"

@@ -41,4 +41,23 @@ expect refused 'zero/plan and zero/update include each other' zero/plan/a.cpp ze
 expect refused 'zero/update/b.cu includes zero/plan/a.hpp' zero/plan/a.hpp zero/update/b.hpp zero/update/b.cu zero/plan/a.hpp
 expect allowed 'point down' zero/plan/a.cpp zero/update/b.hpp zero/plan/c.cpp zero/update/d.hpp
 expect allowed 'point down' zero/plan/a.cpp zero/plan/inner/b.hpp zero/plan/inner/b.cpp zero/plan/a.hpp
-echo "and nine that do not were refused"
+# A class of one name in one namespace twice is refused; in a namespace without a name, or declared only, it is not.
+expect_twice() {  # refused|allowed SECOND_DEFINITION
+  rm -rf "$work/include" "$work/src"
+  mkdir -p "$work/include/weft" "$work/src/core"
+  printf 'namespace weft {\nnamespace detail {\nclass Wire final : public Task {\n' >"$work/src/core/a.hpp"
+  printf '#include "core/a.hpp"\nnamespace weft::detail {\n%b' "$2" >"$work/src/core/b.hpp"
+  local got=allowed
+  "$top/tests/includes.sh" "$work" >"$work/out" || got=refused
+  if [ $got != "$1" ] || { [ "$1" = refused ] && ! grep -q 'both define weft::detail::Wire' "$work/out"; }; then
+    echo "FAILED: a second definition, $2, is to be $1; it says"
+    cat "$work/out"
+    exit 1
+  fi
+}
+expect_twice refused 'struct Wire {\n'
+expect_twice allowed 'namespace {\nclass Wire {\n'
+expect_twice allowed 'class Wire;\n'
+expect_twice allowed 'struct Other::Wire {\n'
+expect_twice allowed '}  // namespace weft::detail\nnamespace weft {\nclass Wire {\n'
+echo "and ten that do not were refused"

@@ -14,9 +14,9 @@ namespace {
 
 struct Transport {
   std::string_view name;
-  WireMaker* make;  ///< null: this build does not have it
+  PeersMaker* make;  ///< null: this build does not have it
 };
-#define WEFT_TRANSPORT_ROW(name, is_built) Transport{#name, is_built ? make_##name##_wire : nullptr},
+#define WEFT_TRANSPORT_ROW(name, is_built) Transport{#name, is_built ? make_##name##_peers : nullptr},
 constexpr std::array transports{WEFT_TRANSPORTS(WEFT_TRANSPORT_ROW)};
 #undef WEFT_TRANSPORT_ROW
 
@@ -61,14 +61,15 @@ void expect_transport(const Environment& environment) {
                 text(env::transport.name, "=", asked, " is none of auto, ", listed(transport_names)));
 }
 
-std::shared_ptr<Wire> make_wire(const World& world, const std::string& where) {
+std::shared_ptr<GroupWire> make_wire(const World& world, const std::string& where) {
   const std::string name = transport_of(world, where);
   const auto transport = std::ranges::find(transports, name, &Transport::name);
   if (transport == transports.end() || transport->make == nullptr)
     throw Error(ErrorKind::usage, text(env::transport.name, '=', name, " is not in this build of weft"),
                 "see the table that cmake prints for what is on, and why", {world.rank(), "connect", 0});
-  return transport->make(world.rendezvous(), world.environment(), Deadline::in(world.connect_timeout()),
-                         world.timeout());
+  const Deadline deadline = Deadline::in(world.connect_timeout());
+  const auto peers = transport->make(*world.rendezvous(), world.environment(), deadline);
+  return GroupWire::of_all(peers, world.rendezvous(), deadline, world.timeout());
 }
 
 }  // namespace weft::detail

@@ -14,6 +14,6 @@ void expect_transport(const Environment& environment);
 
 /// Collective over the world's ranks. @param where on which nodes they are, for messages
 /// @throws Error (usage) where WEFT_TRANSPORT asks for what is not there
-std::shared_ptr<Wire> make_wire(const World& world, const std::string& where);
+std::shared_ptr<GroupWire> make_wire(const World& world, const std::string& where);
 
 }  // namespace weft::detail

@@ -66,9 +66,9 @@ class Announced final : public Task {
 
 class NodesBackend final : public Backend {
  public:
-  NodesBackend(std::shared_ptr<Wire> all, std::shared_ptr<Wire> rail, std::shared_ptr<Backend> local,
-               Topology topology, Choices choices, std::shared_ptr<NodeHeap> heap,
-               std::chrono::nanoseconds timeout)
+  NodesBackend(std::shared_ptr<GroupWire> all, std::shared_ptr<GroupWire> rail,
+               std::shared_ptr<Backend> local, Topology topology, Choices choices,
+               std::shared_ptr<NodeHeap> heap, std::chrono::nanoseconds timeout)
       : all_(std::move(all)),
         topology_(std::move(topology)),
         choices_(std::move(choices)),
@@ -122,7 +122,7 @@ class NodesBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<Backend> make_rail(std::shared_ptr<Wire> rail, std::chrono::nanoseconds timeout) {
+  std::shared_ptr<Backend> make_rail(std::shared_ptr<GroupWire> rail, std::chrono::nanoseconds timeout) {
     if (!place_.on_rail()) return make_wire_backend(std::move(rail), choices_, timeout);
     std::vector<bool> are_near(place_.rail.size());
     are_near[static_cast<std::size_t>(place_.node)] = true;
@@ -138,7 +138,7 @@ class NodesBackend final : public Backend {
     return make_wire_backend(all_, choices_, timeout, std::move(names), std::move(are_near));
   }
 
-  std::shared_ptr<Wire> all_;
+  std::shared_ptr<GroupWire> all_;
   Topology topology_;
   Choices choices_;
   Rails place_;
@@ -173,7 +173,7 @@ std::string NodesBackend::explain(const Operation& operation) const {
 }  // namespace
 
 std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<Rendezvous>& rendezvous,
-                                            const std::shared_ptr<Wire>& wire, const Topology& topology,
+                                            const std::shared_ptr<GroupWire>& wire, const Topology& topology,
                                             const Choices& choices, std::shared_ptr<NodeHeap> heap,
                                             std::chrono::nanoseconds connect_timeout,
                                             std::chrono::nanoseconds timeout) {

@@ -17,7 +17,7 @@ namespace weft::detail {
 /// Where each node has one rank it is wire/'s backend, on a single node the host backend. Collective over `rendezvous`.
 /// @param wire of the same ranks
 std::shared_ptr<Backend> make_nodes_backend(const std::shared_ptr<Rendezvous>& rendezvous,
-                                            const std::shared_ptr<Wire>& wire, const Topology& topology,
+                                            const std::shared_ptr<GroupWire>& wire, const Topology& topology,
                                             const Choices& choices, std::shared_ptr<NodeHeap> heap,
                                             std::chrono::nanoseconds connect_timeout,
                                             std::chrono::nanoseconds timeout);

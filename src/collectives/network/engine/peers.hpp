@@ -1,8 +1,9 @@
 #pragma once
-// All ranks of a world as a transport without groups of its own reaches them, and the wires of groups of them.
+// What a transport offers: messages and short notes between all ranks of a world. The one virtual interface between a plan and the network.
 //
-// A transport offers messages with a tag of 64 bits, in which a group's number tells its messages from another's, and notes. It is
-// called by one thread at a time, which holds enter(). A rank that is lost stays so.
+// A message belongs to a group of ranks. Its tag has 64 bits, in which the group's number tells its messages from another's. A transport that
+// tells groups apart by other means says so in begin_group(). A transport is called by one thread at a time, which holds enter(), and does not
+// block. A rank that is lost stays so.
 
 #include <atomic>
 #include <chrono>
@@ -16,127 +17,77 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/network/engine/wire.hpp"
+#include "collectives/backend/backend.hpp"
+#include "collectives/network/engine/messages.hpp"
 
 namespace weft::detail {
 
-// 64 bits of a tag: group, sender, tag of the exchange.
-inline constexpr int tag_bits = 28;
-inline constexpr int rank_bits = 16;
-
-constexpr std::uint64_t whole_tag(std::uint32_t group, int sender, int tag) {
-  return (std::uint64_t{group} << rank_bits | static_cast<std::uint32_t>(sender)) << tag_bits |
-         static_cast<std::uint32_t>(tag);
-}
-
-class MessageSlots;
-class Peers;
-
-/// A message of an exchange that is under way, as the transport's callbacks reach it. Does not move.
-struct MessageSlot {
-  MessageSlots* all = nullptr;
-  std::size_t label = 0;
-  std::size_t bytes = 0;
-  int peer = 0;           ///< of the world
-  int steps = 0;          ///< that are still to come; none: not under way
-  bool is_read = false;   ///< its data, by the transport, which sends it
-  bool is_part = false;   ///< its receiver acknowledges it,
-  std::uint64_t tag = 0;  ///< by this tag
-  Peers* transport = nullptr;
-  void* request = nullptr;  ///< the transport's, of one that is to be received
-};
-
-class MessageSlots {
- public:
-  MessageSlot& take(std::size_t label, std::size_t bytes, int peer, int steps) {
-    if (unused_.empty()) unused_.push_back(&slots_.emplace_back());
-    MessageSlot& taken = *unused_.back();
-    unused_.pop_back();
-    taken = {.all = this, .label = label, .bytes = bytes, .peer = peer, .steps = steps};
-    return taken;
-  }
-  /// One step of it is done.
-  static void step(MessageSlot& slot) {
-    if (--slot.steps == 0) slot.all->end(slot, {.label = slot.label, .bytes = slot.bytes});
-  }
-  void end(MessageSlot& slot, const Messages::Ended& how) {
-    ended_.push_back(how);
-    slot.steps = 0;
-    slot.request = nullptr;
-    unused_.push_back(&slot);
-  }
-  /// Those that have ended since the last time.
-  void take_ended(std::vector<Messages::Ended>& all) {
-    all.clear();
-    all.swap(ended_);
-  }
-  const std::deque<MessageSlot>& slots() const { return slots_; }
-
- private:
-  std::deque<MessageSlot> slots_;
-  std::vector<MessageSlot*> unused_;
-  std::vector<Messages::Ended> ended_;
-};
-
-/// Some of the ranks of a world.
-struct Group {
-  std::shared_ptr<Peers> all;
-  std::uint32_t number = 0;
-  int rank = 0;
-  std::vector<int> ranks{};  ///< of the world, by rank
-
-  int in_world(int one) const { return ranks[static_cast<std::size_t>(one)]; }
-};
-
 class Peers {
  public:
-  Peers(int rank, int size) : rank_(rank), has_left_(static_cast<std::size_t>(size)) {}
+  /// @param guard what is locked whenever it is entered, where others call the transport's library too; lives longer
+  Peers(int rank, int size, std::mutex* guard = nullptr)
+      : rank_(rank),
+        has_left_(static_cast<std::size_t>(size)),
+        lost_(has_left_.size()),
+        mutex_(guard != nullptr ? *guard : own_mutex_) {}
   virtual ~Peers() = default;
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
   /// "UCX"
   virtual std::string name() const = 0;
+  /// Whether any thread may call, one at a time; otherwise calls throw Error (usage) on a thread that may not.
+  virtual bool any_thread() const { return true; }
   std::unique_lock<std::mutex> enter() { return std::unique_lock(mutex_); }
-  /// Whether a look is a matter of nanoseconds, as over RDMA, and not of system calls.
+  /// Whether a look is a matter of nanoseconds, as over RDMA, or gives way by itself, and is not one of system calls.
   virtual bool looks_are_cheap() const { return false; }
   /// Not entered: returns when something has come, after `at_most` at the latest.
   virtual void rest(std::chrono::microseconds at_most) = 0;
   /// Any thread: this rank takes part no longer, by an error.
-  void give_up() noexcept { has_given_up_ = true; }
+  virtual void give_up() noexcept { has_given_up_ = true; }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(has_left_.size()); }
 
+  /// Makes the group one whose messages are told from those of all others: here by a number that none of its ranks has used yet. Collective over
+  /// `rendezvous`, where they meet; not entered. @throws Error (usage) for more groups, or ranks, than a tag tells apart
+  virtual void begin_group(RankGroup& group, const std::shared_ptr<Rendezvous>& rendezvous,
+                           Deadline deadline);
+  /// The transport's own way to carry out a collective, which Algorithm::mpi asks for. Not entered.
+  virtual std::unique_ptr<Task> own_collective(const RankGroup& group, const Operation& operation,
+                                               std::chrono::nanoseconds timeout);
+
   // The rest is called while entered.
-  virtual void progress() = 0;
+  /// Takes what has come, at least for the messages of `whose`; null: notes alone are waited for.
+  virtual void progress(Messages* whose) = 0;
   /// How many ranks are lost, and why one is; empty: it is not.
-  virtual int losses() const = 0;
-  virtual const std::string& lost(int rank) const = 0;
-  /// Ends a step of the slot when the data may be written again.
+  int losses() const { return losses_; }
+  const std::string& lost(int rank) const { return lost_[static_cast<std::size_t>(rank)]; }
+  /// Ends a step of the slot when the data may be written again; awaits its acknowledgement, if it is a part.
   virtual void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
   /// Ends the slot when the next message of its peer with the tag is there; acknowledges it, if it is a part.
   virtual void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) = 0;
   /// A message under way touches its data no longer, where the transport can still stop that.
   virtual void cancel(const MessageSlot& slot) = 0;
   /// None of those that were canceled touches its data when this returns. It may wait for a moment, and break off what does not end.
-  virtual void settle(const MessageSlots& /*canceled*/) noexcept {}
-  /// Whether it has said goodbye.
+  virtual void settle(const Messages& /*canceled*/) noexcept {}
+  /// Until nothing touches the memory of messages that were canceled: until the transport has ended.
+  virtual void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+  /// Whether it has said goodbye: it ended without an error.
   bool has_left(int rank) const { return has_left_[static_cast<std::size_t>(rank)]; }
   /// Does not wait. A rank that is lost gets none.
-  virtual void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) = 0;
-  /// What has come for the group; ranks are of the world.
-  std::deque<SideChannel::Message> take_notes(std::uint32_t group);
-  /// The next acknowledgement of the peer with the tag is a step of the slot.
-  void await(std::uint64_t tag, MessageSlot& slot) { unacknowledged_.emplace(tag, &slot); }
-  /// Until the transport has ended.
-  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
-
-  /// A number for a group of ranks that none of its ranks has used yet. Collective over `rendezvous`; not entered.
-  std::uint32_t new_group(Rendezvous& rendezvous, Deadline deadline);
+  virtual void send_note(const RankGroup& group, int to, const std::shared_ptr<const std::string>& body) = 0;
+  /// What has come for the group, by ranks as the transport calls them.
+  virtual std::deque<SideChannel::Message> take_notes(const RankGroup& group);
 
  protected:
-  void keep_note(std::uint32_t group, SideChannel::Message note);
+  /// Its messages end with that, where they are collected. What was said first holds.
+  void lose(int rank, const std::string& why);
+  /// Where ranks that meet call each other again. @returns why it was lost
+  std::string find_again(int rank);
+  /// The next acknowledgement of the peer with the slot's tag is a further step of it.
+  void await(MessageSlot& slot);
   void acknowledged(std::uint64_t tag);
+  void keep_note(std::uint32_t group, SideChannel::Message note);
   bool has_given_up() const { return has_given_up_; }
   /// Until the descriptor is readable, at most so long.
   static void rest_on(int fd, std::chrono::microseconds at_most);
@@ -147,17 +98,15 @@ class Peers {
  private:
   const int rank_;
   std::vector<bool> has_left_;
-  std::mutex mutex_;
+  std::vector<std::string> lost_;
+  int losses_ = 0;
+  std::mutex own_mutex_;
+  std::mutex& mutex_;
   std::atomic<bool> has_given_up_ = false;
   std::uint32_t next_group_ = 0;
   std::map<std::uint32_t, std::deque<SideChannel::Message>> notes_;
   std::unordered_multimap<std::uint64_t, MessageSlot*> unacknowledged_;
   std::vector<std::shared_ptr<void>> kept_;
 };
-
-/// The wire of all of them. Collective over `rendezvous`, which is the world's.
-/// @param timeout for later groups to meet. @throws Error (usage) for more ranks than a tag tells apart
-std::shared_ptr<Wire> make_group_wire(const std::shared_ptr<Peers>& all, Rendezvous& rendezvous,
-                                      Deadline deadline, std::chrono::nanoseconds timeout);
 
 }  // namespace weft::detail

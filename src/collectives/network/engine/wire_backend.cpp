@@ -70,7 +70,7 @@ class WireBackend final : public Backend {
   }
 
   std::shared_ptr<WirePeers> peers_;
-  std::shared_ptr<Wire> wire_;
+  std::shared_ptr<GroupWire> wire_;
   Choices choices_;
   std::chrono::nanoseconds timeout_;
   std::atomic<std::uint64_t> shown_{0};
@@ -80,7 +80,7 @@ class WireBackend final : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> make_wire_backend(std::shared_ptr<Wire> wire, const Choices& choices,
+std::shared_ptr<Backend> make_wire_backend(std::shared_ptr<GroupWire> wire, const Choices& choices,
                                            std::chrono::nanoseconds timeout) {
   std::vector<int> names(static_cast<std::size_t>(wire->size()));
   std::iota(names.begin(), names.end(), 0);
@@ -89,7 +89,7 @@ std::shared_ptr<Backend> make_wire_backend(std::shared_ptr<Wire> wire, const Cho
   return make_wire_backend(std::move(wire), choices, timeout, std::move(names), std::move(are_near));
 }
 
-std::shared_ptr<Backend> make_wire_backend(std::shared_ptr<Wire> wire, const Choices& choices,
+std::shared_ptr<Backend> make_wire_backend(std::shared_ptr<GroupWire> wire, const Choices& choices,
                                            std::chrono::nanoseconds timeout, std::vector<int> names,
                                            std::vector<bool> are_near) {
   auto peers = std::make_shared<WirePeers>();

@@ -68,7 +68,7 @@ class WireExchange final : public Task {
   [[noreturn]] void time_out() const;
 
   std::shared_ptr<WirePeers> peers_;
-  Wire& wire_;
+  GroupWire& wire_;
   ExchangePlan plan_;
   int tag_;
   std::chrono::nanoseconds timeout_;
@@ -76,7 +76,7 @@ class WireExchange final : public Task {
   bool begun_ = false;
   std::vector<Progress> progress_;    // by flow
   std::vector<std::size_t> reduced_;  // bytes, by reduction
-  std::unique_ptr<Messages> messages_;
+  std::shared_ptr<Messages> messages_;
   std::vector<Segment> segments_;    // by label
   std::vector<std::size_t> unused_;  // labels
 };

@@ -50,7 +50,7 @@ Operation plain(const Operation& operation) {
 
 }  // namespace
 
-WirePeerStatus::WirePeerStatus(SideChannel& channel, Wire& wire, std::vector<bool> are_seen)
+WirePeerStatus::WirePeerStatus(SideChannel& channel, GroupWire& wire, std::vector<bool> are_seen)
     : channel_(channel),
       wire_(wire),
       rank_(wire.rank()),

@@ -20,14 +20,14 @@
 
 namespace weft::detail {
 
-class Wire;
+class GroupWire;
 
 class WirePeerStatus final : public PeerStatus {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// @param are_seen ranks that are watched otherwise, this one among them. Channel and wire live longer
-  WirePeerStatus(SideChannel& channel, Wire& wire, std::vector<bool> are_seen);
+  WirePeerStatus(SideChannel& channel, GroupWire& wire, std::vector<bool> are_seen);
   /// Says goodbye.
   ~WirePeerStatus() override;
 
@@ -71,7 +71,7 @@ class WirePeerStatus final : public PeerStatus {
   void say(const std::string& message);
 
   SideChannel& channel_;
-  Wire& wire_;
+  GroupWire& wire_;
   const int rank_;
   const std::vector<bool> are_seen_;
   const std::chrono::nanoseconds least_between_;

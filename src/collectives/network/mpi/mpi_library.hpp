@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "collectives/network/engine/wire.hpp"
+#include "collectives/backend/backend.hpp"
 #include "collectives/network/mpi/mpi_rendezvous.hpp"
 
 namespace weft::detail {

@@ -93,12 +93,16 @@ void MpiRuntime::finalize(int status) noexcept {
 }
 
 std::unique_lock<std::mutex> MpiRuntime::enter() {
+  expect_caller();
+  return std::unique_lock(mutex_);
+}
+
+void MpiRuntime::expect_caller() const {
   expect_here();
   if (!any_thread_ && !flag_of(MPI_Is_thread_main)) {
     throw Error(ErrorKind::usage, "MPI was called from another thread than the main one",
                 "initialise MPI with MPI_THREAD_SERIALIZED or more");
   }
-  return std::unique_lock(mutex_);
 }
 
 bool MpiRuntime::usable() const {

@@ -37,8 +37,11 @@ class MpiRuntime {
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
 
-  /// @throws Error (usage) on another thread than MPI allows
+  /// @throws Error (usage) on another thread than MPI allows, and in a child of the process
   std::unique_lock<std::mutex> enter();
+  /// What enter() locks, and what it expects before.
+  std::mutex& mutex() { return mutex_; }
+  void expect_caller() const;
   /// Whether MPI may be called from any thread, one at a time.
   bool any_thread() const { return any_thread_; }
   /// False when communicators can no longer be freed: MPI is finalized or a rank was lost.

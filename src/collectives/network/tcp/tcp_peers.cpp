@@ -47,7 +47,7 @@ void TcpPeers::rest(std::chrono::microseconds at_most) {
   rest_on(events_.get(), at_most);
 }
 
-void TcpPeers::progress() {
+void TcpPeers::progress(Messages* /*whose*/) {
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -62,22 +62,23 @@ void TcpPeers::progress() {
 
 void TcpPeers::send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) {
   const Head head{Kind::message, static_cast<std::uint32_t>(data.size()), tag};
+  if (slot.is_part) await(slot);
   post(link(slot.peer), {head, data.data(), &slot});
 }
 
-void TcpPeers::send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) {
-  const Head head{Kind::note, static_cast<std::uint32_t>(body->size()), group};
+void TcpPeers::send_note(const RankGroup& group, int to, const std::shared_ptr<const std::string>& body) {
+  const Head head{Kind::note, static_cast<std::uint32_t>(body->size()), group.number};
   post(link(to), {head, reinterpret_cast<const std::byte*>(body->data()), nullptr, body});
 }
 
 void TcpPeers::post(Link& link, Outgoing outgoing) {
-  if (link.takes_nothing || !link.lost.empty()) return;
+  if (link.takes_nothing || !link.is_open) return;
   link.outbox.push_back(std::move(outgoing));
   if (!link.waits_to_send) write(link);
 }
 
 void TcpPeers::write(Link& link) {
-  while (!link.outbox.empty() && link.lost.empty()) {
+  while (!link.outbox.empty() && link.is_open) {
     std::array<asio::const_buffer, most_pieces> pieces;
     std::size_t count = 0;
     std::size_t skip = link.sent;
@@ -107,13 +108,13 @@ void TcpPeers::forget_sent(Link& link, std::size_t bytes) {
   link.sent += bytes;
   while (!link.outbox.empty() && link.sent >= sizeof(Head) + link.outbox.front().head.bytes) {
     link.sent -= sizeof(Head) + link.outbox.front().head.bytes;
-    if (MessageSlot* const slot = link.outbox.front().slot) MessageSlots::step(*slot);
+    if (MessageSlot* const slot = link.outbox.front().slot) Messages::step(*slot);
     link.outbox.pop_front();
   }
 }
 
 void TcpPeers::watch(Link& link, bool for_room) {
-  if (std::exchange(link.waits_to_send, for_room) == for_room || !link.lost.empty()) return;
+  if (std::exchange(link.waits_to_send, for_room) == for_room || !link.is_open) return;
   epoll_event event{for_room ? EPOLLIN | EPOLLOUT : EPOLLIN, {.u32 = static_cast<std::uint32_t>(link.rank)}};
   (void)epoll_ctl(events_.get(), EPOLL_CTL_MOD, link.socket->native_handle(), &event);
 }
@@ -166,7 +167,7 @@ void TcpPeers::cancel(const MessageSlot& slot) {
 }
 
 void TcpPeers::read(Link& link) {
-  for (int i = 0; i < most_reads && link.lost.empty(); ++i) {
+  for (int i = 0; i < most_reads && link.is_open; ++i) {
     const std::size_t begun = link.begun_bytes;  // the rest of that head comes behind it
     std::memcpy(ahead_.data(), link.begun.data(), begun);
     const std::array<asio::mutable_buffer, 2> rooms{
@@ -180,10 +181,10 @@ void TcpPeers::read(Link& link) {
     ahead_end_ = begun + bytes - direct;
     if (failed == asio::error::would_block || failed == asio::error::try_again) return;
     if (failed)
-      return lose(link, failed == asio::error::eof ? "its connection has closed" : failed.message());
+      return close(link, failed == asio::error::eof ? "its connection has closed" : failed.message());
     while (take_ahead(link)) {
     }
-    if (!link.lost.empty()) return;  // what it says makes no sense
+    if (!link.is_open) return;  // what it says makes no sense
     link.begun_bytes = ahead_end_ - ahead_begin_;
     std::memcpy(link.begun.data(), ahead_.data() + ahead_begin_, link.begun_bytes);
   }
@@ -198,7 +199,7 @@ bool TcpPeers::take_ahead(Link& link) {
     std::memcpy(&link.head, from, sizeof(Head));
     ahead_begin_ += sizeof(Head);
     begin(link);
-    return link.lost.empty();
+    return link.is_open;
   }
   const std::size_t copied = std::min(there, link.into.size());
   if (copied > 0) std::memcpy(link.into.data(), from, copied);
@@ -220,7 +221,7 @@ void TcpPeers::begin(Link& link) {
   const Head& head = link.head;
   const bool makes_sense =
       head.bytes <= longest_message && head.kind >= Kind::message && head.kind <= Kind::acknowledgement;
-  if (!makes_sense) return lose(link, "it sends what is no message of weft");
+  if (!makes_sense) return close(link, "it sends what is no message of weft");
   if (head.kind != Kind::message) {
     link.note.resize(head.bytes);
     link.into = std::as_writable_bytes(std::span(link.note));
@@ -274,20 +275,18 @@ void TcpPeers::arrived(Link& link, const Expected& room, std::size_t bytes) {
 }
 
 /// What was under way with it ends with that, where it is collected.
-void TcpPeers::lose(Link& link, const std::string& why) {
-  if (!link.lost.empty()) return;
-  link.lost = why;
-  ++losses_;
+void TcpPeers::close(Link& link, const std::string& why) {
+  if (!link.is_open) return;
+  link.is_open = false;
+  lose(link.rank, why);
   error_code ignored;
   link.socket->close(ignored);  // and epoll forgets it
   link.outbox.clear();
 }
 
-std::shared_ptr<Wire> make_tcp_wire(const std::shared_ptr<Rendezvous>& rendezvous,
-                                    const Environment& environment, Deadline deadline,
-                                    std::chrono::nanoseconds timeout) {
-  return make_group_wire(std::make_shared<TcpPeers>(*rendezvous, environment, deadline), *rendezvous,
-                         deadline, timeout);
+std::shared_ptr<Peers> make_tcp_peers(Rendezvous& rendezvous, const Environment& environment,
+                                      Deadline deadline) {
+  return std::make_shared<TcpPeers>(rendezvous, environment, deadline);
 }
 
 }  // namespace weft::detail

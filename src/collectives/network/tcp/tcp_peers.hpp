@@ -40,13 +40,11 @@ class TcpPeers final : public Peers {
   std::string name() const override { return "TCP"; }
   void rest(std::chrono::microseconds at_most) override;
 
-  void progress() override;
-  int losses() const override { return losses_; }
-  const std::string& lost(int rank) const override { return link(rank).lost; }
+  void progress(Messages* whose) override;
   void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
   void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
   void cancel(const MessageSlot& slot) override;
-  void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) override;
+  void send_note(const RankGroup& group, int to, const std::shared_ptr<const std::string>& body) override;
 
  private:
   enum class Kind : std::uint32_t { message = 1, note, acknowledgement };
@@ -77,7 +75,7 @@ class TcpPeers final : public Peers {
   struct Link {
     int rank = 0;
     tcp::socket* socket = nullptr;  ///< none to oneself
-    std::string lost{};
+    bool is_open = true;
     std::deque<Outgoing> outbox{};
     std::size_t sent = 0;  ///< bytes of the first, with its head
     bool waits_to_send = false;
@@ -97,7 +95,6 @@ class TcpPeers final : public Peers {
   };
 
   Link& link(int rank) { return links_[static_cast<std::size_t>(rank)]; }
-  const Link& link(int rank) const { return links_[static_cast<std::size_t>(rank)]; }
   void watch(Link& link, bool for_room);
   void post(Link& link, Outgoing outgoing);
   void write(Link& link);
@@ -107,7 +104,7 @@ class TcpPeers final : public Peers {
   void begin(Link& link);
   void end(Link& link);
   void arrived(Link& link, const Expected& room, std::size_t bytes);
-  void lose(Link& link, const std::string& why);
+  void close(Link& link, const std::string& why);
 
   TcpLinks connections_;
   Descriptor events_;  // epoll's
@@ -116,7 +113,6 @@ class TcpPeers final : public Peers {
   std::vector<std::byte> ahead_;
   std::size_t ahead_begin_ = 0;
   std::size_t ahead_end_ = 0;
-  int losses_ = 0;
 };
 
 }  // namespace weft::detail

@@ -55,18 +55,18 @@ void UcxPeers::meet(Rendezvous& rendezvous, Deadline deadline) {
     lookout.check();
     for (Peer& peer : peers_) meet_again(peer);
     will_call("ucp_worker_progress");
-    progress();
+    progress(nullptr);
     backoff.pause([this](std::chrono::microseconds at_most) { rest(at_most); });
   }
 }
 
 bool UcxPeers::is_met(const Peer& peer) const {
-  return peer.rank == rank() || (peer.has_called && peer.lost.empty() && peer.unsent == 0);
+  return peer.rank == rank() || (peer.has_called && lost(peer.rank).empty() && peer.unsent == 0);
 }
 
 void UcxPeers::meet_again(Peer& peer) {
-  if (peer.lost.empty() || !peer.again.passed()) return;
-  log::debug(text("rank ", rank(), ": UCX lost the connection to rank ", peer.rank, ": ", peer.lost));
+  if (lost(peer.rank).empty() || !peer.again.passed()) return;
+  log::debug(text("rank ", rank(), ": UCX lost the connection to rank ", peer.rank, ": ", lost(peer.rank)));
   peer.again = Deadline::in(between_calls);
   peer.has_called = false;
   if (peer.rank < rank()) call(peer.rank);
@@ -79,13 +79,12 @@ void UcxPeers::call(int other) {
     const ucs_status_ptr_t closing = begin_to_close(peer, true);
     if (UCS_PTR_IS_PTR(closing)) finish_closing({closing}, Deadline::in(to_break_off));
   }
-  if (!peer.lost.empty()) --losses_;
-  peer.why = std::exchange(peer.lost, {});
+  peer.why = find_again(other);
   will_call("ucp_ep_create", other);
   peer.has_failed = false;
   open_endpoint(peer);
   will_call("ucp_am_send_nbx", other);
-  send_note(hello, other, std::make_shared<const std::string>());
+  send_note({.number = hello}, other, std::make_shared<const std::string>());
 }
 
 void UcxPeers::will_call(const char* function, int other) {
@@ -113,7 +112,7 @@ Error UcxPeers::not_met(Deadline deadline) const {
   std::string missing;
   for (const Peer& peer : peers_) {
     if (is_met(peer)) continue;
-    const std::string& why = peer.lost.empty() ? peer.why : peer.lost;
+    const std::string& why = lost(peer.rank).empty() ? peer.why : lost(peer.rank);
     missing += text(missing.empty() ? "" : "; ", "rank ", peer.rank, " was not heard",
                     why.empty() ? "" : ": " + why);
   }

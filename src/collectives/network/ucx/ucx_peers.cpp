@@ -149,13 +149,10 @@ std::string UcxPeers::address() const {
 
 void UcxPeers::on_error(void* which, ucp_ep_h, ucs_status_t status) {
   Peer& peer = *static_cast<Peer*>(which);
-  peer.has_failed = true;
-  if (!peer.lost.empty()) return;
-  peer.lost = ucx().ucs_status_string(status);
-  ++peer.all->losses_;
+  if (!std::exchange(peer.has_failed, true)) peer.all->lose(peer.rank, ucx().ucs_status_string(status));
 }
 
-void UcxPeers::progress() {
+void UcxPeers::progress(Messages* /*whose*/) {
   constexpr int most = 64;  // who waits also has sums to do
   for (int i = 0; i < most && !is_frozen_ && ucx().ucp_worker_progress(worker_) != 0; ++i) {
   }
@@ -207,8 +204,8 @@ ucs_status_t UcxPeers::on_acknowledgement(void* peers, const void* head, std::si
   return UCS_OK;
 }
 
-void UcxPeers::send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) {
-  const NoteHead head{group, rank()};
+void UcxPeers::send_note(const RankGroup& group, int to, const std::shared_ptr<const std::string>& body) {
+  const NoteHead head{group.number, rank()};
   send_active(to, note_id, std::make_unique<Sent>(Sent{std::bit_cast<decltype(Sent::head)>(head), body}));
 }
 
@@ -241,7 +238,7 @@ void UcxPeers::close_endpoints() noexcept {
   std::vector<ucs_status_ptr_t> closing;
   for (Peer& peer : peers_) {
     if (peer.endpoint == nullptr) continue;
-    const ucs_status_ptr_t request = begin_to_close(peer, !peer.lost.empty() || has_given_up());
+    const ucs_status_ptr_t request = begin_to_close(peer, !lost(peer.rank).empty() || has_given_up());
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
   }
   finish_closing(closing, Deadline::in(has_given_up() ? to_break_off : to_close));

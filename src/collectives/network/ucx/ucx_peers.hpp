@@ -35,14 +35,12 @@ class UcxPeers final : public Peers {
   bool looks_are_cheap() const override { return has_rdma_; }
   void rest(std::chrono::microseconds at_most) override;
 
-  void progress() override;
-  int losses() const override { return losses_; }
-  const std::string& lost(int rank) const override { return at(rank).lost; }
+  void progress(Messages* whose) override;
   void send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
   void receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) override;
   void cancel(const MessageSlot& slot) override;
-  void settle(const MessageSlots& canceled) noexcept override;
-  void send_note(std::uint32_t group, int to, const std::shared_ptr<const std::string>& body) override;
+  void settle(const Messages& canceled) noexcept override;
+  void send_note(const RankGroup& group, int to, const std::shared_ptr<const std::string>& body) override;
 
  private:
   struct Peer {
@@ -50,7 +48,6 @@ class UcxPeers final : public Peers {
     int rank = 0;
     std::string address{};
     ucp_ep_h endpoint = nullptr;
-    std::string lost{};
     bool has_failed = false;  ///< its connection, by UCX's word: nothing comes from it any more
     bool has_called = false;
     int unsent = 0;  ///< notes and acknowledgements under way to it
@@ -103,8 +100,7 @@ class UcxPeers final : public Peers {
   int wakes_ = -1;  // a descriptor that is readable when something has come
   bool has_rdma_ = false;
   std::vector<Peer> peers_;
-  std::vector<int> callers_;  // that are to be called back
-  int losses_ = 0;
+  std::vector<int> callers_;                   // that are to be called back
   bool has_begun_ = false;                     // UCX has begun to connect
   std::optional<AbortMessage> abort_message_;  // while it connects
   const char* function_ = nullptr;             // and whom that message names

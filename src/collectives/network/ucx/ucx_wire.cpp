@@ -16,6 +16,7 @@ Messages::Ended outcome(const MessageSlot& slot, ucs_status_t status, std::size_
 }  // namespace
 
 void UcxPeers::send(std::span<const std::byte> data, std::uint64_t tag, MessageSlot& slot) {
+  if (slot.is_part) await(slot);
   ucp_request_param_t how{};
   how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   how.user_data = &slot;
@@ -32,7 +33,7 @@ void UcxPeers::send(std::span<const std::byte> data, std::uint64_t tag, MessageS
 
 void UcxPeers::sent(MessageSlot& slot, ucs_status_t status) {
   slot.is_read = false;
-  status == UCS_OK ? MessageSlots::step(slot) : slot.all->end(slot, outcome(slot, status, 0));
+  status == UCS_OK ? Messages::step(slot) : slot.all->end(slot, outcome(slot, status, 0));
 }
 
 void UcxPeers::receive(std::span<std::byte> data, std::uint64_t tag, MessageSlot& slot) {
@@ -67,7 +68,7 @@ void UcxPeers::cancel(const MessageSlot& slot) {
 // UCX neither takes back a message that it sends nor one that is half there, and their memory is its user's, who may free it. Most end
 // within a moment, when the network has taken them or the rest has come. A peer with others is broken off: with the endpoint UCX drops what
 // is sent to it. What the peer sends may still come, and would be written where its message began: then this rank receives nothing any more.
-void UcxPeers::settle(const MessageSlots& canceled) noexcept {
+void UcxPeers::settle(const Messages& canceled) noexcept {
   const auto goes_on = [this](const MessageSlot& slot) {
     const bool may_come = slot.request != nullptr && !at(slot.peer).has_failed;
     return slot.steps > 0 && !is_frozen_ && (slot.is_read || may_come);
@@ -75,7 +76,7 @@ void UcxPeers::settle(const MessageSlots& canceled) noexcept {
   const auto& slots = canceled.slots();
   for (const Deadline deadline = Deadline::in(to_break_off); !deadline.passed();) {
     if (std::ranges::none_of(slots, goes_on)) return;
-    progress();
+    progress(nullptr);
   }
   for (const MessageSlot& slot : slots) {
     if (goes_on(slot))
@@ -90,20 +91,15 @@ void UcxPeers::settle(const MessageSlots& canceled) noexcept {
 void UcxPeers::break_off(int rank_of_world, const char* why) noexcept {
   if (rank_of_world == rank()) return;
   Peer& peer = peers_[static_cast<std::size_t>(rank_of_world)];
-  if (peer.lost.empty()) {
-    peer.lost = text("its connection was broken off: ", why);
-    ++losses_;
-  }
+  lose(rank_of_world, text("its connection was broken off: ", why));
   if (peer.endpoint == nullptr || is_frozen_) return;
   const ucs_status_ptr_t closing = begin_to_close(peer, true);
   if (UCS_PTR_IS_PTR(closing)) finish_closing({closing}, Deadline::in(to_break_off));
 }
 
-std::shared_ptr<Wire> make_ucx_wire(const std::shared_ptr<Rendezvous>& rendezvous,
-                                    const Environment& environment, Deadline deadline,
-                                    std::chrono::nanoseconds timeout) {
-  return make_group_wire(std::make_shared<UcxPeers>(*rendezvous, environment, deadline), *rendezvous,
-                         deadline, timeout);
+std::shared_ptr<Peers> make_ucx_peers(Rendezvous& rendezvous, const Environment& environment,
+                                      Deadline deadline) {
+  return std::make_shared<UcxPeers>(rendezvous, environment, deadline);
 }
 
 }  // namespace weft::detail

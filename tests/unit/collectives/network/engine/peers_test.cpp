@@ -7,8 +7,9 @@
 #include <random>
 #include <thread>
 
-// Every transport over Peers brings messages, acknowledgements and notes, and says who is gone.
+// Every transport brings messages, acknowledgements and notes, and says who is gone.
 
+#include "collectives/network/engine/wire.hpp"
 #include "collectives/network/transports.hpp"
 #include "collectives/shm/threads_backend.hpp"
 #include "support/ranks_on_nodes.hpp"
@@ -23,18 +24,19 @@ using Bytes = std::vector<std::byte>;
 
 struct Row {
   const char* name;
-  WireMaker* make;
+  PeersMaker* make;
   const char* lost;  ///< what is said of a rank that has ended
 };
 
 class EveryPeers : public testing::TestWithParam<Row> {
  protected:
-  std::shared_ptr<Wire> wire(const std::shared_ptr<Rendezvous>& rendezvous) const {
+  std::shared_ptr<GroupWire> wire(const std::shared_ptr<Rendezvous>& rendezvous) const {
     const Environment environment(Environment::Values{{"WEFT_INTERFACE", "lo"}});
-    return GetParam().make(rendezvous, environment, Deadline::in(30s), 30s);
+    const Deadline deadline = Deadline::in(30s);
+    return GroupWire::of_all(GetParam().make(*rendezvous, environment, deadline), rendezvous, deadline, 30s);
   }
   /// Ranks as threads, each with its end of the wire.
-  void on_wire(int ranks, const std::function<void(Wire&)>& body) const {
+  void on_wire(int ranks, const std::function<void(GroupWire&)>& body) const {
     const auto store = make_memory_store();
     on_threads(ranks, [&](int rank) {
       const auto rendezvous = make_store_rendezvous(store, "wire", rank, ranks);
@@ -45,11 +47,11 @@ class EveryPeers : public testing::TestWithParam<Row> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, EveryPeers,
-                         testing::Values(Row{"tcp", make_tcp_wire, "its connection has closed"}),
+                         testing::Values(Row{"tcp", make_tcp_peers, "its connection has closed"}),
                          [](const auto& of) { return std::string(of.param.name); });
 
 /// So many that end, by label.
-std::map<std::size_t, Messages::Ended> take(Wire& wire, Messages& messages, std::size_t count) {
+std::map<std::size_t, Messages::Ended> take(GroupWire& wire, Messages& messages, std::size_t count) {
   std::map<std::size_t, Messages::Ended> all;
   for (const Deadline deadline = Deadline::in(60s); all.size() < count && !deadline.passed();) {
     {
@@ -79,7 +81,7 @@ TEST_P(EveryPeers, BringsEveryMessageInOrderWheneverItsReceiverIsReady) {
   constexpr int ranks = 3;
   constexpr int messages_each = 60;
   constexpr int tags = 4;
-  on_wire(ranks, [](Wire& wire) {
+  on_wire(ranks, [](GroupWire& wire) {
     const auto messages = wire.messages();
     std::mt19937 random(static_cast<unsigned>(wire.rank()));
     std::map<std::pair<int, int>, Bytes> sent;
@@ -117,7 +119,7 @@ TEST_P(EveryPeers, BringsEveryMessageInOrderWheneverItsReceiverIsReady) {
 }
 
 TEST_P(EveryPeers, KeepsAMessageForWhichThereIsNoRoomYet) {
-  on_wire(2, [](Wire& wire) {
+  on_wire(2, [](GroupWire& wire) {
     const auto messages = wire.messages();
     const Bytes data = pattern(0, 1, 0, 500'000);
     Bytes room(data.size());
@@ -141,7 +143,7 @@ TEST_P(EveryPeers, KeepsAMessageForWhichThereIsNoRoomYet) {
 }
 
 TEST_P(EveryPeers, SaysWhichMessageWasLongerThanItsRoomAndGoesOn) {
-  on_wire(2, [](Wire& wire) {
+  on_wire(2, [](GroupWire& wire) {
     const auto messages = wire.messages();
     const Bytes data = pattern(0, 1, 0, 100'000);
     Bytes less(99'999);
@@ -165,7 +167,7 @@ TEST_P(EveryPeers, SaysWhichMessageWasLongerThanItsRoomAndGoesOn) {
 }
 
 TEST_P(EveryPeers, APartEndsNotBeforeItsReceiverWantsIt) {
-  on_wire(2, [](Wire& wire) {
+  on_wire(2, [](GroupWire& wire) {
     const auto messages = wire.messages();
     const Bytes data(10);
     Bytes room(10);
@@ -194,7 +196,7 @@ TEST_P(EveryPeers, WhatIsAbandonedMayBeFreed) {
   constexpr int sends = 8;  // of a MiB: more than the connection takes at once
   std::atomic<bool> is_overwritten = false;
   std::atomic<bool> is_read = false;
-  on_wire(2, [&](Wire& wire) {
+  on_wire(2, [&](GroupWire& wire) {
     const Bytes first = pattern(0, 1, 1, 300'000);
     const Bytes later = pattern(0, 1, 2, 1000);
     const auto messages = wire.messages();

@@ -1,4 +1,4 @@
-// What ranks of different nodes tell each other of their devices' operations, over a side channel and a wire that carry nothing else. Time is
+// What ranks of different nodes tell each other of their devices' operations, over a side channel and a transport that carry nothing else. Time is
 // what a test says it is.
 
 #include "collectives/network/engine/wire_status.hpp"
@@ -10,49 +10,31 @@
 #include "collectives/network/engine/side_lanes.hpp"
 #include "collectives/network/engine/wire.hpp"
 #include "support/expect_error.hpp"
+#include "support/fake_peers.hpp"
 #include "support/fake_side_channel.hpp"
 
 namespace weft::detail {
 namespace {
 
 using namespace std::chrono_literals;
+using test::FakePeers;
 using test::FakeSideChannel;
 using test::Mailbox;
 
 constexpr int ranks = 3;
 
-/// Knows who is gone, as a transport does, and nothing else.
-class FakeWire final : public Wire {
- public:
-  explicit FakeWire(int rank) : rank_(rank) {}
-  std::string name() const override { return "fake"; }
-  int rank() const override { return rank_; }
-  int size() const override { return ranks; }
-  int largest_tag() const override { return 0; }
-  std::unique_lock<std::mutex> enter() override { return std::unique_lock(mutex_); }
-  std::unique_ptr<Messages> messages() override { return nullptr; }
-  SideChannel& side_channel() override { throw Error(ErrorKind::internal, "the fake wire has none"); }
-  std::vector<std::pair<int, std::string>> losses() override { return gone; }
-  std::shared_ptr<Wire> split(const std::vector<int>&, const std::shared_ptr<Rendezvous>&) override {
-    return nullptr;
-  }
-  void give_up() noexcept override {}
-
-  std::vector<std::pair<int, std::string>> gone;
-
- private:
-  int rank_;
-  std::mutex mutex_;
-};
-
 struct Rank {
-  Rank(std::shared_ptr<Mailbox> mailbox, int rank) : channel(std::move(mailbox), rank), wire(rank) {
+  Rank(std::shared_ptr<Mailbox> mailbox, int rank)
+      : channel(std::move(mailbox), rank),
+        peers(std::make_shared<FakePeers>(rank, ranks)),
+        wire({.all = peers, .rank = rank, .ranks = {0, 1, 2}}, 1s) {
     std::vector<bool> are_seen(ranks);
     are_seen[static_cast<std::size_t>(rank)] = true;
     status.emplace(channel, wire, std::move(are_seen));
   }
   FakeSideChannel channel;
-  FakeWire wire;
+  std::shared_ptr<FakePeers> peers;
+  GroupWire wire;
   std::optional<WirePeerStatus> status;
 };
 
@@ -189,9 +171,9 @@ TEST_F(WireStatus, ARankThatIsSilentIsNamedThoughItHadCome) {
 
 TEST_F(WireStatus, TheFirstWhoIsGoneIsTold) {
   look();
-  rank(0).wire.gone = {{2, "its connection has closed"}};
+  rank(0).peers->lose(2, "its connection has closed");
   look();
-  rank(0).wire.gone = {{1, "its connection has closed"}, {2, "its connection has closed"}};
+  rank(0).peers->lose(1, "its connection has closed");
   status(1).give_up(Error(ErrorKind::peer_lost, "rank 2 is gone"));
   look();
   ASSERT_TRUE(status(0).lost(1));
@@ -212,7 +194,7 @@ TEST_F(WireStatus, WhoLeavesIsMissedByThoseAloneWhoWaitForMore) {
   for (int one = 0; one < ranks; ++one) issue(one, all_reduce(1));
   look();
   rank(2).status.reset();
-  rank(0).wire.gone = {{2, "its connection has closed"}};
+  rank(0).peers->lose(2, "its connection has closed");
   status(0).tell(true, now);
   EXPECT_FALSE(status(0).lost(0));
   EXPECT_FALSE(status(0).lost(1));

@@ -7,6 +7,7 @@
 
 #include "collectives/bootstrap/gathering.hpp"
 #include "collectives/diagnosis/agree.hpp"
+#include "collectives/network/engine/wire.hpp"
 #include "collectives/network/transports.hpp"
 #include "collectives/network/ucx/ucx_library.hpp"
 #include "collectives/shm/threads_backend.hpp"
@@ -40,7 +41,7 @@ void expect_refused(const Outcome& introduction, ErrorKind kind, const std::stri
       return;
     }
     test::expect_error(kind, {part}, [&] {
-      make_ucx_wire(rendezvous, Environment(Environment::Values{}), Deadline::in(30s), 30s);
+      make_ucx_peers(*rendezvous, Environment(Environment::Values{}), Deadline::in(30s));
     });
   });
 }
@@ -78,8 +79,8 @@ TEST(UcxWire, WhoHasCalledOffIsNotWaitedFor) {
     }
     test::expect_error(rank == 1 ? ErrorKind::timeout : ErrorKind::peer_lost,
                        {text("rank ", rank, ": "), "rank 2 was not heard"}, [&] {
-                         make_ucx_wire(rendezvous, Environment(Environment::Values{}),
-                                       rank == 1 ? Deadline::in(1s) : long_after, 30s);
+                         make_ucx_peers(*rendezvous, Environment(Environment::Values{}),
+                                        rank == 1 ? Deadline::in(1s) : long_after);
                        });
   });
   EXPECT_LT(long_after.waited_seconds(), 20);
@@ -87,7 +88,7 @@ TEST(UcxWire, WhoHasCalledOffIsNotWaitedFor) {
 
 using Bytes = std::vector<std::byte>;
 
-void post_send(Wire& wire, Messages& messages, const Bytes& data, int count) {
+void post_send(GroupWire& wire, Messages& messages, const Bytes& data, int count) {
   const auto entered = wire.enter();
   for (int i = 0; i < count; ++i) messages.send(static_cast<std::size_t>(i), data, 1 - wire.rank(), i, false);
 }
@@ -103,7 +104,9 @@ TEST(UcxWire, WhatIsAbandonedMayBeFreed) {
   };
   on_threads(2, [&](int rank) {
     const auto rendezvous = make_store_rendezvous(store, "ucx", rank, 2);
-    const auto wire = make_ucx_wire(rendezvous, Environment(Environment::Values{}), Deadline::in(60s), 30s);
+    const Deadline deadline = Deadline::in(60s);
+    const auto wire = GroupWire::of_all(
+        make_ucx_peers(*rendezvous, Environment(Environment::Values{}), deadline), rendezvous, deadline, 30s);
     const auto messages = wire->messages();
     if (rank == 1) {  // sends the beginning of it, and the rest when the other has left its memory
       const Bytes data(16 << 20, std::byte{1});
