@@ -13,12 +13,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "weft/core/recycled.hpp"
 
 namespace weft::detail {
 
@@ -100,17 +101,17 @@ class Messages : public std::enable_shared_from_this<Messages> {
     slot.request = nullptr;
     unused_.push_back(&slot);
   }
-  const std::deque<MessageSlot>& slots() const { return slots_; }
+  const RecycledDeque<MessageSlot>& slots() const { return slots_; }
   const RankGroup& group;
   std::shared_ptr<void> own{};  ///< what it keeps of them, if it looks after each exchange by itself
 
  private:
   MessageSlot& take(std::size_t label, std::size_t bytes, int peer, bool is_part);
 
-  std::deque<MessageSlot> slots_;
-  std::vector<MessageSlot*> unused_;
-  std::vector<Ended> ended_;
-  std::vector<Ended> collected_;
+  RecycledDeque<MessageSlot> slots_;
+  RecycledVector<MessageSlot*> unused_;
+  RecycledVector<Ended> ended_;
+  RecycledVector<Ended> collected_;
 };
 
 }  // namespace weft::detail

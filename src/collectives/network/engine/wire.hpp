@@ -36,7 +36,7 @@ class GroupWire {
   bool any_thread() const { return group_.all->any_thread(); }
   std::unique_lock<std::mutex> enter() { return group_.all->enter(); }
   /// The wire lives longer.
-  std::shared_ptr<Messages> messages() const { return std::make_shared<Messages>(group_); }
+  std::shared_ptr<Messages> messages() const { return make_recycled<Messages>(group_); }
   /// Enters by itself. Lives as long as the wire.
   SideChannel& side_channel() { return side_channel_; }
   /// Enters by itself. The ranks that are gone, and how, as far as the transport knows.

@@ -107,7 +107,7 @@ struct Requests {
   explicit Requests(MPI_Comm of) : communicator(of) {}
 
   static Requests& of(Messages& all) {
-    if (!all.own) all.own = std::make_shared<Requests>(MpiGroup::of(all.group).communicator());
+    if (!all.own) all.own = make_recycled<Requests>(MpiGroup::of(all.group).communicator());
     return *static_cast<Requests*>(all.own.get());
   }
   MPI_Request* add(MessageSlot& slot) {
@@ -117,8 +117,8 @@ struct Requests {
   void forget_ended();
 
   MPI_Comm communicator;
-  std::vector<MPI_Request> handles;
-  std::vector<MessageSlot*> slots;  // the same
+  RecycledVector<MPI_Request> handles;
+  RecycledVector<MessageSlot*> slots;  // the same
 };
 
 void Requests::forget_ended() {
