@@ -6,7 +6,7 @@ usage: watches.py [COUNT [BIN]]    so many faults (200), and as many healthy tra
 MODEL=gpt-ref: the model that is trained (gpt-tiny); HOSTS=no: on this machine alone
 
 Two to four ranks, on this machine or, as root, on three simulated hosts (launchers/cluster.sh) with one or two ranks each. The watch asks the ranks' metrics
-(weft-scaling --metrics) every second, reads the flight records, and has a patience of 3 s.
+(weft-scaling --metrics) every second, reads the flight records, and has a patience of 3 s (30 with another model than gpt-tiny).
   stop   SIGSTOP
   kill   SIGKILL: the job ends, and what the others leave names the rank
   slow   SIGSTOP and SIGCONT in turn, so that its steps take about three times as long: named while the job goes on
@@ -33,7 +33,7 @@ TREE = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = str(TREE / "launchers/cluster.sh")
 MODEL = os.environ.get("MODEL", "gpt-tiny")
 FAULTS = ["stop", "kill", "slow", "cut"]
-HOSTS, PATIENCE = 3, 3
+HOSTS, PATIENCE = 3, 3 if MODEL == "gpt-tiny" else 30  # before it trains, weft-scaling has rank 0 alone take some steps of a model
 HEALTHY_STEPS = (3000, 9000) if MODEL == "gpt-tiny" else (10, 40)
 LONGEST = 90 if MODEL == "gpt-tiny" else 300  # for the watch to speak; a slow rank is named after two accounts of 64 steps
 

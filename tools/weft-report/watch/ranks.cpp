@@ -258,7 +258,7 @@ std::optional<ras::RasFinding> RanksWatch::standing_still(double now) const {
   return one;
 }
 
-/// How late a rank was by the newest accounts of at least half of the caller's patience; 0 where there are too few.
+/// How late a rank was by the newest accounts, two or more, of at least half of the caller's patience; 0 where there are too few.
 RanksWatch::Lateness RanksWatch::lateness(double now, const Rank& rank) const {
   if (!rank.answers) return {};
   const Account& last = rank.accounts.back();
@@ -267,7 +267,18 @@ RanksWatch::Lateness RanksWatch::lateness(double now, const Rank& rank) const {
         return now - one.when >= patience_ && last.accounted - one.accounted >= patience_ / 2;
       });
   if (before == rank.accounts.rend()) return {};
-  return {&rank, last.late - before->late, last.accounted - before->accounted};
+  Lateness all{&rank, last.late - before->late, last.accounted - before->accounted};
+  const auto first = before.base();  // the account after `before`
+  if (first + 1 == rank.accounts.end()) return {};
+  // Without the account in which it was latest: that may be a moment's pause.
+  Account worst;
+  for (auto one = first; one != rank.accounts.end(); ++one) {
+    const Account grown{0, one->late - (one - 1)->late, one->accounted - (one - 1)->accounted};
+    if (grown.late > worst.late) worst = grown;
+  }
+  all.late -= worst.late;
+  all.accounted -= worst.accounted;
+  return all;
 }
 
 /// The rank for whose gradients the others waited longest, unless another was late nearly as much: that is noise.

@@ -5,7 +5,7 @@
 //   for (const ras::RasFinding& one : ranks.looked(seconds, looks)) std::cout << one.finding.verdict << '\n';
 //
 // A rank hangs if it gives no answer, or has issued fewer operations than others, and has not moved for so long while another waits in an operation.
-// It is late if the others waited for its gradients for a third of their time more than for any other's.
+// It is late if, apart from one pause, the others waited for its gradients for a third of their time more than for any other's.
 //
 // WRONG: looks of two jobs in one RanksWatch, or another order of the addresses.
 

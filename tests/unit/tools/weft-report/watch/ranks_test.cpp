@@ -168,6 +168,16 @@ TEST(RanksWatch, NamesASlowRankAndNotTwoThatAreLateInTurn) {
   }
 }
 
+TEST(RanksWatch, TakesOnePauseForNoSlowRank) {
+  RanksWatch watch(30);
+  Training training;
+  for (int i = 0; i < 100; ++i) {
+    training.second(-1, 1, i == 40 ? 29 : 0);
+    if (i == 40) training.accounted += 29;
+    EXPECT_EQ(look(watch, training), "") << i;
+  }
+}
+
 TEST(RanksWatch, ReadsWhatARankServes) {
   const RankFigures one = parse_figures(
       "# HELP weft_info 1\n# TYPE weft_info gauge\n"
