@@ -71,14 +71,16 @@ TEST(FreedMemory, StaysWithTheProcessForTheNextStep) {
   on_two([](weft::Communicator comm, Net& net) { const DataParallel dp(std::move(comm), *net); });
   constexpr std::size_t block = std::size_t{1} << 20;
   constexpr int blocks = 24;
-  for (int step = 0; step < 2;
-       ++step) {  // by itself, glibc takes them from mmap() first, and from its heap from then on
-    std::vector<void*> all;
+  std::vector<void*> all;
+  all.reserve(blocks);  // what lay between blocks would end the heap's top
+  // By itself, glibc takes them from mmap() first, and from its heap from then on.
+  for (int step = 0; step < 2; ++step) {
     for (int i = 0; i < blocks; ++i) {
       all.push_back(std::malloc(block));
       std::memset(all.back(), 1, block);
     }
     for (void* one : all) std::free(one);
+    all.clear();
   }
   EXPECT_GE(mallinfo2().keepcost, (blocks - 4) * block) << "glibc has given the top of its heap back";
 }
