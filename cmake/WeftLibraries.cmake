@@ -74,8 +74,9 @@ function(weft_map out)
     string(APPEND shown "    ${kind}4weft8pipeline[!6]*;\n")
     weft_all_but(${kind}4weft8pipeline6 detail shown)
   endforeach()
-  # Of detail, what templates in public headers call, and one table of the process that weft::torch shares.
-  string(APPEND shown "    _ZN4weft6detail6append*; _ZN4weft6detail14append_printed*; _ZN4weft6detail14ParameterClaim*;\n")
+  # Of detail, what templates in public headers call, one table of the process that weft::torch shares, and what libweft_metrics.a agrees by.
+  string(APPEND shown "    _ZN4weft6detail6append*; _ZN4weft6detail14append_printed*; _ZN4weft6detail14ParameterClaim*;\n"
+                      "    _ZN4weft6detail5agreeE*; _ZN4weft6detail7Outcome4keepE*; _ZN4weft6detail14exchange_texts*;\n")
   set(${out} "WEFT {\n  global:\n${shown}  local: *;\n};\n" PARENT_SCOPE)
 endfunction()
 

@@ -29,6 +29,12 @@ while [ $# -gt 0 ]; do
     *) echo "libtorch_examples.sh: unknown option '$1'; --help lists them" >&2; exit 42 ;;
   esac
 done
+declare -A folder=([mnist]=mnist [dcgan]=dcgan [dist-mnist]=distributed [regression]=regression)
+names=(mnist dcgan dist-mnist regression)
+if [ -n "$only" ]; then
+  [ -n "${folder[$only]:-}" ] || { echo "libtorch_examples.sh: there is no '$only'; --help lists them" >&2; exit 42; }
+  names=("$only")
+fi
 mkdir -p "$work/sources" "$work/run"
 clone() { [ -d "$2" ] || git clone -q --depth 1 "https://github.com/$1" "$2" || fail "cannot clone $1"; }
 [ -n "$examples" ] || { examples=$work/examples; clone pytorch/examples "$examples"; }
@@ -37,12 +43,8 @@ clone() { [ -d "$2" ] || git clone -q --depth 1 "https://github.com/$1" "$2" || 
 ln -sfn "$work/data" "$work/run/data"
 
 # The diff, then the end of a trial behind the program's step.
-declare -A folder=([mnist]=mnist [dcgan]=dcgan [dist-mnist]=distributed [regression]=regression)
 declare -A step=([mnist]='optimizer\.step' [dcgan]='generator_optimizer\.step' [dist-mnist]='optimizer\.step' [regression]='optim\.step')
 declare -A modules=([mnist]=model [dcgan]='*generator, *discriminator' [dist-mnist]='*model' [regression]='*fc')
-names=(mnist dcgan dist-mnist regression)
-case $only in '') ;; mnist|dcgan|dist-mnist|regression) names=("$only") ;;
-  *) echo "libtorch_examples.sh: there is no '$only'; --help lists them" >&2; exit 42 ;; esac
 for name in "${names[@]}"; do
   patch -s -o "$work/sources/$name.cpp.new" "$examples/cpp/${folder[$name]}/$name.cpp" "$own/$name.diff" || fail "$name.diff does not fit"
   sed -i "s|^\( *\)${step[$name]}();|&\n\1trial::stepped(${modules[$name]});|; 1i #include \"trial.hpp\"" "$work/sources/$name.cpp.new"
