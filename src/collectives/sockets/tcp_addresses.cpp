@@ -90,7 +90,7 @@ Introduction Introduction::from(const std::string& note) {
 
 std::string Introduction::note() const {
   std::string words = text(hex_digits(secret), ' ', endpoints.empty() ? 0 : endpoints.front().port());
-  for (const tcp::endpoint& one : endpoints) words += " " + one.address().to_string();
+  for (const tcp::endpoint& one : endpoints) words += text(' ', one.address().to_string());
   return words;
 }
 
