@@ -48,8 +48,8 @@ std::string value_of(const std::vector<std::string>& environment, std::string_vi
   return {};
 }
 
-/// Made where it is not there yet: the job would do so later. @returns whether it is there
-bool is_folder(const std::string& path) {
+/// Makes the folder now, which the job would do later. @returns whether it is there
+bool make_folder(const std::string& path) {
   std::error_code error;
   if (path.empty()) return false;
   std::filesystem::create_directories(path, error);
@@ -58,10 +58,10 @@ bool is_folder(const std::string& path) {
 
 std::string records_of(const std::vector<std::string>& environment) {
   const std::string own = value_of(environment, env::flight_dir.name);
-  if (own != "off" && own != "auto" && is_folder(own)) return own;
+  if (own != "off" && own != "auto" && make_folder(own)) return own;
   const std::string torch = value_of(environment, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE");
   const std::string folder = std::filesystem::path(torch).parent_path();
-  return is_folder(folder) ? folder : std::string();
+  return make_folder(folder) ? folder : std::string();
 }
 
 std::string ports_of(const WatchedHost& host, int port) {
@@ -95,7 +95,7 @@ std::vector<std::string> watch_words(const std::string& report, const std::vecto
     if (port != 0 && host.ranks > 0) add("--ranks", ports_of(host, port));
   }
   if (const std::string records = records_of(environment); !records.empty()) add("--records", records);
-  if (const std::string folder = value_of(environment, "NCCL_INSPECTOR_DUMP_DIR"); is_folder(folder))
+  if (const std::string folder = value_of(environment, "NCCL_INSPECTOR_DUMP_DIR"); make_folder(folder))
     add("--inspector", folder);
   return words;
 }
