@@ -23,6 +23,7 @@
 #include "weft/core/trace.hpp"
 #include "weft/core/version.hpp"
 #include "weft/core/view.hpp"
+#include "weft/embedding/sharded_tables.hpp"
 #include "weft/gradient/bucket_plan.hpp"
 #include "weft/gradient/bucket_planner.hpp"
 #include "weft/gradient/comm_hook.hpp"
