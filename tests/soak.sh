@@ -34,6 +34,8 @@
 #   tests/soak.sh synthesis [COUNT [BIN]]    pipelines (10000) drawn at random: the schedule found is valid, its bound holds when checked,
 #                                        and no named schedule that fits the same memory is shorter
 #   tests/soak.sh alike [COUNT [BIN]]    the same of stages that are alike (3000), in the memory of 1F1B
+#   tests/soak.sh plans [COUNT [BIN]]        plans of jobs (10000) drawn at random, for weft-plan scale: a faster link, memory or product never slows a
+#                                        step; on links that cost nothing it is what computations take; parts add up
 #   tests/soak.sh tuner [CALLS [BIN]]        random calls (10000000 of each interface) of libnccl-tuner-weft.so, as NCCL 2.21 to 2.30 calls it: each answer
 #                                        is that of a plain reading of its table, and nothing else is touched
 #   tests/soak.sh nccl_lines [COUNT [BIN]]   random and mutated lines (10000000) of NCCL's logs for weft-report nccl: nothing crashes, and findings
@@ -351,6 +353,10 @@ synthesis() {
   exec "$bin/soak_synthesis" "$seed" "${1:-10000}"
 }
 
+plans() {
+  exec "$bin/soak_plans" "$seed" "${1:-10000}"
+}
+
 inspector() {
   exec "$bin/soak_inspector" "$seed" "${1:-2000}"
 }
@@ -473,6 +479,6 @@ case $trial in
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|watches|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   torch_drops) torch_drops "${2:-}" "${3:-}" ;;
-  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|trainers|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, watches, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|trainers|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|plans|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, plans, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, watches, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -60,7 +60,7 @@ check "gpt --version" 0 "^gpt $version$" "$gpt" --version
 # A program's own --version is not weft-launch's.
 check "the program's --version" 0 "^gpt $version$" "$programs/weft-launch" -n 1 "$gpt" --version
 
-alike "the commands of weft-plan" "buckets checkpoint memory schedule" "$(completed weft-plan "" | paste -sd' ')"
+alike "the commands of weft-plan" "buckets checkpoint memory scale schedule" "$(completed weft-plan "" | paste -sd' ')"
 alike "a collective" "all_reduce" "$(completed weft-bench all_re)"
 alike "an option's beginning" "--timeout" "$(completed weft-launch --ti)"
 alike "an option of a command" "--vocabulary" "$(completed weft-plan memory --voc)"

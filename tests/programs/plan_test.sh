@@ -7,7 +7,7 @@ plan=$1 scaling=$2 launch=$3
 . "$(dirname "$0")/../support/checks.sh"
 
 check help 0 "weft-plan buckets run.json" "$plan" --help
-refused "nothing" "nothing to plan is named; allowed are buckets, checkpoint, memory and schedule" "$plan"
+refused "nothing" "nothing to plan is named; allowed are buckets, checkpoint, memory, scale and schedule" "$plan"
 refused "an unknown word" "'lunch' is nothing to plan" "$plan" lunch file
 refused "no trace" "no trace is named; weft-scaling --trace FILE" "$plan" buckets
 refused "a trace that is not there" "'/nowhere': cannot read it: No such file" "$plan" buckets /nowhere
@@ -148,6 +148,64 @@ wrong "a CSV with a word that is none" "row 1" --schedule <(printf '0F0,0Q0\n')
 echo '{"stages": [{"forward": 1}]}' > "$work/half.json"
 wrong "a profile with a hole" "stage 0: 'activation' is missing" --profile "$work/half.json"
 wrong "an option that is none" "unrecognised option '--bogus'" --bogus
+
+scale() { check "$1" "$2" "$3" "$plan" scale "${@:4}"; }
+sc21=(--layers 80 --hidden 12288 --heads 96 --vocabulary 51200 --sequence 2048 --gpus 1536 --tensor 8 --pipeline 8 --virtual-stages 2
+  --micro-batch 2 --global-batch 2304 --recompute full)
+scale "help of scale" 0 "weft-plan scale --model gpt3-175b --gpus 1024" --help
+scale "a published run" 0 "^step 2[3-6][.0-9]* s \\([0-9.]+ to [0-9.]+\\), 1[345][0-9][.][0-9] TFLOP/s a GPU" "${sc21[@]}"
+lines "with its bubble" 1 "^bubble +[0-9.]+ +[0-9.]+%$"
+scale "and the numbers that it rests on" 0 "^fitted to published runs: gemm [0-9.]+ memory [0-9.]+" "${sc21[@]}" --explain
+lines "with the optimizer's state" 3 "^(masters|first moments|second moments) +[0-9.]+$"
+scale "figures for machines" 0 '"step_seconds":\{"value":[0-9.E+]+,"low":[0-9.E+]+,"high":[0-9.E+]+\},"tflops_per_gpu":' "${sc21[@]}" --json -
+[ "$(wc -l < "$work/out")" -eq 1 ] || fail "nothing but figures on standard output"
+scale "a model by name, on other machines" 0 "on 16384 GPUs h100-sxm: data 128, tensor 8 with sequence, pipeline 16" --model llama3.1-405b \
+  --hardware h100-sxm --gpus 16384 --tensor 8 --pipeline 16 --virtual-stages 8 --global-batch 2048 --zero 1 --sequence-parallel --recompute full
+echo '{"layers": 4, "hidden": 1024, "heads": 16, "vocabulary": 32000, "sequence": 1024, "gated": true}' > "$work/model.json"
+scale "a model of a file" 0 "model.json, 0.0[0-9]+ G parameters, on 8 GPUs a100-80g: data 8" --model "$work/model.json" --gpus 8 --global-batch 64
+scale "a plan that does not fit" 1 "does not fit: [0-9.]+ GB of 80.0 GB, of which .* take [0-9.]+ GB; it would with " --model gpt3-175b --gpus 64 --tensor 8 \
+  --pipeline 8 --global-batch 64 --micro-batch 4
+scale "the runs that it is calibrated with" 0 "^each left out: mean [0-9.]+ %, worst [0-9.]+ %$" --runs
+lines "of SC'21" 10 "^sc21-[0-9.]+B "
+scale "the fastest plans" 0 "^[0-9]+ plans divide; [0-9]+ do not fit 80.0 GB, [0-9]+ were predicted, the others are slower by a bound$" --model llama3.1-8b --hardware h100-sxm \
+  --gpus 64 --global-batch 128 --search --best 4 --explain
+lines "as many as are asked for" 4 "^ +[0-9.]+s  [0-9]+ x [0-9]+ x [0-9]+ "
+lines "all but the first with what they lose by" 3 " s more in "
+scale "a model that no plan fits" 1 "^no plan fits$" --model gpt3-175b --gpus 8 --global-batch 8 --micro-batch 1 --search --zero 0
+check "a full disk" 70 "/dev/full" "$plan" scale "${sc21[@]}" --json /dev/full
+refused "a plan in no folder" "--json /no/such/file: cannot write it: No such file" "$plan" scale "${sc21[@]}" --json /no/such/file
+
+no_scale() { refused "$1" "$2" "$plan" scale "${@:3}"; }
+no_scale "unknown machines" "no hardware is named 'a100-80gb'; .*did you mean a100-80g" "${sc21[@]}" --hardware a100-80gb
+no_scale "an unknown model" "no model is named 'gpt-175b'; .*did you mean gpt3-175b" --model gpt-175b --gpus 8 --global-batch 8
+no_scale "no model" "--layers is missing; give --model" --gpus 8 --global-batch 8
+no_scale "two models" "--layers beside --model" --model gpt3-175b --layers 3 --gpus 8 --global-batch 8
+no_scale "no batch" "--global-batch is missing" --model gpt3-175b --gpus 8
+no_scale "GPUs that are not divided" "--gpus 100 is no multiple of --tensor 8 x --pipeline 8 x --context 1 = 64; the nearest that are: 64 and 128" \
+  --model gpt3-175b --gpus 100 --tensor 8 --pipeline 8 --global-batch 64
+no_scale "layers that are not divided" "--layers 96 are not divided by --pipeline 7 x --virtual-stages 1 = 7 stages" \
+  --model gpt3-175b --gpus 56 --tensor 8 --pipeline 7 --global-batch 56
+no_scale "a batch that is not divided" "--global-batch 65 is no multiple of 2 data-parallel ranks x --micro-batch 1 = 2; the nearest that are: 64 and 66" \
+  --model gpt3-175b --gpus 128 --tensor 8 --pipeline 8 --global-batch 65
+no_scale "heads that are not divided" "--tensor 5 does not divide --heads 96" --model gpt3-175b --gpus 40 --tensor 5 --global-batch 8
+no_scale "tensor parallelism beyond a node" "--tensor 16 is more than the 8 GPUs of a node of a100-80g" --model gpt3-175b --gpus 64 --tensor 16 --global-batch 64
+no_scale "a type that is none there" "--dtype fp8: a100-80g has no products of fp8" "${sc21[@]}" --dtype fp8
+no_scale "sharded gradients in a pipeline" "--zero 2 with --pipeline 8 is not modelled" "${sc21[@]}" --zero 2
+no_scale "software that is none" "no software is named 'megatron'" "${sc21[@]}" --software megatron
+no_scale "a recomputation that is none" "--recompute some is not none or selective or full" --model gpt3-175b --gpus 8 --global-batch 8 --recompute some
+no_scale "a schedule that is none" "no schedule is named '1f2b'; did you mean 1f1b" "${sc21[@]}" --schedule 1f2b
+no_scale "too few layers for what is to be cut" "--virtual-stages 2 has no effect: --pipeline is 1" --model gpt3-175b --gpus 8 --global-batch 8 --virtual-stages 2
+no_scale "a search for nothing" "--best has no effect: it counts the plans of --search" "${sc21[@]}" --best 3
+no_scale "a batch that nothing divides" "no plan for 64 GPUs and a batch of 0*1 sequences divides" --model gpt3-175b --gpus 64 --tensor 1 --pipeline 1 --global-batch 1 --search
+no_scale "chunks placed as a V" "--schedule zb-v places its chunks as a V" --model gpt3-175b --gpus 64 --tensor 8 --pipeline 8 --virtual-stages 2 \
+  --global-batch 64 --schedule zb-v
+no_scale "runs with a plan" "--gpus beside --runs" --runs --gpus 8
+echo '{"name": "x"}' > "$work/hardware.json"
+no_scale "half a hardware file" "hardware.json': 'constants' is missing" "${sc21[@]}" --hardware "$work/hardware.json"
+echo '{' > "$work/hardware.json"
+no_scale "a hardware file that is none" "hardware.json' is no JSON" "${sc21[@]}" --hardware "$work/hardware.json"
+echo '{"layers": 4}' > "$work/model.json"
+no_scale "half a model" "--hidden 0 is not 1 or more" --model "$work/model.json" --gpus 8 --global-batch 8
 
 # What docs/memory.md shows is what is printed.
 page=$(dirname "$0")/../../docs/memory.md

@@ -59,11 +59,12 @@ Options parse(const std::vector<std::string>& arguments) {
   options.help = values.count("help") != 0;
   if (options.help) return options;
   if (command != "buckets") {
-    throw Error(ErrorKind::usage,
-                command.empty() ? "nothing to plan is named" : text("'", command, "' is nothing to plan"),
-                "allowed are buckets, checkpoint, memory and schedule: weft-plan buckets TRACE, weft-plan "
-                "checkpoint PATH, "
-                "weft-plan memory, weft-plan schedule");
+    throw Error(
+        ErrorKind::usage,
+        command.empty() ? "nothing to plan is named" : text("'", command, "' is nothing to plan"),
+        "allowed are buckets, checkpoint, memory, scale and schedule: weft-plan buckets TRACE, weft-plan "
+        "checkpoint PATH, "
+        "weft-plan memory, weft-plan scale, weft-plan schedule");
   }
   if (options.file.empty()) {
     throw Error(ErrorKind::usage, "no trace is named",
@@ -90,6 +91,7 @@ std::string help() {
   out << "weft-plan buckets TRACE [options]\n"
          "weft-plan checkpoint PATH [options]       weft-plan checkpoint --help says more\n"
          "weft-plan memory [options]                weft-plan memory --help says more\n"
+         "weft-plan scale [options]                 weft-plan scale --help says more\n"
          "weft-plan schedule [options]              weft-plan schedule --help says more\n\n"
          "Explains the gradient buckets of a training: when each is ready, leaves and arrives, what that "
          "exposes,\n"

@@ -10,6 +10,8 @@ namespace weft::plan {
 int run_buckets(const std::vector<std::string>& arguments);
 int run_checkpoint(const std::vector<std::string>& arguments);
 int run_memory(const std::vector<std::string>& arguments);
+/// 1 for a plan that does not fit the memory
+int run_scale(const std::vector<std::string>& arguments);
 /// 1 for a schedule given that cannot be executed as it is meant
 int run_schedule(const std::vector<std::string>& arguments);
 

@@ -10,6 +10,8 @@ int run(const std::vector<std::string>& arguments) {
     return weft::plan::run_checkpoint({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "memory")
     return weft::plan::run_memory({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == "scale")
+    return weft::plan::run_scale({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "schedule")
     return weft::plan::run_schedule({arguments.begin() + 1, arguments.end()});
   return weft::plan::run_buckets(arguments);

@@ -32,6 +32,7 @@ SEARCHES = {
     "srun": ("running",),
     "infiniband": ("transports", "scaling", "nccl-report", "findings"),
     "weft-plan memory": ("memory",),
+    "weft-plan scale": ("scale",),
     "encrypted": ("security",),
     "GradientReducer": ("reducer", "README"),
 }
