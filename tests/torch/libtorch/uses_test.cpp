@@ -82,7 +82,11 @@ TEST(FreedMemory, StaysWithTheProcessForTheNextStep) {
     for (void* one : all) std::free(one);
     all.clear();
   }
-  EXPECT_GE(mallinfo2().keepcost, (blocks - 4) * block) << "glibc has given the top of its heap back";
+  if (std::getenv("MALLOC_TRIM_THRESHOLD_") == nullptr) {
+    EXPECT_GE(mallinfo2().keepcost, (blocks - 4) * block) << "glibc has given the top of its heap back";
+  } else {  // torch_libtorch.malloc_setting sets it to less than a block
+    EXPECT_LT(mallinfo2().keepcost, block) << "a setting of the environment does not hold";
+  }
 }
 #endif
 
