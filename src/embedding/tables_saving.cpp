@@ -43,9 +43,6 @@ void each_piece(const Table& table, const std::vector<RowPlaces::Block>& blocks,
 }  // namespace
 
 checkpoint::State ShardedTables::State::state() {
-  if (looked_up_ != nullptr)
-    throw Error(ErrorKind::usage, "state() between look_up() and step()", "save after the step",
-                {rank_, "ShardedTables::state", 0});
   wire_.synchronize();
   checkpoint::State result;
   for (std::size_t t = 0; t < tables_.size(); ++t) {

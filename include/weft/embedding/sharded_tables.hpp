@@ -93,7 +93,6 @@ class ShardedTables {
 
   /// Pieces: this rank's blocks of rows ("NAME"), and of state ("NAME/sum": h of RowAdaGrad; "NAME/exp_avg", "NAME/exp_avg_sq",
   /// "NAME/step" of LazyAdamW). Any number of ranks and any placement loads them. Valid until the next look_up().
-  /// @throws Error (usage) between look_up() and step()
   checkpoint::State state();
   /// Goes on from what state() gave, on whichever ranks. @throws Error (usage) for values of other tables or another rule
   template <class Checkpoint>
