@@ -76,6 +76,7 @@ def check_memory(work):
         ["weft-plan", "schedule", "--name", "1f1b", "--devices", "1000", "--microbatches", "100000", "-q"],
         ["weft-plan", "schedule", "--schedule", sparse], ["weft-plan", "schedule", "--profile", sparse], ["weft-plan", "buckets", sparse],
         ["weft-plan", "checkpoint", work / "saved"], ["weft-plan", "memory", "--layers", "10000", "--width", "100000"],
+        ["weft-plan", "scale", "--hardware", sparse, "--model", "llama3.1-8b", "--gpus", "8", "--global-batch", "8"],
         ["weft-bench", "all_reduce", "-b", "8", "-e", "64G", "-i", "1"], ["weft-bench", "all_reduce", "-b", "1", "-e", "1G", "-f", "1.0000001"],
         ["weft-bench", "all_reduce", "-b", "16G", "-e", "16G", "-n", "1"], ["weft-report", "nccl", sparse], ["weft-report", "env", sparse], ["weft-report", "ras", sparse], ["weft-report", "watch", "--for", "1", "--timeout", "1", "--logs", sparse],
         ["weft-launch", "lint", sparse], ["weft-launch", "--hosts", sparse, "true"], ["gpt", "--model", "gpt-tiny", "--text", sparse, "--steps", "1"],

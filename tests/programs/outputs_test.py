@@ -52,6 +52,7 @@ def programs(bin, work):
     return [
         ("weft-plan buckets", [tool["weft-plan"], "--help"], [tool["weft-plan"], "buckets", str(trace)]),
         ("weft-plan memory", [tool["weft-plan"], "memory", "--help"], [tool["weft-plan"], "memory"]),
+        ("weft-plan scale", [tool["weft-plan"], "scale", "--help"], [tool["weft-plan"], "scale", "--model", "llama3.1-8b", "--gpus", "8", "--global-batch", "8", "--zero", "3"]),
         ("weft-plan schedule", [tool["weft-plan"], "schedule", "--help"], [tool["weft-plan"], "schedule", "--name", "1f1b"]),
         ("weft-bench", [tool["weft-bench"], "--help"], [tool["weft-bench"], "all_reduce", "-b", "8", "-e", "8", "-n", "2"]),
         ("weft-scaling", [tool["weft-scaling"], "--help"], [tool["weft-scaling"], *small]),

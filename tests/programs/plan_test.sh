@@ -195,6 +195,11 @@ no_scale "software that is none" "no software is named 'megatron'" "${sc21[@]}" 
 no_scale "a recomputation that is none" "--recompute some is not none or selective or full" --model gpt3-175b --gpus 8 --global-batch 8 --recompute some
 no_scale "a schedule that is none" "no schedule is named '1f2b'; did you mean 1f1b" "${sc21[@]}" --schedule 1f2b
 no_scale "too few layers for what is to be cut" "--virtual-stages 2 has no effect: --pipeline is 1" --model gpt3-175b --gpus 8 --global-batch 8 --virtual-stages 2
+no_scale "a model beyond all counts" "a model of [0-9]+ parameters; plan at most 1000000000000000" --layers 100000 --hidden 1048576 --heads 8 --vocabulary 8 --sequence 8 --gpus 8 \
+  --global-batch 8
+no_scale "a schedule that no memory holds" "micro-batches takes [0-9]+ bytes of memory or more, and [0-9]+ are left" --layers 4096 --hidden 1024 --heads 8 \
+  --vocabulary 8 --sequence 8 --gpus 4096 --pipeline 4096 --global-batch 2000000000
+no_scale "a schedule for no pipeline" "--schedule gpipe has no effect: --pipeline is 1" --model llama3.1-8b --gpus 8 --global-batch 8 --schedule gpipe
 no_scale "a search for nothing" "--best has no effect: it counts the plans of --search" "${sc21[@]}" --best 3
 no_scale "a batch that nothing divides" "no plan for 64 GPUs and a batch of 0*1 sequences divides" --model gpt3-175b --gpus 64 --tensor 1 --pipeline 1 --global-batch 1 --search
 no_scale "chunks placed as a V" "--schedule zb-v places its chunks as a V" --model gpt3-175b --gpus 64 --tensor 8 --pipeline 8 --virtual-stages 2 \
@@ -205,7 +210,7 @@ no_scale "half a hardware file" "hardware.json': 'constants' is missing" "${sc21
 echo '{' > "$work/hardware.json"
 no_scale "a hardware file that is none" "hardware.json' is no JSON" "${sc21[@]}" --hardware "$work/hardware.json"
 echo '{"layers": 4}' > "$work/model.json"
-no_scale "half a model" "--hidden 0 is not 1 or more" --model "$work/model.json" --gpus 8 --global-batch 8
+no_scale "half a model" "--hidden 0 is not a number from 1 to 1048576" --model "$work/model.json" --gpus 8 --global-batch 8
 
 # What docs/memory.md shows is what is printed.
 page=$(dirname "$0")/../../docs/memory.md

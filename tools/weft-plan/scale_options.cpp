@@ -168,6 +168,7 @@ ScaleCommand parse_scale(const std::vector<std::string>& arguments) {
   const scale::Plan plan = plan_of(given);
   command.best = static_cast<std::size_t>(count_of(given, "best", 10));
   if (given("search")) {
+    (void)completed(command.model, command.hardware.hardware, plan);
     if (given("schedule"))
       throw Error(ErrorKind::usage, "--schedule beside --search", "a search takes 1f1b, or interleaved");
     command.search = space_of(command.model, command.hardware.hardware, plan,

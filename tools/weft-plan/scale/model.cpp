@@ -1,7 +1,6 @@
 #include "weft-plan/scale/model.hpp"
 
 #include <array>
-#include <utility>
 
 #include "weft-plan/scale/unknown_name.hpp"
 #include "weft/core/error.hpp"
@@ -55,15 +54,24 @@ Model model_named(std::string_view name) {
 }
 
 void expect_whole(const Model& model) {
-  const std::array<std::pair<const char*, std::int64_t>, 7> values = {{{"layers", model.layers},
-                                                                       {"hidden", model.hidden},
-                                                                       {"heads", model.heads},
-                                                                       {"kv-heads", model.kv_heads},
-                                                                       {"ffn", model.ffn},
-                                                                       {"vocabulary", model.vocabulary},
-                                                                       {"sequence", model.sequence}}};
-  for (const auto& [name, value] : values) {
-    if (value < 1) throw Error(ErrorKind::usage, text("--", name, " ", value, " is not 1 or more"));
+  // With these no count of elements is beyond 64 bits.
+  constexpr std::int64_t most_layers = 100'000, most_width = 1 << 20, most_sequence = 1 << 28;
+  constexpr std::int64_t most_parameters = 1'000'000'000'000'000;
+  struct Value {
+    const char* name;
+    std::int64_t value, most;
+  };
+  const std::array<Value, 7> values = {{{"layers", model.layers, most_layers},
+                                        {"hidden", model.hidden, most_width},
+                                        {"heads", model.heads, most_width},
+                                        {"kv-heads", model.kv_heads, most_width},
+                                        {"ffn", model.ffn, 16 * most_width},
+                                        {"vocabulary", model.vocabulary, 16 * most_width},
+                                        {"sequence", model.sequence, most_sequence}}};
+  for (const Value& one : values) {
+    if (one.value < 1 || one.value > one.most)
+      throw Error(ErrorKind::usage,
+                  text("--", one.name, " ", one.value, " is not a number from 1 to ", one.most));
   }
   if (model.hidden % model.heads != 0)
     throw Error(ErrorKind::usage, text("--heads ", model.heads, " does not divide --hidden ", model.hidden),
@@ -72,6 +80,9 @@ void expect_whole(const Model& model) {
     throw Error(ErrorKind::usage,
                 text("--kv-heads ", model.kv_heads, " does not divide --heads ", model.heads),
                 "as many heads share each key");
+  if (model.parameters() > most_parameters)
+    throw Error(ErrorKind::usage, text("a model of ", model.parameters(), " parameters"),
+                text("plan at most ", most_parameters));
 }
 
 }  // namespace weft::scale

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/round_up.hpp"
+#include "core/memory/host_memory.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/schedules.hpp"
 
@@ -60,18 +61,36 @@ std::int64_t usual_virtual_stages(const Model& model, const Plan& plan, const So
   return 1;
 }
 
+/// With these no product of counts is beyond 64 bits. Virtual stages may be left open.
 void expect_counts(const Plan& plan) {
-  const std::array<std::pair<const char*, std::int64_t>, 7> counts = {
-      {{"gpus", plan.gpus},
-       {"tensor", plan.tensor},
-       {"pipeline", plan.pipeline},
-       {"context", plan.context},
-       {"virtual-stages", plan.virtual_stages},
-       {"micro-batch", plan.micro_batch},
-       {"global-batch", plan.global_batch}}};
-  for (const auto& [option, value] : counts) {
-    if (value < 1) refuse(text("--", option, " ", value, " is not 1 or more"), "");
+  constexpr std::int64_t most_gpus = 1 << 24, most_ways = 1 << 20, most_batch = std::int64_t{1} << 31;
+  struct Count {
+    const char* option;
+    std::int64_t value, least, most;
+  };
+  const std::array<Count, 7> counts = {{{"gpus", plan.gpus, 1, most_gpus},
+                                        {"tensor", plan.tensor, 1, most_ways},
+                                        {"pipeline", plan.pipeline, 1, most_ways},
+                                        {"context", plan.context, 1, most_ways},
+                                        {"virtual-stages", plan.virtual_stages, 0, most_ways},
+                                        {"micro-batch", plan.micro_batch, 1, most_ways},
+                                        {"global-batch", plan.global_batch, 1, most_batch}}};
+  for (const Count& one : counts) {
+    if (one.value < one.least || one.value > one.most)
+      refuse(text("--", one.option, " ", one.value, " is not a number from 1 to ", one.most), "");
   }
+}
+
+/// What is simulated: 64 bytes for what a device does with a microbatch, its actions and their times.
+void expect_memory(const Plan& plan) {
+  constexpr std::size_t of_each = 64;
+  const std::size_t needed =
+      static_cast<std::size_t>(plan.stages()) * static_cast<std::size_t>(plan.microbatches()) * of_each;
+  const auto left = detail::memory_left();
+  if (plan.pipeline > 1 && left && needed > *left)
+    refuse(text("a schedule of ", plan.stages(), " stages and ", plan.microbatches(), " micro-batches takes ",
+                needed, " bytes of memory or more, and ", *left, " are left"),
+           "plan a smaller --global-batch: the bubble's share is that of a step's begin and end");
 }
 
 void expect_groups(const Model& model, const Hardware& hardware, const Plan& plan) {
@@ -113,6 +132,8 @@ void expect_batch(const Plan& plan) {
 void expect_stages(const Model& model, const Plan& plan) {
   if (plan.pipeline == 1 && plan.virtual_stages > 1)
     refuse(text("--virtual-stages ", plan.virtual_stages, " has no effect: --pipeline is 1"), "leave it out");
+  if (plan.pipeline == 1 && plan.schedule != "1f1b")
+    refuse(text("--schedule ", plan.schedule, " has no effect: --pipeline is 1"), "leave it out");
   if (!cuts(model.layers, plan.stages(), software_named(plan.software)))
     refuse(text("--layers ", model.layers, " are not divided by --pipeline ", plan.pipeline,
                 " x --virtual-stages ", plan.virtual_stages, " = ", plan.stages(), " stages"),
@@ -153,6 +174,7 @@ const Software& software_of(const Hardware& hardware, const Plan& plan) {
 }
 
 Plan completed(const Model& model, const Hardware& hardware, Plan plan) {
+  expect_counts(plan);
   const Software& software = software_of(hardware, plan);
   plan.software = software.name;
   if (plan.virtual_stages == 0) plan.virtual_stages = usual_virtual_stages(model, plan, software);
@@ -163,9 +185,11 @@ Plan completed(const Model& model, const Hardware& hardware, Plan plan) {
 void expect_divides(const Model& model, const Hardware& hardware, const Plan& plan) {
   expect_whole(model);
   expect_counts(plan);
+  if (plan.virtual_stages < 1) refuse("--virtual-stages 0 is not 1 or more", "");
   expect_groups(model, hardware, plan);
   expect_batch(plan);
   expect_stages(model, plan);
+  expect_memory(plan);
   if (plan.precision == Precision::fp8 && hardware.fp8 == 0)
     refuse(text("--dtype fp8: ", hardware.name, " has no products of fp8"), "give bf16");
 }

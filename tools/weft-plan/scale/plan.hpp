@@ -54,7 +54,8 @@ struct Plan {
 /// The software that is meant: the one that is named; else the hardware's, or the first that has what the plan
 /// asks for.
 const Software& software_of(const Hardware& hardware, const Plan& plan);
-/// The same plan with what was left open: software, virtual stages and schedule.
+/// The same plan with what was left open: software, virtual stages and schedule. @throws Error (usage) for counts
+/// that are none
 Plan completed(const Model& model, const Hardware& hardware, Plan plan);
 
 /// @param plan completed. @throws Error (usage) naming the option, its value and what would divide

@@ -137,13 +137,12 @@ void Prediction::run_pipeline() {
   const double kept = kept_bytes(model_, hardware_, plan_);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const StageTimes& one = stages_[s];
-    const auto layers = static_cast<double>(layers_of_stage(model_, plan_, static_cast<std::int64_t>(s)));
-    const auto activation = static_cast<pipeline::Bytes>(std::llround(layers * kept));
+    const pipeline::Bytes layers = layers_of_stage(model_, plan_, static_cast<std::int64_t>(s));
     problem.costs.stages.push_back({.forward = nanoseconds(one.forward()),
                                     .backward_input = nanoseconds(one.backward_input()),
                                     .backward_weight = nanoseconds(one.backward_weight()),
-                                    .activation = activation,
-                                    .kept_for_weight = activation});
+                                    .activation = layers,
+                                    .kept_for_weight = layers});
   }
   const pipeline::Hop hop{.latency = software_.overlaps_transfers ? std::llround(transfer() * 1e9) : 0};
   problem.costs.hops.assign(stages_.size() - 1, hop);
@@ -156,7 +155,7 @@ void Prediction::run_pipeline() {
   makespan_ = static_cast<double>(predicted.makespan) * 1e-9;
   last_backward_.assign(stages_.size(), 0);
   for (std::size_t d = 0; d < schedule.rows.size(); ++d) {
-    peaks_.push_back(static_cast<double>(predicted.devices[d].peak_memory));
+    peaks_.push_back(kept * static_cast<double>(predicted.devices[d].peak_memory));
     for (std::size_t i = 0; i < schedule.rows[d].size(); ++i) {
       const auto stage = static_cast<std::size_t>(schedule.rows[d][i].stage);
       if (pipeline::is_backward(schedule.rows[d][i].type))
