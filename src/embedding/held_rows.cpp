@@ -34,7 +34,7 @@ void RowRule::set_rates(std::span<const double> rates) {
 }
 
 HeldRows::HeldRows(const embedding::Table& table, std::int64_t rows, const embedding::Rule& rule)
-    : columns_(table.columns), count_(rows), rows_(Buffer::on_host(DataType::f32, rows * table.columns)) {
+    : columns_(table.columns), rows_(Buffer::on_host(DataType::f32, rows * table.columns)) {
   if (std::holds_alternative<RowAdaGrad>(rule)) first_ = Buffer::on_host(DataType::f32, rows);
   if (std::holds_alternative<LazyAdamW>(rule)) {
     first_ = Buffer::on_host(DataType::f32, rows * columns_);

@@ -64,7 +64,6 @@ class HeldRows {
   void catch_up(std::int32_t slot, std::int64_t step, const RowRule& rule);
 
   int columns_;
-  std::int64_t count_;
   Buffer rows_;
   Buffer first_{};   ///< h of RowAdaGrad, a number a row; m of LazyAdamW
   Buffer second_{};  ///< v of LazyAdamW

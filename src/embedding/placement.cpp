@@ -159,8 +159,7 @@ std::string described(const RowPlacement& placement, std::span<const Table> tabl
     const TablePlacement& one = placement.tables[t];
     std::vector<int> owners = one.owners;
     std::ranges::sort(owners);
-    const auto repeated = std::ranges::unique(owners);
-    owners.erase(repeated.begin(), repeated.end());
+    owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
     lines += text(tables[t].name, ": ", tables[t].rows, " rows of ", tables[t].columns, ", ",
                   one.owners.size() == 1 ? text("whole on rank ", one.owners.front())
                                          : text("in ", one.owners.size(), " blocks of ", one.block_rows,
