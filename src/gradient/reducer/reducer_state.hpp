@@ -122,10 +122,8 @@ class GradientReducer::State {
   void reduce(std::size_t bucket, const Stream& stream, const Stream& lane);
   /// Lets `stream` wait for a bucket, and takes the time.
   void wait_for(std::size_t bucket, Event reduced, Stream& stream);
-  /// On a device: `at`, of this step, gets the time of this place in `stream`.
-  void note(const Stream& stream, detail::StepClock::Clock::time_point& at) {
-    device_clock_->note(stream, {times_, &at});
-  }
+  /// `at`, of this step, gets the time of this place in `stream`.
+  void note(const Stream& stream, detail::StepClock::Clock::time_point& at);
   void join_side_operations(Stream& stream);
   void handle_unmarked(const Stream& stream);
   void count_account(const StepHistory& history);

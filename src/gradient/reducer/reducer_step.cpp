@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/memory/elementwise.hpp"
+#include "core/streams/stream_state.hpp"
 #include "gradient/bucket_ring/ring_gradients.hpp"
 #include "gradient/hooks/deterministic_tree.hpp"
 #include "gradient/reducer/gradient_stats.hpp"
@@ -201,27 +202,24 @@ void GradientReducer::State::poll() {
 
 void GradientReducer::State::launch(std::size_t bucket, const Stream& stream) {
   Stream lane = wire_->lane(bucket);
-  const bool on_host = stream.device().is_host();
-  const auto step = times_;
-  if (on_host) {
-    Stream(stream).run([step, bucket] { step->buckets[bucket].ready = Wire::Clock::now(); });
-  } else {
-    note(stream, step->buckets[bucket].ready);
-  }
+  detail::StepClock::Bucket& times = times_->buckets[bucket];
+  note(stream, times.ready);
   for (const Stream& producer : ready_->producers(bucket)) lane.wait(producer.record());
-  if (on_host) {
-    lane.run([step, bucket] { step->buckets[bucket].begun = Wire::Clock::now(); });
-  } else {
-    note(lane, step->buckets[bucket].begun);
-  }
+  note(lane, times.begun);
   reduce(bucket, stream, lane);
-  if (on_host) {
-    lane.run([step, bucket] { step->buckets[bucket].ended = Wire::Clock::now(); });
-  } else {
-    note(lane, step->buckets[bucket].ended);
-  }
+  note(lane, times.ended);
   reduced_[bucket] = lane.record();
   if (listener_ && exchange_ == Exchange::now) listener_(plan_->buckets()[bucket], reduced_[bucket]);
+}
+
+void GradientReducer::State::note(const Stream& stream, Wire::Clock::time_point& at) {
+  if (!stream.device().is_host()) {
+    device_clock_->note(stream, {times_, &at});
+  } else if (detail::StreamAccess::state(stream)->takes_work_at_once()) {  // it is there
+    at = Wire::Clock::now();
+  } else {
+    Stream(stream).run([step = times_, &at] { at = Wire::Clock::now(); });
+  }
 }
 
 void GradientReducer::State::reduce(std::size_t bucket, const Stream& stream, const Stream& lane) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/memory/elementwise.hpp"
+#include "core/streams/stream_state.hpp"
 #include "weft/core/recycled.hpp"
 
 namespace weft::detail {
@@ -22,11 +23,12 @@ void UnevenInputs::correct(View means, int ranks, Stream lane) {
   if (!rescales_) return;
   const auto factor = [ranks](std::int32_t left) { return static_cast<double>(ranks) / std::max(left, 1); };
   if (lane.device().is_host()) {
-    lane.wait(shared_.event());
-    lane.run([=, left = left_] {
+    const auto scale = [=, left = left_] {
       if (*left != ranks) on_host::scale(means, factor(*left));
-    });
-    return;
+    };
+    lane.wait(shared_.event());
+    if (StreamAccess::state(lane)->takes_work_at_once()) return scale();
+    return lane.run(scale);
   }
   // A device's kernel gets its factor at launch, so the host waits until all ranks have begun the step.
   if (ranks_left() != ranks) scale(means, factor(*left_), std::move(lane));

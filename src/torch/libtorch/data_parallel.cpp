@@ -84,9 +84,8 @@ BucketChoice DataParallel::State::buckets(const DataParallelOptions& options) co
 void DataParallel::State::ready(ParamId id, detail::Holders holders) {
   at::Tensor& gradient = parameter(id).mutable_grad();
   at::Tensor& mean = means_[index(id)];
-  if (gradient.data_ptr() == mean.data_ptr()) {
-    reducer().mark_ready(id, compute_);
-  } else if (gradient.strides() != mean.strides()) {
+  if (gradient.data_ptr() == mean.data_ptr()) return reducer().mark_ready(id, compute_);
+  if (gradient.strides() != mean.strides()) {
     const at::NoGradGuard no_graph;
     mean.copy_(gradient);
     reducer().mark_ready(id, compute_);

@@ -1,3 +1,4 @@
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -14,7 +15,10 @@ struct OverIt {
   std::size_t kept = 0;
 };
 
-void look_at(const at::Tensor& tensor, bool is_given, std::vector<OverIt>& all) {
+/// Mostly one or two: not from the heap.
+using AllOverIt = c10::SmallVector<OverIt, 8>;
+
+void look_at(const at::Tensor& tensor, bool is_given, AllOverIt& all) {
   const auto known =
       std::ranges::find_if(all, [&](const OverIt& one) { return one.tensor->is_same(tensor); });
   if (known == all.end()) {
@@ -30,7 +34,7 @@ void look_at(const at::Tensor& tensor, bool is_given, std::vector<OverIt>& all) 
 /// tensor that it is of.
 bool is_alone(const at::Tensor& gradient, const std::vector<at::Tensor>& incoming) {
   const auto* const storage = gradient.storage().unsafeGetStorageImpl();
-  std::vector<OverIt> all;
+  AllOverIt all;
   look_at(gradient, true, all);
   for (const at::Tensor& one : incoming) {
     if (one.defined() && one.layout() == c10::kStrided && one.storage().unsafeGetStorageImpl() == storage)

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "torch/libtorch/freed_memory.hpp"
+#include "torch/libtorch/module_walk.hpp"
 
 namespace weft::torch::detail {
 void refuse(const Communicator& comm, const char* call, const std::string& problem,
@@ -18,6 +19,14 @@ void refuse(const Communicator& comm, const char* call, const std::string& probl
   Communicator(comm).give_up(error);
   throw Error(error);
 }
+
+namespace {
+
+const void* key_of_memory(const at::Tensor& parameter) {
+  return parameter.has_storage() ? parameter.data_ptr() : nullptr;
+}
+
+}  // namespace
 
 DataType data_type(const Communicator& comm, c10::ScalarType type, const std::string& name) {
   switch (type) {
@@ -164,17 +173,26 @@ ParamLayout GradientHooks::layout_of_parameters() {
   });
 }
 
+bool GradientHooks::is_claimed() const {
+  const std::size_t count = parameters_.size();
+  if (keys_.size() != 2 * count) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (key_of_memory(parameters_[i]) != keys_[count + i]) return false;
+  }
+  return true;
+}
+
 // By tensor, which another wrapper sees at once, and by memory, which a reducer of the program's own knows. torch::load() and
 // set_data() give a parameter other memory: that is claimed with the next pass.
 void GradientHooks::claim() {
+  if (is_claimed()) return;
   std::vector<const void*> keys;
   std::vector<c10::Storage> memory;
   for (const at::Tensor& one : parameters_) keys.push_back(one.unsafeGetTensorImpl());
   for (const at::Tensor& one : parameters_) {
-    keys.push_back(one.has_storage() ? one.data_ptr() : nullptr);
+    keys.push_back(key_of_memory(one));
     if (one.has_storage()) memory.push_back(one.storage());
   }
-  if (keys == keys_) return;
   with_torch_errors([&] { claim_.take(keys, layout_, comm_, call_); });
   keys_ = std::move(keys);
   memory_ = std::move(memory);
@@ -303,8 +321,25 @@ void GradientHooks::expect_gradient(ParamId id) {
               "backward() of the loss that is made of them");
 }
 
-// Price: a walk over the modules in each step.
+// Price: a walk over the modules in each step. The path to a module is not looked at where all of its parameters are those that they were.
+bool GradientHooks::is_unchanged() const {
+  std::size_t next = 0;
+  const auto is_next = [&](const auto& item) {
+    const at::Tensor& one = item.value();
+    if (!one.defined()) return true;
+    if (next == known_.size()) return false;
+    const Known& before = known_[next++];
+    return one.unsafeGetTensorImpl() == before.tensor && one.requires_grad() == before.trained &&
+           before.name.ends_with(item.key());
+  };
+  const bool are_all_known = walk(module_, [&](const ::torch::nn::Module& one) {
+    return std::ranges::all_of(own_parameters(one), is_next);
+  });
+  return are_all_known && next == known_.size();
+}
+
 void GradientHooks::expect_unchanged() {
+  if (is_unchanged()) return;
   const std::vector<Known> now = known(module_);
   if (now == known_) return;
   const std::string advice = "make a new one of the module as it is";

@@ -132,6 +132,7 @@ class GradientHooks {
 
   static std::vector<Known> known(::torch::nn::Module& module);
   ParamLayout layout_of_parameters();
+  bool is_claimed() const;
   void claim();
   void hook_node(std::size_t parameter);
   void unhook_node(std::size_t parameter);
@@ -139,6 +140,7 @@ class GradientHooks {
   void on_gradient(ParamId id, const std::vector<at::Tensor>& incoming);
   void begin_pass();
   void finish_pass();
+  bool is_unchanged() const;
   void expect_unchanged();
   void expect_gradient(ParamId id);
   Holders holders(ParamId id, const std::vector<at::Tensor>& incoming) const;

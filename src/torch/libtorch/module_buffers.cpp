@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "torch/libtorch/gradient_hooks.hpp"
+#include "torch/libtorch/module_walk.hpp"
 
 namespace weft::torch::detail {
 namespace {
@@ -19,7 +20,7 @@ struct OwnedBuffer {
 
 std::vector<OwnedBuffer> owned_buffers(const ::torch::nn::Module& module) {
   std::vector<OwnedBuffer> all;
-  const auto add_of = [&](const ::torch::nn::Module& part) {
+  walk(module, [&](const ::torch::nn::Module& part) {
     for (const auto& item : part.named_buffers(/*recurse=*/false)) {
       if (!item.value().defined() || item.value().numel() == 0) continue;
       const std::string& name = item.key();
@@ -27,9 +28,8 @@ std::vector<OwnedBuffer> owned_buffers(const ::torch::nn::Module& module) {
           name == "running_mean" || name == "running_var" || name == "num_batches_tracked";
       all.push_back({item.value().detach(), is_named_so && part.is_training()});
     }
-  };
-  add_of(module);  // itself is not always in a shared pointer, which modules() would want
-  for (const auto& part : module.modules(/*include_self=*/false)) add_of(*part);
+    return true;
+  });
   return all;
 }
 
