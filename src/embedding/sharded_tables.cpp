@@ -127,6 +127,7 @@ ShardedTables::State::Batch ShardedTables::State::unused_batch() {
 }
 
 void ShardedTables::State::request(std::span<const Bags> bags) {
+  const auto turn = users_.enter("request");
   if (bags.size() != tables_.size())
     throw Error(ErrorKind::usage, text("bags of ", bags.size(), " tables, and there are ", tables_.size()),
                 "give those of each table, in order", {rank_, "ShardedTables::request", 0});
@@ -201,6 +202,7 @@ void ShardedTables::State::check_memory(const BatchExchange& batch, const char* 
 }
 
 void ShardedTables::State::look_up(std::span<const View> pooled, const Stream& compute) {
+  const auto turn = users_.enter("look_up");
   if (requested_.empty())
     throw Error(ErrorKind::usage, "look_up() without a request()",
                 "request the batch first, or give its bags to look_up()",
@@ -289,6 +291,7 @@ void ShardedTables::State::pool(const BatchExchange& batch, const Buffer& arrive
 }
 
 std::vector<float> ShardedTables::State::row(int table, std::int64_t row) {
+  const auto turn = users_.enter("row");
   if (table < 0 || static_cast<std::size_t>(table) >= tables_.size() || row < 0 ||
       row >= tables_[static_cast<std::size_t>(table)].rows)
     throw Error(ErrorKind::usage, text("row ", row, " of table ", table),

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/diagnosis/used_by_one.hpp"
 #include "embedding/batch_exchange.hpp"
 #include "embedding/held_rows.hpp"
 #include "embedding/wanted_rows.hpp"
@@ -34,6 +35,7 @@ class ShardedTables::State {
   void load_state(const checkpoint::Values& values, const checkpoint::Reader& read);
 
   Communicator comm_;
+  detail::UsedByOne users_{"ShardedTables", comm_};
   std::vector<Table> tables_;
   RowPlacement placement_;
   TablesTraffic traffic_{};

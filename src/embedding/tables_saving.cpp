@@ -43,6 +43,7 @@ void each_piece(const Table& table, const std::vector<RowPlaces::Block>& blocks,
 }  // namespace
 
 checkpoint::State ShardedTables::State::state() {
+  const auto turn = users_.enter("state");
   wire_.synchronize();
   checkpoint::State result;
   for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -62,6 +63,7 @@ checkpoint::State ShardedTables::State::state() {
 }
 
 void ShardedTables::State::load_state(const checkpoint::Values& values, const checkpoint::Reader& read) {
+  const auto turn = users_.enter("load_state");
   const ErrorContext here{rank_, "ShardedTables::load_state", 0};
   const auto steps = values.find(named(steps_name, tables_));
   const auto rule = values.find(named(rule_name, tables_));

@@ -33,6 +33,7 @@ void each_use(const WantedRows& wanted, std::int32_t place, const Visit& visit) 
 
 void ShardedTables::State::step(std::span<const ConstView> gradients, const Stream& compute,
                                 std::optional<double> learning_rate, double scale) {
+  const auto turn = users_.enter("step");
   const ErrorContext here{rank_, "ShardedTables::step", static_cast<std::uint64_t>(steps_ + 1)};
   if (looked_up_ == nullptr)
     throw Error(ErrorKind::usage, "step() without a look_up() before it",

@@ -39,6 +39,13 @@ extern View view, parameters, gradients;
 extern ParamId id;
 extern int device, data_rank;
 extern zero::Optimizer rule;
+extern std::vector<embedding::Table> tables_of_model;
+extern embedding::ShardedTables& tables;
+extern std::vector<View> rows;
+extern std::vector<ConstView> gradients_of_rows;
+extern std::vector<std::uint32_t> users_read, words_read;
+extern Batch next_batch;
+std::vector<embedding::Bags> bags_of(const Batch& batch);
 
 void save(ConstView values);
 void load(View values);

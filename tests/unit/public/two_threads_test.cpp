@@ -20,6 +20,7 @@
 #include "weft/checkpoint/checkpointer.hpp"
 #include "weft/checkpoint/saver.hpp"
 #include "weft/core/stream_trace.hpp"
+#include "weft/embedding/sharded_tables.hpp"
 #include "weft/pipeline/schedule.hpp"
 #include "weft/pipeline/schedules.hpp"
 #include "weft/pipeline/stage_executor.hpp"
@@ -37,6 +38,7 @@ const std::map<std::string, std::string> places = {
     {"Saver", "here"},
     {"ShardedOptimizer", "here"},
     {"ShardedParams", "here"},
+    {"ShardedTables", "here"},
     {"StageExecutor", "here"},
     {"StreamTrace", "here"},
     {"TiedGradients", "here"},
@@ -194,6 +196,13 @@ TEST(TwoThreads, InAShardedOptimizerAreNamed) {
     params.begin_step();
     for (const int i : {1, 0}) params.mark_ready(ParamId{i}, compute);
     expect_one_refused(comm, "ShardedParams", [&] { optimizer.step(compute, 0.1); });
+  });
+}
+
+TEST(TwoThreads, InShardedTablesAreNamed) {
+  run_as_threads(2, [](Communicator comm) {
+    embedding::ShardedTables tables(comm, {{"table", 10, 4}});
+    expect_one_refused(comm, "ShardedTables", [&] { (void)tables.row(0, 9); });
   });
 }
 
