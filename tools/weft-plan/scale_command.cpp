@@ -147,12 +147,14 @@ int run_runs(const ScaleCommand& command) {
   const auto errors = errors_of(command.hardware.hardware, rows);
   const auto left_out = left_out_errors(command.hardware, rows);
   std::ostream& out = outputs.people();
-  out << formatted("%-28s %10s %10s %8s %9s\n", "run", "published", "predicted", "error", "left out");
+  out << formatted("%-28s %-18s %10s %10s %8s %9s\n", "run", "software", "published", "predicted", "error",
+                   "left out");
   json::array all;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double predicted = rows[i].seconds * (1 + errors[i]);
-    out << formatted("%-28s %9.3fs %9.3fs %+7.2f%% %+8.2f%%\n", rows[i].name.c_str(), rows[i].seconds,
-                     predicted, 100 * errors[i], 100 * left_out[i]);
+    out << formatted("%-28s %-18s %9.3fs %9.3fs %+7.2f%% %+8.2f%%\n", rows[i].name.c_str(),
+                     rows[i].plan.software.c_str(), rows[i].seconds, predicted, 100 * errors[i],
+                     100 * left_out[i]);
     all.push_back({{"run", rows[i].name},
                    {"source", rows[i].source},
                    {"plan", plan_json(rows[i].plan)},

@@ -199,6 +199,7 @@ std::string scale_help() {
          "  weft-plan scale --model gpt3-175b --gpus 1024 --tensor 8 --pipeline 8 --global-batch 1536 \\\n"
          "    --micro-batch 1 --recompute selective --sequence-parallel\n"
          "  weft-plan scale --model llama3.1-405b --hardware h100-sxm --gpus 16384 --tensor 8 --pipeline 16 "
+         "--context 2 "
          "\\\n"
          "    --global-batch 2048 --zero 1 --sequence-parallel\n"
          "  weft-plan scale --model llama3.1-70b --hardware h100-sxm --gpus 512 --global-batch 512 "

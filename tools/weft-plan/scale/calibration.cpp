@@ -156,7 +156,7 @@ Hardware fitted_to(const HardwareFile& file, const std::vector<Row>& rows) {
     const std::vector<double> errors = log_errors(hardware, rows);
     const std::vector<double> by = newton(slopes(file, hardware, rows, errors), errors, all);
     hardware = moved(file, hardware, by);
-    if (largest_size(by) < 1e-5) break;
+    if (largest_size(by) < 1e-4) break;
   }
   return hardware;
 }

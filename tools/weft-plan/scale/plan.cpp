@@ -56,7 +56,7 @@ std::int64_t usual_virtual_stages(const Model& model, const Plan& plan, const So
     return 1;
   if (plan.data() < 1 || plan.microbatches() % plan.pipeline != 0) return 1;
   for (std::int64_t v = most_virtual_stages; v > 1; --v) {
-    if (model.layers % (plan.pipeline * v) == 0) return v;
+    if (cuts(model.layers, plan.pipeline * v, software)) return v;
   }
   return 1;
 }
