@@ -9,6 +9,7 @@
 #include <span>
 
 #include "checkpoint/checksums.hpp"
+#include "core/base/number.hpp"
 #include "core/files/json_node.hpp"
 #include "weft/core/error.hpp"
 
@@ -75,12 +76,10 @@ checkpoint::Value value_from(const JsonNode& node) {
   if (!node.value().is_object()) return node.string();
   node.has({double_name});
   const std::string digits_of_it = node[double_name].string();
-  const char* const end = digits_of_it.data() + digits_of_it.size();
-  double number = 0;
-  const auto read = std::from_chars(digits_of_it.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(number))
+  const auto number = weft::detail::number_of<double>(digits_of_it);
+  if (!number || !std::isfinite(*number))
     node[double_name].refuse(text("is \"", digits_of_it, "\", which is no finite number"));
-  return number;
+  return *number;
 }
 
 StoredFile file_from(const JsonNode& node) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/number.hpp"
 #include "core/base/strings.hpp"
 #include "deepspeed/resolving.hpp"
 #include "weft/core/error.hpp"
@@ -139,13 +140,8 @@ Node coerced(const Key& key, const Node& value, const std::string& called) {
 }
 
 bool same_json(std::string_view a, std::string_view b) {
-  const auto number = [](std::string_view digits) -> std::optional<double> {
-    double value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc() && end == digits.data() + digits.size() ? std::optional(value) : std::nullopt;
-  };
-  const std::optional<double> one = number(a);
-  return a == b || (one && one == number(b));
+  const std::optional<double> one = number_of<double>(a);
+  return a == b || (one && one == number_of<double>(b));
 }
 
 }  // namespace weft::detail

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
+#include "core/base/number.hpp"
 #include "core/base/strings.hpp"
 #include "deepspeed/resolving.hpp"
 #include "weft/core/error.hpp"
@@ -133,20 +133,14 @@ std::string Settings::value(std::string_view key) const {
 
 double Settings::number(std::string_view key) const {
   const std::string digits = value(key);
-  double result = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
-  if (error != std::errc() || end != digits.data() + digits.size())
-    throw Error(ErrorKind::internal, text(key, " is no number: ", digits));
-  return result;
+  if (const auto result = number_of<double>(digits)) return *result;
+  throw Error(ErrorKind::internal, text(key, " is no number: ", digits));
 }
 
 std::int64_t Settings::integer(std::string_view key) const {
   const std::string digits = value(key);
-  std::int64_t result = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
-  if (error != std::errc() || end != digits.data() + digits.size())
-    throw Error(ErrorKind::internal, text(key, " is no whole number: ", digits));
-  return result;
+  if (const auto result = number_of<std::int64_t>(digits)) return *result;
+  throw Error(ErrorKind::internal, text(key, " is no whole number: ", digits));
 }
 
 std::string Settings::word(std::string_view key) const {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <map>
 
+#include "core/base/number.hpp"
 #include "core/base/strings.hpp"
 #include "weft/core/error.hpp"
 
@@ -31,10 +31,9 @@ std::vector<std::string_view> cut(std::string_view row, std::string_view at) {
 }
 
 double number_of(std::string_view digits, std::string_view row) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) refuse(row);
-  return value;
+  const auto value = detail::number_of<double>(digits);
+  if (!value) refuse(row);
+  return *value;
 }
 
 /// "int>0", "number 0..1", "word a b", "list"

@@ -11,11 +11,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <charconv>
 #include <list>
 #include <optional>
 #include <thread>
 
+#include "core/base/host_port.hpp"
 #include "metrics/blocked_signals.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/log.hpp"
@@ -28,14 +28,9 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using asio::ip::tcp;
 
-constexpr int highest_port = 65535;
 // For a scraper to send its request, and to read the answer, however slowly bytes go on coming.
 constexpr std::chrono::seconds scraper_timeout{5};
 constexpr std::size_t most_scrapers = 32;  // at once
-
-std::string with_port(const std::string& bind, int port) {
-  return bind.find(':') == std::string::npos ? text(bind, ':', port) : text('[', bind, "]:", port);
-}
 
 std::string advice_for(const boost::system::error_code& error) {
   if (error == asio::error::address_in_use)
@@ -185,10 +180,10 @@ Exposer::Exposer(Figures figures, const std::string& bind, int port, int local_r
                                  tcp::endpoint(address, static_cast<unsigned short>(own)));
   } catch (const boost::system::system_error& failed) {
     throw Error(ErrorKind::usage,
-                text("cannot serve metrics on ", with_port(bind, own), ": ", failed.code().message()),
+                text("cannot serve metrics on ", bracketed(bind), ':', own, ": ", failed.code().message()),
                 advice_for(failed.code()), here);
   }
-  address_ = text("http://", with_port(bind, own), "/metrics");
+  address_ = text("http://", bracketed(bind), ':', own, "/metrics");
 }
 
 Exposer::~Exposer() {

@@ -53,13 +53,22 @@ def is_told(work):
     for words, expected in ((["--metrics=9400"], "--ranks localhost:9400-9400"), (["--metrics"], ""), (["--metrics-bind", "9"], ""), ([], "")):
         done = launch(place, "-n", 1, "--watch", "sh", "-c", "exit 0", "x", *words)
         check(f"the program is told {words}", f"told: watch --until-closed --timeout 5{expected and ' ' + expected}\n" in done.stderr, done)
+    for words, expected in ((["--watch-port", 9500], "localhost:9500-9501"), (["--watch-port=65535"], "localhost:65535-65536")):
+        done = launch(place, "-n", 2, "--watch", *words, "sh", "-c", "exit 0", "x", "--metrics", 9400)
+        check(f"the launcher is told {words}", f" --ranks {expected}\n" in done.stderr, done)
     dumps = work / "dumps"
     done = launch(place, "-n", 1, "--watch", "true", TORCH_NCCL_DEBUG_INFO_TEMP_FILE=str(dumps / "nccl_trace_rank_"))
     check("PyTorch's records", f"--records {dumps}\n" in done.stderr, done)
     hosts = work / "hosts"
     hosts.write_text("localhost slots=2\n")
     done = launch(place, "--hosts", hosts, "--watch", "true")
-    check("on hosts nobody could be asked", done.returncode == 42 and "nobody could be asked" in done.stderr and done.stderr.count("\n") == 1, done)
+    check("on hosts nobody could be asked", done.returncode == 42 and "nobody could be asked" in done.stderr and "give --watch-port PORT" in done.stderr and done.stderr.count("\n") == 1, done)
+    done = launch(place, "--hosts", hosts, "--watch", "--watch-port", 9500, "true")
+    check("but where the launcher is told a port", done.returncode == 0 and "--ranks localhost:9500-9501" in done.stderr, done)
+    hosts.write_text("localhost slots=2 address=::1\n")
+    done = launch(place, "--hosts", hosts, "--watch", "--watch-port", 9500, "true")
+    check("at an IPv6 address", "--ranks [::1]:9500-9501" in done.stderr, done)
+    hosts.write_text("localhost slots=2\n")
     done = launch(place, "--hosts", hosts, "--watch", "sh", "-c", "exit 0", "x", "--metrics", 9400)
     check("but their ranks can", done.returncode == 0 and "--ranks localhost:9400-9401" in done.stderr, done)
     token = {"WEFT_TOKEN": "0123456789abcdef"}
@@ -81,6 +90,10 @@ def alters_nothing(work):
 
 
 def refuses(work):
+    for words, expected in ((["--watch-port", 9500], "--watch-port has no effect: --watch is not given"), (["--watch", "--watch-port", 0], "--watch-port 0 is not a number from 1 to 65535"),
+                            (["--watch", "--watch-port", "x:1"], "--watch-port x:1 is not a number from 1 to 65535")):
+        done = launch(BIN, "-n", 1, *words, "true")
+        check(f"refuses {words}", done.returncode == 42 and expected in done.stderr and done.stderr.count("\n") == 1, done)
     done = launch(stand_in(work, "alone", ""), "-n", 1, "--watch", "true")
     check("without weft-report", done.returncode == 42 and "--watch: there is no weft-report beside weft-launch: " in done.stderr and done.stderr.count("\n") == 1, done)
     mpirun = work / "mpirun"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <iostream>
 
+#include "core/base/number.hpp"
 #include "host_wire.hpp"
 #include "output.hpp"
 #include "supervisor.hpp"
@@ -77,9 +77,7 @@ std::vector<std::string> environment(const std::vector<std::string>& of_job) {
 constexpr int to_look_again = 50;  // milliseconds between looks whether the other ranks have been told
 
 void obey(const std::string& order, LocalRanks& ranks) {
-  int signal = 0;
-  const auto [stopped, failed] = std::from_chars(order.data(), order.data() + order.size(), signal);
-  if (failed == std::errc{} && stopped == order.data() + order.size()) ranks.signal_all(signal);
+  if (const auto signal = detail::number_of<int>(order)) ranks.signal_all(*signal);
 }
 
 }  // namespace

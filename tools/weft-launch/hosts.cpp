@@ -1,10 +1,11 @@
 #include "hosts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <sstream>
 
+#include "core/base/host_port.hpp"
+#include "core/base/number.hpp"
 #include "core/files/input_file.hpp"
 #include "options.hpp"
 #include "weft/core/error.hpp"
@@ -14,15 +15,20 @@ namespace {
 
 int slots_of(const std::string& word, const std::string& where) {
   constexpr std::string_view key = "slots=";
-  int slots = 0;
-  const char* const begin = word.data() + std::min(key.size(), word.size());
-  const char* const end = word.data() + word.size();
-  const auto [stopped, failed] = std::from_chars(begin, end, slots);
-  if (!word.starts_with(key) || failed != std::errc{} || stopped != end || slots < 1 || slots > most_ranks) {
+  const auto slots = detail::number_of<int>(std::string_view(word).substr(std::min(key.size(), word.size())));
+  if (!word.starts_with(key) || !slots || *slots < 1 || *slots > most_ranks) {
     throw Error(ErrorKind::usage, text(where, ": '", word, "' is not slots=N with N from 1 to ", most_ranks,
                                        ", and not address=HOST"));
   }
-  return slots;
+  return *slots;
+}
+
+std::string address_of(const std::string& word, const std::string& where) {
+  const auto parts = detail::split_host_port(word);
+  if (!parts || parts->port || parts->host.empty())
+    throw Error(ErrorKind::usage, text(where, ": 'address=", word, "' is not that of a host"),
+                "give its name or address alone: the ports are the launcher's");
+  return std::string(parts->host);
 }
 
 Host parse(const std::string& line, const std::string& where) {
@@ -34,7 +40,7 @@ Host parse(const std::string& line, const std::string& where) {
   for (std::string word; words >> word;) {
     constexpr std::string_view key = "address=";
     if (word.starts_with(key) && word.size() > key.size()) {
-      host.address = word.substr(key.size());
+      host.address = address_of(word.substr(key.size()), where);
     } else {
       host.slots = slots_of(word, where);
     }

@@ -5,10 +5,10 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 
+#include "core/base/host_port.hpp"
 #include "live_line.hpp"
 #include "weft/core/deadline.hpp"
 #include "weft/core/env.hpp"
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds to_conclude{20};  // for its last look: RAS may take 5 s, and so may ranks
 
-/// The port of weft-scaling --metrics; 0: none is given.
-int metrics_port(const std::vector<std::string>& program) {
+/// The port of weft-scaling --metrics.
+std::optional<int> metrics_port(const std::vector<std::string>& program) {
   constexpr std::string_view option = "--metrics";
   for (std::size_t i = 1; i < program.size(); ++i) {
     std::string_view word = program[i];
@@ -33,11 +33,9 @@ int metrics_port(const std::vector<std::string>& program) {
     } else {
       continue;
     }
-    int port = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
-    if (error == std::errc() && end == word.data() + word.size() && port > 0) return port;
+    if (const auto port = detail::port_number(word)) return port;
   }
-  return 0;
+  return std::nullopt;
 }
 
 std::string value_of(const std::vector<std::string>& environment, std::string_view name) {
@@ -65,34 +63,30 @@ std::string records_of(const std::vector<std::string>& environment) {
 }
 
 std::string ports_of(const WatchedHost& host, int port) {
-  const bool is_ipv6 = host.address.find(':') != std::string::npos;
-  const std::string where = host.address.empty() ? "localhost"
-                            : is_ipv6            ? text('[', host.address, ']')
-                                                 : host.address;
+  const std::string where = host.address.empty() ? "localhost" : detail::bracketed(host.address);
   return text(where, ':', port, '-', port + host.ranks - 1);
 }
 
 }  // namespace
 
-std::vector<std::string> watch_words(const std::string& report, const std::vector<WatchedHost>& hosts,
-                                     const std::vector<std::string>& program,
+std::vector<std::string> watch_words(const RunOptions& options, const std::vector<WatchedHost>& hosts,
                                      const std::vector<std::string>& environment) {
-  std::vector<std::string> words{report, "watch", "--until-closed", "--timeout", "5"};
+  std::vector<std::string> words{*options.watch, "watch", "--until-closed", "--timeout", "5"};
   const auto add = [&words](const char* option, const std::string& value) {
     words.emplace_back(option);
     words.push_back(value);
   };
-  const int port = metrics_port(program);
+  const auto port = options.watch_port ? options.watch_port : metrics_port(options.program);
   const bool here = hosts.size() == 1 && hosts.front().address.empty();
-  if (port == 0 && !here && value_of(environment, "NCCL_RAS_ADDR").empty())
-    throw Error(ErrorKind::usage,
-                "--watch: nobody could be asked: the program is not told to serve metrics (--metrics PORT), "
-                "and RAS listens on "
-                "each host's own loopback address",
-                "set NCCL_RAS_ADDR to an address of the first host that this machine reaches, or let the "
-                "ranks serve metrics");
+  if (!port && !here && value_of(environment, "NCCL_RAS_ADDR").empty())
+    throw Error(
+        ErrorKind::usage,
+        "--watch: nobody could be asked: it is not known where ranks serve metrics, and RAS listens on "
+        "each host's own loopback address",
+        "give --watch-port PORT if the program serves them (weft::Metrics), or set NCCL_RAS_ADDR to "
+        "an address of the first host that this machine reaches");
   for (const WatchedHost& host : hosts) {
-    if (port != 0 && host.ranks > 0) add("--ranks", ports_of(host, port));
+    if (port && host.ranks > 0) add("--ranks", ports_of(host, *port));
   }
   if (const std::string records = records_of(environment); !records.empty()) add("--records", records);
   if (const std::string folder = value_of(environment, "NCCL_INSPECTOR_DUMP_DIR"); make_folder(folder))

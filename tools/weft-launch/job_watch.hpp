@@ -2,7 +2,7 @@
 // `weft-report watch` beside a job, for --watch: a process that asks the job how far it is, and whose lines go to standard error. It lives as long as
 // one start of the job, and what it says never alters the job's status.
 //
-//   JobWatch watch(watch_words(report, {{"", 4}}, options.program, inherited), inherited, guardian, signals);
+//   JobWatch watch(watch_words(options, {{"", 4}}, inherited), inherited, guardian, signals);
 //   Supervisor(ranks, signals, limits, live, nullptr, &watch).run();
 //   watch.finish();                                       // its verdict
 
@@ -14,6 +14,7 @@
 
 #include "child_process.hpp"
 #include "core/base/descriptor.hpp"
+#include "options.hpp"
 
 namespace weft::launch {
 
@@ -23,11 +24,10 @@ struct WatchedHost {
   int ranks = 0;
 };
 
-/// Its command line. Ranks are asked where the program is told --metrics PORT, as weft-scaling is, else NCCL's RAS; folders are those of WEFT_FLIGHT_DIR,
-/// or TORCH_NCCL_DEBUG_INFO_TEMP_FILE, and of NCCL_INSPECTOR_DUMP_DIR. @param report path of weft-report
-/// @throws Error (usage) where nobody could be asked
-std::vector<std::string> watch_words(const std::string& report, const std::vector<WatchedHost>& hosts,
-                                     const std::vector<std::string>& program,
+/// Its command line. Ranks are asked at RunOptions::watch_port, or at the PORT of --metrics PORT among the program's words, else NCCL's RAS; folders
+/// are those of WEFT_FLIGHT_DIR, or TORCH_NCCL_DEBUG_INFO_TEMP_FILE, and of NCCL_INSPECTOR_DUMP_DIR.
+/// @param options with `watch` @throws Error (usage) where nobody could be asked
+std::vector<std::string> watch_words(const RunOptions& options, const std::vector<WatchedHost>& hosts,
                                      const std::vector<std::string>& environment);
 
 class JobWatch {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "common/command_line.hpp"
+#include "core/base/host_port.hpp"
 #include "mpirun_ranks.hpp"
 #include "weft/core/error.hpp"
 
@@ -51,8 +52,11 @@ po::options_description run_description() {
        "unlimited)")  //
       ("watch",
        "start weft-report watch beside the job: who hangs or is slow is named on standard error. It asks the "
-       "ranks of a program with --metrics PORT, as "
-       "weft-scaling has it, else NCCL's RAS")  //
+       "ranks that serve metrics, else NCCL's RAS")  //
+      ("watch-port", po::value<std::string>()->value_name("PORT"),
+       "with --watch: the port of the first rank of a host, the next serves on PORT + 1; else that of "
+       "--metrics PORT "
+       "among the program's words, as weft-scaling has it")  //
       ("quiet,q", "do not show the line about the job on a terminal");
   tool::add_common(description);
   return description;
@@ -75,8 +79,8 @@ std::size_t program_begin(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word.front() != '-') break;
     static const std::set<std::string> take_next{
-        "-n", "--ranks",  "--timeout",   "--hosts",        "--agent",      "--address", "--nodes",
-        "-x", "--output", "--min-ranks", "--max-restarts", "--wait-hosts", "--grace",   "--node"};
+        "-n", "--ranks",  "--watch-port", "--timeout",      "--hosts",      "--agent", "--address", "--nodes",
+        "-x", "--output", "--min-ranks",  "--max-restarts", "--wait-hosts", "--grace", "--node"};
     at += take_next.contains(word) ? 2 : 1;
   }
   return std::min(at, arguments.size());
@@ -128,6 +132,13 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
+std::string address_of(const std::string& word) {
+  const auto parts = detail::split_host_port(word);
+  if (parts && !parts->host.empty() && (!parts->port || detail::port_number(*parts->port))) return word;
+  throw Error(ErrorKind::usage, text("--address '", word, "' is neither HOST nor HOST:PORT"),
+              "a port is a number from 1 to 65535, and an IPv6 address before it stands in brackets");
+}
+
 void parse_hosts(const po::variables_map& values, RunOptions& options) {
   const bool with_hosts = values.count("hosts") != 0;
   const bool with_nodes = values.count("nodes") != 0;
@@ -142,7 +153,7 @@ void parse_hosts(const po::variables_map& values, RunOptions& options) {
     if (options.agent.empty()) throw Error(ErrorKind::usage, "--agent names no command");
     options.agent.front() = find_program(options.agent.front());
   }
-  if (values.count("address") != 0) options.address = values["address"].as<std::string>();
+  if (values.count("address") != 0) options.address = address_of(values["address"].as<std::string>());
   if (values.count("-x") != 0) options.exports = values["-x"].as<std::vector<std::string>>();
   options.labels = with_hosts;
   if (values.count("output") == 0) return;
@@ -172,8 +183,7 @@ void parse_nodes(const po::variables_map& values, RunOptions& options) {
   if (options.node < 0 || options.node >= options.nodes)
     throw Error(ErrorKind::usage, text("--node ", options.node, " is not below --nodes ", options.nodes),
                 "nodes count from 0");
-  const std::size_t colon = options.address.rfind(':');
-  if (options.nodes > 1 && (colon == std::string::npos || colon + 1 == options.address.size()))
+  if (options.nodes > 1 && !detail::split_host_port(options.address)->port)
     throw Error(ErrorKind::usage, text("--address '", options.address, "' has no port"),
                 "give every node the same --address HOST:PORT, at which node 0 is reached");
 }
@@ -185,6 +195,16 @@ std::string report_beside() {
     throw Error(ErrorKind::usage, text("--watch: there is no weft-report beside weft-launch: ", path),
                 "install it there, or leave --watch out");
   return path;
+}
+
+void parse_watch(const po::variables_map& values, RunOptions& options) {
+  if (values.count("watch") == 0) return tool::refuse_ignored(values, {"watch-port"}, "--watch is not given");
+  options.watch = report_beside();
+  if (values.count("watch-port") == 0) return;
+  const auto& word = values["watch-port"].as<std::string>();
+  options.watch_port = detail::port_number(word);
+  if (!options.watch_port)
+    throw Error(ErrorKind::usage, text("--watch-port ", word, " is not a number from 1 to 65535"));
 }
 
 void expect_of_mpirun(const po::variables_map& values) {
@@ -245,7 +265,7 @@ RunOptions parse_run(const std::vector<std::string>& arguments) {
                                        most_ranks, " ranks"));
   options.timeout = seconds(values, "timeout");
   options.quiet = values.count("quiet") != 0;
-  if (values.count("watch") != 0) options.watch = report_beside();
+  parse_watch(values, options);
   parse_restarts(values, options);
   if (options.program.empty()) {
     throw Error(ErrorKind::usage, "the program to start is missing", "weft-launch -n 2 PROGRAM ARGUMENTS");

@@ -36,6 +36,7 @@ struct RunOptions {
   std::optional<std::chrono::nanoseconds> grace{};  ///< from a notice to the end; nullopt: without end
   bool by_mpirun = false;                           ///< the program is mpirun, which starts the ranks
   std::optional<std::string> watch{};               ///< path of weft-report, which watches the job
+  std::optional<int> watch_port{};                  ///< of the first rank of a host, which serves its metrics
   bool quiet = false;                               ///< no line about the job on a terminal
   bool labels = false;                              ///< lines that ranks write begin with their rank
   bool help = false;

@@ -10,6 +10,7 @@
 
 #include "child_environment.hpp"
 #include "common/temporary_folder.hpp"
+#include "core/base/host_port.hpp"
 #include "job_watch.hpp"
 #include "live_line.hpp"
 #include "membership.hpp"
@@ -56,15 +57,13 @@ std::string rendezvous_of(std::string address, const Host& first, std::size_t ho
   if (address == "localhost" && hosts > 1)
     throw Error(ErrorKind::usage, "the first host is localhost, which the others cannot reach",
                 "name it as they know it, or give --address");
-  const std::size_t colon = address.rfind(':');
-  const bool bare_ipv6 = address.find(':') != colon && !address.starts_with('[');
-  if (bare_ipv6) address = text('[', address, ']');
-  const bool has_port = colon != std::string::npos && !bare_ipv6 && !address.ends_with(']');
+  const auto parts = detail::split_host_port(address);
+  if (!parts) throw Error(ErrorKind::usage, text("the first host's name, '", address, "', is no address"));
+  const std::string host = detail::bracketed(parts->host);
+  if (parts->port) return text("tcp://", host, ':', *parts->port);
   constexpr int lowest = 61440;  // above the ports that the kernel assigns by itself
-  constexpr int highest = 65535;
   std::random_device random;
-  if (!has_port) address += text(':', std::uniform_int_distribution(lowest, highest)(random));
-  return "tcp://" + address;
+  return text("tcp://", host, ':', std::uniform_int_distribution(lowest, detail::highest_port)(random));
 }
 
 Limits limits_of(const RunOptions& options) {
@@ -103,8 +102,7 @@ int run_here(const RunOptions& options, const std::vector<std::string>& inherite
     live.begin(text(job.size, " ranks"), restarts.made());
     std::optional<JobWatch> watch;
     if (options.watch && options.node == 0)
-      watch.emplace(watch_words(*options.watch, {{"", mine.count}}, options.program, inherited), inherited,
-                    guardian, signals);
+      watch.emplace(watch_words(options, {{"", mine.count}}, inherited), inherited, guardian, signals);
     const Course course = Supervisor(ranks, signals, limits, live, nullptr, watch ? &*watch : nullptr).run();
     if (watch) watch->finish();
     for (int rank = 0; rank < mine.count; ++rank) output.end(mine.first + rank);
@@ -165,8 +163,7 @@ int run_on_hosts(const RunOptions& options, const std::vector<std::string>& inhe
     live.begin(words_of(members), restarts.made());
     std::optional<JobWatch> watch;
     if (options.watch)
-      watch.emplace(watch_words(*options.watch, watched(hosts, size), options.program, inherited), inherited,
-                    guardian, signals);
+      watch.emplace(watch_words(options, watched(hosts, size), inherited), inherited, guardian, signals);
     const Course course = Supervisor(ranks, signals, limits, live, &lost, watch ? &*watch : nullptr).run();
     if (watch) watch->finish();
     if (course.status == 0) output.expect_written();

@@ -1,7 +1,6 @@
 #include "input.hpp"
 
-#include <charconv>
-
+#include "core/base/number.hpp"
 #include "core/files/input_file.hpp"
 #include "weft/core/error.hpp"
 
@@ -11,8 +10,9 @@ namespace {
 /// Reads the whole word as a number within bounds; NaN is out of bounds.
 template <class T>
 bool reads(const std::string& word, T least, T most, T& value) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() && value >= least && value <= most;
+  const auto read = detail::number_of<T>(word);
+  value = read.value_or(value);
+  return read && value >= least && value <= most;
 }
 
 }  // namespace

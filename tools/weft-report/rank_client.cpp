@@ -4,10 +4,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <charconv>
 #include <chrono>
 #include <list>
 
+#include "core/base/host_port.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::report {
@@ -83,33 +83,27 @@ class Question {
 };
 
 int port_of(std::string_view word, std::string_view words) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
-  if (error != std::errc() || end != word.data() + word.size() || port < 1 || port > 65535)
-    throw Error(ErrorKind::usage, text("--ranks ", words, ": '", word, "' is no port from 1 to 65535"),
-                "give PORT, FIRST-LAST, HOST:PORT or HOST:FIRST-LAST");
-  return port;
+  if (const auto port = detail::port_number(word)) return *port;
+  throw Error(ErrorKind::usage, text("--ranks ", words, ": '", word, "' is no port from 1 to 65535"),
+              "give PORT, FIRST-LAST, HOST:PORT or HOST:FIRST-LAST");
 }
 
 }  // namespace
 
 std::string RankAddress::text() const {
-  return host.find(':') == std::string::npos ? weft::text(host, ':', port)
-                                             : weft::text('[', host, "]:", port);
+  return weft::text(detail::bracketed(host), ':', port);
 }
 
 std::vector<RankAddress> parse_rank_addresses(std::string_view words) {
   RankAddress address;
   std::string_view ports = words;
-  if (const std::size_t colon = words.rfind(':'); colon != std::string_view::npos) {
-    std::string_view host = words.substr(0, colon);
-    ports.remove_prefix(colon + 1);
-    const bool in_brackets = host.starts_with('[') && host.ends_with(']');
-    if (in_brackets) host = host.substr(1, host.size() - 2);
-    if (host.empty() || (!in_brackets && host.find(':') != std::string_view::npos))
-      throw Error(ErrorKind::usage, text("--ranks ", words, ": '", host, "' is no host"),
+  if (words.find(':') != std::string_view::npos) {
+    const auto parts = detail::split_host_port(words);
+    if (!parts || !parts->port || parts->host.empty())
+      throw Error(ErrorKind::usage, text("--ranks ", words, ": what stands before the port is no host"),
                   "give HOST:PORT; an IPv6 address stands in brackets");
-    address.host = host;
+    address.host = parts->host;
+    ports = *parts->port;
   }
   const std::size_t dash = ports.find('-');
   const int first = port_of(ports.substr(0, dash), words);

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 
 #include "core/base/descriptor.hpp"
+#include "core/base/host_port.hpp"
 #include "core/base/strings.hpp"
 #include "core/files/input_file.hpp"
 #include "weft/core/error.hpp"
@@ -28,12 +28,6 @@ constexpr const char* where_ras_is =
     "ask on a node of the job, with NCCL 2.24 or later and NCCL_RAS_ENABLE not 0; NCCL_RAS_ADDR of the job "
     "says "
     "another address than localhost:28028";
-
-int port_of(std::string_view word) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
-  return error == std::errc() && end == word.data() + word.size() && port > 0 && port < 65536 ? port : 0;
-}
 
 /// A connection on which every wait ends at the deadline.
 class Connection {
@@ -189,8 +183,7 @@ Connection greeted(const RasAddress& address, Clock::time_point deadline) {
 }  // namespace
 
 std::string RasAddress::text() const {
-  return host.find(':') == std::string::npos ? weft::text(host, ':', port)
-                                             : weft::text('[', host, "]:", port);
+  return weft::text(detail::bracketed(host), ':', port);
 }
 
 RasAddress parse_ras_address(std::string_view words, const std::string& called) {
@@ -198,25 +191,13 @@ RasAddress parse_ras_address(std::string_view words, const std::string& called) 
   const auto refuse_it = [&](std::string_view why) {
     throw Error(ErrorKind::usage, text(called, " '", words, "': ", why), "give HOST, HOST:PORT or :PORT");
   };
-  std::string_view host = words;
-  std::string_view port;
-  if (words.starts_with('[')) {
-    const std::size_t end = words.find(']');
-    if (end == std::string_view::npos) refuse_it("a [ has no ]");
-    host = words.substr(1, end - 1);
-    port = words.substr(end + 1);
-  } else if (std::ranges::count(words, ':') == 1) {
-    const std::size_t colon = words.find(':');
-    host = words.substr(0, colon);
-    port = words.substr(colon);
-  }
-  if (!host.empty()) address.host = host;
+  const auto parts = detail::split_host_port(words);
+  if (!parts) refuse_it("a [ has no ], or something else than a port follows it");
+  if (!parts->host.empty()) address.host = parts->host;
   if (words.empty() || address.host.find_first_of(" \t\n") != std::string::npos) refuse_it("is no address");
-  if (!port.empty()) {
-    if (!port.starts_with(':') || port_of(port.substr(1)) == 0)
-      refuse_it("a port is a whole number from 1 to 65535");
-    address.port = port.substr(1);
-  }
+  if (!parts->port) return address;
+  if (!detail::port_number(*parts->port)) refuse_it("a port is a whole number from 1 to 65535");
+  address.port = *parts->port;
   return address;
 }
 

@@ -1,11 +1,11 @@
 #include "ras_options.hpp"
 
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "common/command_line.hpp"
+#include "core/base/number.hpp"
 #include "options.hpp"
 #include "weft/core/error.hpp"
 
@@ -45,13 +45,12 @@ void take_source(const std::string& word, RasOptions& options) {
 }  // namespace
 
 double seconds_from(const std::string& option, const std::string& value, double least, double most) {
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (error != std::errc() || end != value.data() + value.size() || !(seconds >= least && seconds <= most))
+  const auto seconds = detail::number_of<double>(value);
+  if (!seconds || !(*seconds >= least && *seconds <= most))
     throw Error(ErrorKind::usage,
                 text(option, ' ', value, ": is no number of seconds from ", least, " to ", most),
                 text("give one like ", option, " 10"));
-  return seconds;
+  return *seconds;
 }
 
 RasOptions parse_ras_options(const std::vector<std::string>& arguments) {

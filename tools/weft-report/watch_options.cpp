@@ -1,11 +1,11 @@
 #include "watch_options.hpp"
 
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "common/command_line.hpp"
+#include "core/base/host_port.hpp"
 #include "options.hpp"
 #include "ras_options.hpp"
 #include "weft/core/error.hpp"
@@ -71,11 +71,9 @@ void parse_serving(const po::variables_map& values, WatchOptions& options) {
     return;
   }
   const auto& word = values["metrics-port"].as<std::string>();
-  int port = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
-  if (error != std::errc() || end != word.data() + word.size() || port < 1 || port > 65535)
+  options.metrics_port = detail::port_number(word);
+  if (!options.metrics_port)
     throw Error(ErrorKind::usage, text("--metrics-port ", word, " is not a number from 1 to 65535"));
-  options.metrics_port = port;
   if (values.count("metrics-bind") != 0) options.metrics_bind = values["metrics-bind"].as<std::string>();
 }
 

@@ -1,10 +1,10 @@
 #include "collectives/bootstrap/device_choice.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "collectives/nccl/api.hpp"
+#include "core/base/number.hpp"
 #include "core/cuda/runtime.hpp"
 #include "weft/core/error.hpp"
 
@@ -28,16 +28,13 @@ bool may_share_devices(const Environment& environment) {
 Device choose_device(const Environment& environment, const std::function<int()>& local_rank) {
   const std::string choice = environment.value(env::device);
   if (choice == "host") return Device::host();
-  const std::string_view number = std::string_view(choice).substr(std::min<std::size_t>(choice.size(), 5));
-  int index = 0;
-  const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), index);
-  const bool is_numbered = choice.starts_with("cuda:") && code == std::errc() &&
-                           end == number.data() + number.size() && index >= 0;
+  const auto index = number_of<int>(std::string_view(choice).substr(std::min<std::size_t>(choice.size(), 5)));
+  const bool is_numbered = choice.starts_with("cuda:") && index && *index >= 0;
   if (choice != "cuda" && !is_numbered) {
     throw Error(ErrorKind::usage, text(env::device.name, "=", choice, " is none of host, cuda, cuda:N"));
   }
   const int devices = cuda::runtime()->devices();
-  if (is_numbered) return numbered(index, devices, text(env::device.name, "=", choice));
+  if (is_numbered) return numbered(*index, devices, text(env::device.name, "=", choice));
   const int local = local_rank();
   if (devices > 0 && may_share_devices(environment)) return Device::cuda(local % devices);
   return numbered(local, devices, text("this rank is number ", local, " on its node (from 0)"));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <random>
 #include <set>
@@ -12,6 +11,7 @@
 
 #include "collectives/diagnosis/agree.hpp"
 #include "collectives/store/store_detail.hpp"
+#include "core/base/number.hpp"
 
 namespace weft::detail {
 namespace {
@@ -70,11 +70,9 @@ constexpr const char* missing_advice =
 
 template <class Number>
 Number number(const std::string& digits) {
-  Number value{};
-  const char* last = digits.data() + digits.size();
-  const auto [end, code] = std::from_chars(digits.data(), last, value);
-  if (code != std::errc{} || end != last) throw senseless(digits.size());
-  return value;
+  const auto value = number_of<Number>(digits);
+  if (!value) throw senseless(digits.size());
+  return *value;
 }
 
 }  // namespace

@@ -2,23 +2,21 @@
 // Where the variables of a launcher say that its ranks can meet. Included by launch_claims.cpp alone.
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "collectives/store/store_detail.hpp"
+#include "core/base/host_port.hpp"
+#include "core/base/number.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::detail {
 
-inline constexpr std::int64_t highest_port = 65535;
-
 inline std::string tcp_address(const std::string& host, std::int64_t port) {
-  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
-  return bare_ipv6 ? text("tcp://[", host, "]:", port) : text("tcp://", host, ":", port);
+  return text("tcp://", bracketed(host), ':', port);
 }
 
 /// Empty when MASTER_ADDR or MASTER_PORT is missing.
@@ -51,10 +49,7 @@ inline std::string first_host(const std::string& list) {
 }
 
 inline std::optional<std::int64_t> number(const std::optional<std::string>& word) {
-  std::int64_t parsed = 0;
-  if (!word) return std::nullopt;
-  const auto [end, code] = std::from_chars(word->data(), word->data() + word->size(), parsed);
-  return code == std::errc{} && end == word->data() + word->size() ? std::optional(parsed) : std::nullopt;
+  return word ? number_of<std::int64_t>(*word) : std::nullopt;
 }
 
 /// Reads nothing but a job step: a batch script and an interactive shell of an allocation carry

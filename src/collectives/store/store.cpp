@@ -1,12 +1,12 @@
 #include "weft/collectives/store.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 
 #include "collectives/store/store_detail.hpp"
+#include "core/base/host_port.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -42,17 +42,13 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-std::optional<std::pair<std::string, int>> detail::host_and_port(const std::string& address,
-                                                                 const std::string& scheme) {
-  const std::size_t colon = address.rfind(':');
-  if (!address.starts_with(scheme) || colon < scheme.size()) return std::nullopt;
-  std::string host = address.substr(scheme.size(), colon - scheme.size());
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  int port = 0;
-  const char* const last = address.data() + address.size();
-  const auto [end, code] = std::from_chars(address.data() + colon + 1, last, port);
-  if (host.empty() || code != std::errc{} || end != last) return std::nullopt;
-  return std::pair(std::move(host), port);
+std::optional<std::pair<std::string, int>> detail::host_and_port(std::string_view address,
+                                                                 std::string_view scheme) {
+  if (!address.starts_with(scheme)) return std::nullopt;
+  const auto parts = split_host_port(address.substr(scheme.size()));
+  if (!parts || parts->host.empty()) return std::nullopt;
+  const auto port = port_number(parts->port.value_or(""));
+  return port ? std::optional(std::pair(std::string(parts->host), *port)) : std::nullopt;
 }
 
 std::shared_ptr<Store> make_memory_store() {
@@ -67,8 +63,8 @@ std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline
   }
   if (const auto place = detail::host_and_port(address, "tcp://"))
     return make_tcp_store(place->first, place->second, rank, deadline, options);
-  throw Error(ErrorKind::usage,
-              text("rendezvous '", address, "' is neither tcp://HOST:PORT nor file://PATH"));
+  throw Error(ErrorKind::usage, text("rendezvous '", address, "' is neither tcp://HOST:PORT nor file://PATH"),
+              "a port is a number from 1 to 65535, and an IPv6 address before it stands in brackets");
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/memory/per_process.hpp"
@@ -36,8 +37,7 @@ inline void expect_here(const Origin& origin, int rank) {
 }
 
 /// Of "tcp://HOST:PORT", where `scheme` is "tcp://": the host without the brackets of an IPv6 address, and the port.
-std::optional<std::pair<std::string, int>> host_and_port(const std::string& address,
-                                                         const std::string& scheme);
+std::optional<std::pair<std::string, int>> host_and_port(std::string_view address, std::string_view scheme);
 
 /// How long a wait was allowed to last: "2.0 s".
 inline std::string seconds_text(Deadline deadline) {

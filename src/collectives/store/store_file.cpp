@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "collectives/store/store_detail.hpp"
 #include "core/base/file_limit.hpp"
+#include "core/base/number.hpp"
 #include "weft/collectives/store.hpp"
 #include "weft/core/backoff.hpp"
 
@@ -249,11 +249,8 @@ class FileStore final : public Store {
     std::vector<int> ranks;
     for (auto entry = values_.lower_bound(came);
          entry != values_.end() && std::string_view(entry->first).starts_with(came); ++entry) {
-      int rank = 0;
-      const char* last = entry->first.data() + entry->first.size();
-      const auto [end, code] = std::from_chars(entry->first.data() + came.size(), last, rank);
-      const bool is_rank = code == std::errc{} && end == last && rank >= 0;
-      if (is_rank && rank != rank_ && !is_held(file_, rank, path_)) ranks.push_back(rank);
+      const auto rank = detail::number_of<int>(std::string_view(entry->first).substr(came.size()));
+      if (rank && *rank >= 0 && *rank != rank_ && !is_held(file_, *rank, path_)) ranks.push_back(*rank);
     }
     return ranks;
   }

@@ -1,5 +1,6 @@
 #include "collectives/store/launcher_kvs.hpp"
 #include "collectives/store/store_detail.hpp"
+#include "core/base/host_port.hpp"
 #include "weft/collectives/store.hpp"
 
 #if WEFT_HAS_BOOST
@@ -298,7 +299,7 @@ class TcpStore final : public Store {
 
 std::shared_ptr<Store> make_tcp_store(const std::string& host, int port, int rank, Deadline deadline,
                                       const StoreOptions& options) {
-  if (host.empty() || port < 1 || port > 65535) {
+  if (host.empty() || port < 1 || port > detail::highest_port) {
     throw Error(ErrorKind::usage, text("ranks cannot meet at '", host, "' port ", port),
                 "give a host name or address and a port from 1 to 65535");
   }

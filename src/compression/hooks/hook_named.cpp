@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compression/codecs/codec_table.hpp"
+#include "core/base/number.hpp"
 #include "core/base/strings.hpp"
 #include "weft/compression/auto_hook.hpp"
 #include "weft/compression/codec.hpp"
@@ -37,10 +38,8 @@ Rounding rounding_of(const std::string& name, const std::string& codec,
 
 double fraction_of(const std::string& name, const std::string& codec,
                    const std::optional<std::string>& parameter) {
-  double fraction = 0;
   const std::string digits = parameter.value_or("");
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
-  if (error == std::errc() && end == digits.data() + digits.size()) return fraction;
+  if (const auto fraction = detail::number_of<double>(digits)) return *fraction;
   refuse_codec(text("codec '", name, "': '", digits, "' is not a fraction"),
                text("give one, as ", codec, ":0.01"));
 }

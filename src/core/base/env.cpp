@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <sstream>
 
+#include "core/base/number.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -123,9 +123,8 @@ std::optional<std::int64_t> Environment::integer(const env::Variable& variable, 
                                                  std::int64_t high) const {
   const std::string raw = value(variable);
   if (raw.empty()) return std::nullopt;
-  std::int64_t parsed = 0;
-  const auto [end, code] = std::from_chars(raw.data(), raw.data() + raw.size(), parsed);
-  if (code != std::errc{} || end != raw.data() + raw.size() || parsed < low || parsed > high) {
+  const auto parsed = detail::number_of<std::int64_t>(raw);
+  if (!parsed || *parsed < low || *parsed > high) {
     throw Error(ErrorKind::usage,
                 text(variable.name, "=", raw, " is not an integer from ", low, " to ", high));
   }
@@ -134,12 +133,11 @@ std::optional<std::int64_t> Environment::integer(const env::Variable& variable, 
 
 double Environment::number(const env::Variable& variable) const {
   const std::string raw = value(variable);
-  double parsed = 0;
-  const auto [end, code] = std::from_chars(raw.data(), raw.data() + raw.size(), parsed);
-  if (code != std::errc{} || end != raw.data() + raw.size() || !std::isfinite(parsed) || parsed < 0) {
+  const auto parsed = detail::number_of<double>(raw);
+  if (!parsed || !std::isfinite(*parsed) || *parsed < 0) {
     throw Error(ErrorKind::usage, text(variable.name, "=", raw, " is not a number of 0 or more"));
   }
-  return parsed;
+  return *parsed;
 }
 
 std::chrono::nanoseconds Environment::seconds(const env::Variable& variable) const {

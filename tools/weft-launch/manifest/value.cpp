@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "core/base/number.hpp"
 
 namespace weft::report::manifest {
 namespace {
@@ -42,13 +43,9 @@ const Value& Value::at(std::size_t index) const {
 }
 
 std::optional<long> Value::number() const {
-  long parsed = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, code] = std::from_chars(text.data(), end, parsed);
   constexpr long most = 2147483647;  // so that products of two do not overflow
-  if (kind != Kind::scalar || code != std::errc{} || at != end || parsed < 0 || parsed > most)
-    return std::nullopt;
-  return parsed;
+  const auto parsed = detail::number_of<long>(text);
+  return kind == Kind::scalar && parsed && *parsed >= 0 && *parsed <= most ? parsed : std::nullopt;
 }
 
 bool Value::is_placeholder() const {

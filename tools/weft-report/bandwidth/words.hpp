@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "common/findings/words.hpp"
+#include "core/base/number.hpp"
 
 namespace weft::report::bandwidth {
 
@@ -24,13 +25,6 @@ std::optional<T> leading_number(std::string_view words) {
   return value;
 }
 
-/// The number that the word is.
-template <class T>
-std::optional<T> number_of(std::string_view word) {
-  T value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || word.empty()) return std::nullopt;
-  return value;
-}
+using detail::number_of;
 
 }  // namespace weft::report::bandwidth

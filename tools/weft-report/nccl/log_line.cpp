@@ -5,6 +5,8 @@
 #include <optional>
 #include <system_error>
 
+#include "core/base/number.hpp"
+
 namespace weft::report::nccl {
 namespace {
 
@@ -47,11 +49,8 @@ std::string_view take_last(std::string_view& words) {
 }
 
 std::optional<std::int64_t> whole_number(std::string_view digits) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || value < 0)
-    return std::nullopt;
-  return value;
+  const auto value = detail::number_of<std::int64_t>(digits);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 /// Takes the last part after a colon off `word`.

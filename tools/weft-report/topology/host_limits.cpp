@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "core/base/number.hpp"
 #include "weft-report/topology/tag.hpp"
 #include "weft-report/topology/words.hpp"
 
@@ -32,10 +33,9 @@ constexpr LimitForm forms[] = {
 
 std::optional<std::int64_t> value_of(std::string_view word, std::int64_t unit) {
   if (word == "unlimited") return -1;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value < 0) return std::nullopt;
-  return value > std::numeric_limits<std::int64_t>::max() / unit ? -1 : value * unit;
+  const auto value = detail::number_of<std::int64_t>(word);
+  if (!value || *value < 0) return std::nullopt;
+  return *value > std::numeric_limits<std::int64_t>::max() / unit ? -1 : *value * unit;
 }
 
 /// Behind the number stand at most a hard limit and units; otherwise the line is a sentence.

@@ -1,9 +1,9 @@
 #include "weft-report/topology/matrix.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "core/base/number.hpp"
 #include "weft-report/topology/words.hpp"
 
 namespace weft::report::topology {
@@ -18,9 +18,7 @@ bool is_gpu(std::string_view name) {
 }
 /// The whole word as a number; `otherwise`: it is none.
 int number(std::string_view word, int otherwise) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? value : otherwise;
+  return detail::number_of<int>(word).value_or(otherwise);
 }
 
 std::optional<MatrixLink> link_of(std::string_view word) {

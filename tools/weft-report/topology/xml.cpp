@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/number.hpp"
 #include "weft-report/topology/words.hpp"
 #include "weft/core/error.hpp"
 
@@ -51,10 +52,7 @@ std::int64_t integer(const pugi::xml_node& node, const char* attribute, std::int
   std::string_view digits = node.attribute(attribute).value();
   const bool hexadecimal = digits.starts_with("0x");
   if (hexadecimal) digits.remove_prefix(2);
-  std::int64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), number, hexadecimal ? 16 : 10);
-  return error == std::errc() && end == digits.data() + digits.size() ? number : otherwise;
+  return detail::number_of<std::int64_t>(digits, hexadecimal ? 16 : 10).value_or(otherwise);
 }
 
 int small(const pugi::xml_node& node, const char* attribute, int otherwise) {

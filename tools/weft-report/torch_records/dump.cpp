@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "core/base/number.hpp"
 #include "weft-report/torch_records/values.hpp"
 #include "weft/core/error.hpp"
 
@@ -206,10 +207,8 @@ std::optional<int> rank_in_name(const std::string& file) {
   std::string name = std::filesystem::path(file).filename();
   if (const auto dot = name.find('.'); dot != std::string::npos && dot > 0) name.resize(dot);
   const auto from = name.find_last_not_of("0123456789") + 1;
-  std::int64_t rank = 0;
-  const auto [end, error] = std::from_chars(name.data() + from, name.data() + name.size(), rank);
-  if (error != std::errc() || end != name.data() + name.size() || rank >= most_ranks) return std::nullopt;
-  return static_cast<int>(rank);
+  const auto rank = detail::number_of<std::int64_t>(std::string_view(name).substr(from));
+  return rank && *rank < most_ranks ? std::optional(static_cast<int>(*rank)) : std::nullopt;
 }
 
 /// The rank of which alone all groups can be, and whose sends and receives these are.

@@ -1,6 +1,6 @@
 #include "weft-report/torch_records/literals.hpp"
 
-#include <charconv>
+#include "core/base/number.hpp"
 
 namespace weft::report::torch_records {
 namespace {
@@ -40,11 +40,8 @@ std::size_t digits_behind(char letter) {
 }
 
 std::optional<std::uint32_t> code_of(std::string_view digits) {
-  std::uint32_t code = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-  if (error != std::errc() || end != digits.data() + digits.size() || code > highest_code)
-    return std::nullopt;
-  return code;
+  const auto code = detail::number_of<std::uint32_t>(digits, 16);
+  return code && *code <= highest_code ? code : std::nullopt;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "core/base/number.hpp"
 #include "weft-report/torch_records/literals.hpp"
 #include "weft-report/torch_records/values.hpp"
 #include "weft/core/error.hpp"
@@ -313,12 +314,9 @@ class Reader {
     return stack_.back();
   }
   std::uint64_t line_number() {
-    const std::string_view digits = line();
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size())
-      refuse("has a number that cannot be read");
-    return value;
+    const auto value = detail::number_of<std::uint64_t>(line());
+    if (!value) refuse("has a number that cannot be read");
+    return *value;
   }
   bool push_known(std::uint64_t key) {
     const auto known = memo_.find(key);

@@ -1,12 +1,12 @@
 #include "weft-report/tuning/bench_rows.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "core/base/number.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report::tuning {
@@ -38,14 +38,6 @@ std::string_view without_tag(std::string_view line) {
   return line;
 }
 
-template <class Number>
-std::optional<Number> number_in(std::string_view word) {
-  Number value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return value;
-}
-
 /// Gathers rows, and the first thing that is wrong.
 class Gatherer {
  public:
@@ -55,9 +47,9 @@ class Gatherer {
     const auto words = words_of(without_tag(line));
     if (words.empty()) return;
     if (words.front().starts_with('#')) return comment(words);
-    const auto bytes = number_in<std::uint64_t>(words.front());
-    if (!bytes || words.size() < fewest_words || !number_in<std::uint64_t>(words[1]) ||
-        number_in<double>(words[2]))
+    const auto bytes = detail::number_of<std::uint64_t>(words.front());
+    if (!bytes || words.size() < fewest_words || !detail::number_of<std::uint64_t>(words[1]) ||
+        detail::number_of<double>(words[2]))
       return;
     row(*bytes, words);
   }
@@ -95,10 +87,10 @@ class Gatherer {
     for (std::size_t side = 0; side < sides; ++side) {
       const std::size_t first = before_sides + more % words_of_side + side * words_of_side;
       if (words[first] == "N/A" || words[first] == "-") continue;
-      const auto time = number_in<double>(words[first]);
+      const auto time = detail::number_of<double>(words[first]);
       if (!time || !std::isfinite(*time) || *time <= 0)
         return complain(text("the time of ", bytes, " bytes is ", words[first].substr(0, 20)));
-      const auto wrong = number_in<double>(words[first + 3]);
+      const auto wrong = detail::number_of<double>(words[first + 3]);
       if (wrong && *wrong != 0)
         return complain(text(words[first + 3].substr(0, 20), " elements of ", bytes, " bytes are wrong"));
       auto& [sum, count] = sums_[bytes];

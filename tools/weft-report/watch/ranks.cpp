@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/findings/report.hpp"
+#include "core/base/number.hpp"
 #include "weft/core/error.hpp"
 #include "weft/core/text.hpp"
 
@@ -80,9 +81,7 @@ std::optional<Row> row_of(std::string_view line) {
 }
 
 int whole(std::string_view word) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  return error == std::errc() && end == word.data() + word.size() ? number : -1;
+  return detail::number_of<int>(word).value_or(-1);
 }
 
 void take(const Row& row, RankFigures& figures) {

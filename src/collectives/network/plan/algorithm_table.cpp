@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
+#include "core/base/number.hpp"
 #include "core/files/input_file.hpp"
 #include "weft/collectives/algorithm.hpp"
 #include "weft/core/error.hpp"
@@ -25,11 +25,10 @@ T named(std::string_view word, const char* what, std::size_t count) {
 
 template <class T>
 T number(const std::string& word, const char* what) {
-  T value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value < 0)
+  const auto value = detail::number_of<T>(word);
+  if (!value || *value < 0)
     throw Error(ErrorKind::usage, text("'", word, "' is not a number of ", what), "it is one of 0 or more");
-  return value;
+  return *value;
 }
 
 AlgorithmTable::Row row_from(const std::string& line) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 
+#include "core/base/number.hpp"
 #include "weft-launch/manifest/rules/rules.hpp"
 #include "weft/core/text.hpp"
 
@@ -107,14 +107,10 @@ std::optional<double> count_of(const Value& value) {
   if (digits.starts_with('+')) digits.remove_prefix(1);
   const bool is_hexadecimal = digits.starts_with("0x");
   if (is_hexadecimal) digits.remove_prefix(2);
-  double number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [at, code] = std::from_chars(
-      digits.data(), end, number, is_hexadecimal ? std::chars_format::hex : std::chars_format::general);
-  if (code != std::errc{} || at != end || !std::isfinite(number) || number < 0 ||
-      number != std::floor(number))
-    return std::nullopt;
-  return number;
+  const auto number =
+      detail::number_of<double>(digits, is_hexadecimal ? std::chars_format::hex : std::chars_format::general);
+  const bool is_whole = number && std::isfinite(*number) && *number >= 0 && *number == std::floor(*number);
+  return is_whole ? number : std::nullopt;
 }
 
 void counts_within(const Value& value, Remarks& remarks) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "core/base/host_port.hpp"
 #include "weft-launch/manifest/rules/rules.hpp"
 #include "weft/core/env.hpp"
 #include "weft/core/text.hpp"
@@ -19,9 +20,9 @@ struct Address {
 
 Address split(std::string_view address, int line) {
   if (const std::size_t at = address.find("://"); at != std::string_view::npos) address.remove_prefix(at + 3);
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return {std::string(address), {}, line};
-  return {std::string(address.substr(0, colon)), std::string(address.substr(colon + 1)), line};
+  const auto parts = detail::split_host_port(address);
+  if (!parts) return {std::string(address), {}, line};
+  return {std::string(parts->host), std::string(parts->port.value_or("")), line};
 }
 
 /// The addresses at which the container's ranks are told to meet: one for each variable or option that names one.
@@ -57,7 +58,7 @@ std::string name_of_first(const Job& job, const Role& role) {
 void check_address(const Job& job, const Role& role, const Address& address, Remarks& remarks) {
   const std::string first = name_of_first(job, role);
   const bool is_number = address.host.find_first_not_of("0123456789.:[]") == std::string::npos;
-  const bool is_here = address.host == "localhost" || address.host == "127.0.0.1";
+  const bool is_here = address.host == "localhost" || address.host == "127.0.0.1" || address.host == "::1";
   if (is_here && role.pods == 1) return;
   if (is_here)
     remarks.warn("meeting-place", address.line,
@@ -79,10 +80,9 @@ void check_address(const Job& job, const Role& role, const Address& address, Rem
       remarks.warn("meeting-place", address.line,
                    text(address.host, " is no pod of this job; the first is ", first), "use " + first);
   }
-  const long port = std::atol(address.port.c_str());
   const bool is_port =
       !address.port.empty() && address.port.find_first_not_of("0123456789") == std::string::npos;
-  if (is_port && (port < 1 || port > 65535))
+  if (is_port && !detail::port_number(address.port))
     remarks.critical("port", address.line, text(address.port, " is no port"),
                      "29500, or another from 1024 to 65535");
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
+#include "core/base/number.hpp"
 #include "core/base/strings.hpp"
 #include "weft-launch/manifest/rules/rules.hpp"
 #include "weft/core/env.hpp"
@@ -50,10 +50,7 @@ void variable_value(const Value& entry, Remarks& remarks) {
   const Value& value = entry["value"];
   if (!value || value.text.find("$(") != std::string::npos) return;
   for (const env::Variable* one : {&env::timeout, &env::connect_timeout}) {
-    double seconds = 0;
-    const char* const end = value.text.data() + value.text.size();
-    const auto [at, code] = std::from_chars(value.text.data(), end, seconds);
-    if (entry["name"].is(one->name) && (code != std::errc{} || at != end || seconds < 0))
+    if (entry["name"].is(one->name) && detail::number_of<double>(value.text).value_or(-1) < 0)
       remarks.critical("weft-value", value.line,
                        text(one->name, " is ", value.text, ", which is no number of seconds"),
                        text("such as \"", one->fallback, '"'));
