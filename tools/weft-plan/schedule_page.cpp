@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/page/markup.hpp"
-#include "common/page/page_style.hpp"
+#include "common/page/page.hpp"
 #include "weft/core/error.hpp"
 #include "weft/pipeline/drawing.hpp"
 #include "weft/pipeline/schedules.hpp"
@@ -112,22 +112,18 @@ std::string schedule_page(const ScheduleResult& found, const std::vector<Schedul
     options.bound = one->certificate.bound;
     drawings += "<section class=\"scroll\">\n" + svg(one->schedule, one->predicted, options) + "</section>\n";
   }
-  const std::string title =
-      text(found.schedule.devices(), " devices, ", found.schedule.microbatches, " microbatches");
-  return text(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n<title>weft-plan schedule: ",
-      title, "</title>\n<style>", report::page_style,
-      "</style>\n</head>\n<body>\n<main>\n<h1>weft-plan schedule: ", title, "</h1>\n<p class=\"verdict\">",
-      report::escaped(verdict(found, rivals, unit)), "</p>\n", figures(all, unit),
-      "<p class=\"note\">By makespan a step lasts from the first start to the last end over all devices; by "
-      "span as "
-      "long as the device that is busy longest, where steps may follow each other device by device. The "
-      "bound is of a "
-      "schedule's own placement, and of all that were allowed where the schedule was searched for.</p>\n",
-      drawings, "</main>\n</body>\n</html>\n");
+  const std::string title = text("weft-plan schedule: ", found.schedule.devices(), " devices, ",
+                                 found.schedule.microbatches, " microbatches");
+  return report::whole_page(
+      title,
+      text(
+          "<h1>", title, "</h1>\n<p class=\"verdict\">", report::escaped(verdict(found, rivals, unit)),
+          "</p>\n", figures(all, unit),
+          "<p class=\"note\">By makespan a step lasts from the first start to the last end over all devices; "
+          "by span as long as the device that is busy longest, where steps may follow each other device by "
+          "device. The bound is of a schedule's own placement, and of all that were allowed where the "
+          "schedule was searched for.</p>\n",
+          drawings));
 }
 
 }  // namespace weft::plan

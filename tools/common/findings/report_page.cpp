@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/page/markup.hpp"
-#include "common/page/page_style.hpp"
+#include "common/page/page.hpp"
 #include "weft/core/text.hpp"
 
 namespace weft::report {
@@ -74,10 +74,7 @@ std::string finding_article(const Finding& finding) {
 }
 
 std::string page_section(std::string_view heading, const std::string& note, const std::string& content) {
-  if (content.empty()) return {};
-  return text("<section><h2>", escaped(clean(heading)), "</h2>\n",
-              note.empty() ? std::string() : text("<p class=\"note\">", escaped(clean(note)), "</p>\n"),
-              content, "</section>\n");
+  return section(escaped(clean(heading)), escaped(clean(note)), content);
 }
 
 std::string section_table(const TextTable& one) {
@@ -112,14 +109,7 @@ std::string to_html(const Report& report) {
   std::string body = page_section("Findings", "", findings);
   for (const PageSection& one : report.sections) body += page_section(one.heading, one.note, one.html);
   for (const TextTable& one : report.tables) body += page_section(one.caption, one.note, section_table(one));
-  return text(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n"
-      "<title>weft-report: ",
-      escaped(verdict(report)), "</title>\n<style>", page_style, report_style,
-      "</style>\n</head>\n<body>\n<main>\n", head_of(report), body, "</main>\n</body>\n</html>\n");
+  return whole_page("weft-report: " + verdict(report), head_of(report) + body, report_style);
 }
 
 }  // namespace weft::report

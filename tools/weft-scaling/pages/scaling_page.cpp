@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/page/markup.hpp"
-#include "common/page/page_style.hpp"
+#include "common/page/page.hpp"
 #include "weft-scaling/pages/scaling_charts.hpp"
 #include "weft/core/error.hpp"
 
@@ -113,13 +113,6 @@ std::string facts(const std::vector<std::pair<std::string, std::string>>& rows) 
   return result + "</tbody></table>\n";
 }
 
-/// Empty where there is no content: an empty section would suggest that nothing happened.
-std::string section(const std::string& heading, const std::string& note, const std::string& content) {
-  if (content.empty()) return {};
-  return text("<section><h2>", heading, "</h2>\n",
-              note.empty() ? "" : text("<p class=\"note\">", note, "</p>\n"), content, "</section>\n");
-}
-
 std::string body(const ScalingPage& page) {
   std::string result;
   if (!page.strategies.empty())
@@ -164,17 +157,6 @@ std::string body(const ScalingPage& page) {
   return result + section("The run", "", facts(page.facts));
 }
 
-// The hatching of waiting time. Safari finds patterns only in a drawing that is part of the page, so it
-// cannot have display: none.
-constexpr std::string_view hatch =
-    "<svg width=\"0\" height=\"0\" aria-hidden=\"true\" style=\"position:absolute\"><defs><pattern "
-    "id=\"hatch\" "
-    "width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect "
-    "width=\"5\" "
-    "height=\"5\" class=\"ground-of-hatch\"/><rect width=\"1.5\" height=\"5\" "
-    "class=\"line-of-hatch\"/></pattern>"
-    "</defs></svg>\n";
-
 }  // namespace
 
 std::string verdict(const ScalingPage& page) {
@@ -196,15 +178,9 @@ std::string verdict(const ScalingPage& page) {
 }
 
 std::string to_html(const ScalingPage& page) {
-  return text(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n"
-      "<title>weft-scaling: ",
-      escaped(page.title), "</title>\n<style>", page_style, "</style>\n</head>\n<body>\n", hatch,
-      "<main>\n<h1>weft-scaling: ", escaped(page.title), "</h1>\n<p class=\"verdict\">",
-      escaped(verdict(page)), "</p>\n", body(page), "</main>\n</body>\n</html>\n");
+  const std::string title = "weft-scaling: " + page.title;
+  return whole_page(title, text("<h1>", escaped(title), "</h1>\n<p class=\"verdict\">",
+                                escaped(verdict(page)), "</p>\n", body(page)));
 }
 
 }  // namespace weft::report

@@ -1,13 +1,13 @@
-#pragma once
-// The style of pages. It is inline, so that a page is one file.
-//
-// Kinds of time differ in lightness and by hatching, not in hue alone, in both themes. Print is always light.
+#include "common/page/page.hpp"
 
-#include <string_view>
+#include "common/page/markup.hpp"
+#include "weft/core/text.hpp"
 
 namespace weft::report {
+namespace {
 
-inline constexpr std::string_view page_style = R"css(
+// Kinds of time differ in lightness and by hatching, not in hue alone, in both themes. Print is always light.
+constexpr std::string_view style = R"css(
 :root { color-scheme: light dark;
   --ground: #fff; --raised: #f4f6f8; --ink: #1a1f26; --soft: #56606c; --line: #d5dbe1;
   --compute: #a9c6e8; --overlapped: #2f6fb0; --exposed: #d9601a; --hatch: #8f3a07;
@@ -88,5 +88,35 @@ table.facts th { white-space: nowrap; }
   section, .bar, svg, tr { break-inside: avoid; } h2 { break-after: avoid; } th:first-child { position: static; }
   th, td { padding: .2rem .4rem; font-size: 8pt; } }
 )css";
+
+// The hatching of waiting time, for all that is of the class "exposed". Safari finds patterns only in a drawing that is part of the page,
+// so it cannot have display: none.
+constexpr std::string_view hatch =
+    R"svg(<svg width="0" height="0" aria-hidden="true" style="position:absolute"><defs><pattern id="hatch" width="5" height="5" )svg"
+    R"svg(patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="5" height="5" class="ground-of-hatch"/>)svg"
+    R"svg(<rect width="1.5" height="5" class="line-of-hatch"/></pattern></defs></svg>)svg";
+
+constexpr std::string_view head =
+    R"html(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+)html";
+
+}  // namespace
+
+std::string whole_page(std::string_view title, std::string_view content, std::string_view more_style) {
+  return text(head, "<title>", escaped(title), "</title>\n<style>", style, more_style,
+              "</style>\n</head>\n<body>\n", hatch, "\n<main>\n", content, "</main>\n</body>\n</html>\n");
+}
+
+std::string section(std::string_view heading, std::string_view note, std::string_view content) {
+  if (content.empty()) return {};
+  return text("<section><h2>", heading, "</h2>\n",
+              note.empty() ? std::string() : text("<p class=\"note\">", note, "</p>\n"), content,
+              "</section>\n");
+}
 
 }  // namespace weft::report
