@@ -12,6 +12,7 @@
 #include "weft-scaling/gpt/math/blas_advice.hpp"
 #include "weft-scaling/gpt/pipeline/pipeline_trainer.hpp"
 #include "weft-scaling/gpt/trainer/checkpoint_options.hpp"
+#include "weft-scaling/gpt/trainer/recipe_options.hpp"
 
 namespace {
 
@@ -36,14 +37,6 @@ po::options_description description(Options& options) {
   result.add_options()                                                                                //
       ("text", po::value(&options.text)->value_name("PATH"), "file or folder to train on, as bytes")  //
       ("model", po::value(&options.model)->value_name("NAME"), "gpt-ref, mlp-8x1024 or gpt-tiny")     //
-      ("optimizer", po::value<std::string>()->value_name("NAME"),
-       "adamw (with the model's settings), muon, lamb, lars or sgd")                                        //
-      ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
-      ("final-fraction", po::value<double>()->value_name("SHARE"),
-       "share of the peak at the end of the cosine (the model's own)")  //
-      ("warmup", po::value<std::int64_t>()->value_name("N"),
-       "steps over which the rate rises (the model's own)")                                          //
-      ("beta1", po::value<double>()->value_name("SHARE"), "AdamW's first moment (the model's own)")  //
       ("pipeline", po::value(&options.pipeline)->value_name("NAME"),
        "cut the model into stages and execute them by this schedule: 1f1b, zb-h1, zb-v, ..., or auto")  //
       ("pipeline-devices", po::value(&options.pipeline_devices)->value_name("N"),
@@ -55,6 +48,7 @@ po::options_description description(Options& options) {
        "for "
        "each rank at its first start)")  //
       ("quiet,q", "no progress, and of the losses the last one alone");
+  examples::add_options(result, options.recipe);
   examples::add_options(result, options.checkpoint);
   tool::add_common(result);
   return result;
@@ -62,20 +56,12 @@ po::options_description description(Options& options) {
 
 /// Reads the options that are no plain values, and refuses those that have no effect.
 void take(const po::variables_map& values, Options& options) {
-  if (values.count("optimizer") != 0) options.recipe.optimizer = values["optimizer"].as<std::string>();
-  if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
-  if (values.count("final-fraction") != 0)
-    options.recipe.final_fraction = values["final-fraction"].as<double>();
-  if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
-  if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   options.quiet = values.count("quiet") != 0;
   if (values.count("batches") != 0 && options.batches < 1)
     throw Error(ErrorKind::usage, text("--batches ", options.batches, " is not a number of 1 or more"));
   examples::check(values, options.checkpoint);
   if (options.pipeline.empty()) tool::refuse_ignored(values, {"pipeline-devices"}, "--pipeline is not given");
-  if (options.recipe.optimizer == "sgd" || options.recipe.optimizer == "lars")
-    tool::refuse_ignored(values, {"beta1"},
-                         text(*options.recipe.optimizer, " has no first moment, adamw has"));
+  examples::check(values, options.recipe);
 }
 
 examples::ModelSpec chosen(const Options& options) {

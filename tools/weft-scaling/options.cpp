@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <sstream>
 #include <string_view>
 
 #include "common/command_line.hpp"
+#include "core/base/number.hpp"
 #include "serving.hpp"
 #include "strategy.hpp"
 #include "weft-scaling/gpt/trainer/checkpoint_options.hpp"
+#include "weft-scaling/gpt/trainer/recipe_options.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scaling {
@@ -38,14 +39,6 @@ po::options_description description(Options& options, std::string& strategies) {
       ("steps", po::value(&options.steps)->value_name("N"), "training steps of each strategy (40)")        //
       ("seed", po::value(&options.seed)->value_name("N"),
        "seed of the parameters and of the order of the text (1)")  //
-      ("optimizer", po::value<std::string>()->value_name("NAME"),
-       "adamw (with the model's settings), muon, lamb, lars or sgd")                                        //
-      ("learning-rate", po::value<double>()->value_name("RATE"), "peak of the schedule (the model's own)")  //
-      ("final-fraction", po::value<double>()->value_name("SHARE"),
-       "share of the peak at the end of the cosine (the model's own; use 0 to compare losses)")  //
-      ("warmup", po::value<std::int64_t>()->value_name("N"),
-       "steps over which the rate rises (the model's own)")                                          //
-      ("beta1", po::value<double>()->value_name("SHARE"), "AdamW's first moment (the model's own)")  //
       ("bucket-bytes", po::value<std::size_t>()->value_name("N"),
        "size of a gradient bucket (planned from the first steps if a thread carries communication, else 1 "
        "MiB)")  //
@@ -78,6 +71,7 @@ po::options_description description(Options& options, std::string& strategies) {
       ("metrics-bind", po::value<std::string>()->value_name("ADDRESS"),
        "address of this machine to serve them on (127.0.0.1); 0.0.0.0 for all")  //
       ("quiet,q", "no progress and no losses while it trains: the figures alone");
+  examples::add_options(result, options.recipe);
   examples::add_options(result, options.checkpoint);
   tool::add_common(result);
   return result;
@@ -87,12 +81,10 @@ po::options_description description(Options& options, std::string& strategies) {
 std::vector<int> rank_counts(const std::string& list) {
   std::vector<int> counts;
   for (const std::string& part : tool::split(list)) {
-    int count = 0;
-    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), count);
-    if (code != std::errc() || end != part.data() + part.size() ||
-        count <= (counts.empty() ? 0 : counts.back()))
+    const auto count = detail::number_of<int>(part);
+    if (!count || *count <= (counts.empty() ? 0 : counts.back()))
       throw Error(ErrorKind::usage, text("--sweep ", list, " is not a rising list of numbers of ranks"));
-    counts.push_back(count);
+    counts.push_back(*count);
   }
   if (counts.empty())
     throw Error(ErrorKind::usage, "--sweep is empty", "give numbers of ranks, such as 1,2,4");
@@ -168,9 +160,7 @@ void check_effects(const po::variables_map& values, const Options& options) {
   if (options.steps <= spec_of(options).optimizer.warmup_steps + 1)
     tool::refuse_ignored(values, {"final-fraction"},
                          text("the rate does not fall within --steps ", options.steps));
-  const auto& optimizer = options.recipe.optimizer;
-  if (optimizer == "sgd" || optimizer == "lars")
-    tool::refuse_ignored(values, {"beta1"}, text(*optimizer, " has no first moment, adamw has"));
+  examples::check(values, options.recipe);
   if (!options.metrics) tool::refuse_ignored(values, {"metrics-bind"}, "--metrics is not given");
   if (!options.deepspeed) tool::refuse_ignored(values, {"explain"}, "--deepspeed is not given");
   if (options.explain)
@@ -219,12 +209,6 @@ Options parse(const std::vector<std::string>& arguments) {
   }
   options.explain = values.count("explain") != 0;
   if (values.count("start-step") != 0) options.start_step = values["start-step"].as<std::int64_t>();
-  if (values.count("optimizer") != 0) options.recipe.optimizer = values["optimizer"].as<std::string>();
-  if (values.count("learning-rate") != 0) options.recipe.learning_rate = values["learning-rate"].as<double>();
-  if (values.count("final-fraction") != 0)
-    options.recipe.final_fraction = values["final-fraction"].as<double>();
-  if (values.count("warmup") != 0) options.recipe.warmup_steps = values["warmup"].as<std::int64_t>();
-  if (values.count("beta1") != 0) options.recipe.beta1 = values["beta1"].as<double>();
   if (values.count("bucket-bytes") != 0) options.bucket_bytes = values["bucket-bytes"].as<std::size_t>();
   if (values.count("ranks") != 0) options.ranks = values["ranks"].as<int>();
   if (values.count("pipeline-devices") != 0) options.pipeline_devices = values["pipeline-devices"].as<int>();
