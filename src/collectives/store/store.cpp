@@ -64,7 +64,7 @@ std::shared_ptr<Store> open_store(const std::string& address, int rank, Deadline
   if (const auto place = detail::host_and_port(address, "tcp://"))
     return make_tcp_store(place->first, place->second, rank, deadline, options);
   throw Error(ErrorKind::usage, text("rendezvous '", address, "' is neither tcp://HOST:PORT nor file://PATH"),
-              "a port is a number from 1 to 65535, and an IPv6 address before it stands in brackets");
+              "a host is followed by a port from 1 to 65535, and an IPv6 address stands in brackets");
 }
 
 }  // namespace weft

@@ -1,7 +1,6 @@
 #include "core/base/host_port.hpp"
 
 #include "core/base/number.hpp"
-#include "weft/core/text.hpp"
 
 namespace weft::detail {
 
@@ -23,11 +22,6 @@ std::optional<HostPort> split_host_port(std::string_view word) {
 std::optional<int> port_number(std::string_view word) {
   const auto port = number_of<int>(word);
   return port && *port >= 1 && *port <= highest_port ? port : std::nullopt;
-}
-
-std::string bracketed(std::string_view host) {
-  const bool is_bare = host.find(':') != std::string_view::npos && !host.starts_with('[');
-  return is_bare ? text('[', host, ']') : std::string(host);
 }
 
 }  // namespace weft::detail

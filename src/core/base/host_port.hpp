@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "weft/core/text.hpp"
+
 namespace weft::detail {
 
 inline constexpr int highest_port = 65535;
@@ -24,7 +26,11 @@ struct HostPort {
 std::optional<HostPort> split_host_port(std::string_view word);
 /// From 1 to 65535; digits alone.
 std::optional<int> port_number(std::string_view word);
-/// The host as a port may follow it: an IPv6 address in brackets, where it has none yet.
-std::string bracketed(std::string_view host);
+/// The host as a port may follow it: an IPv6 address in brackets, where it has none yet. Inline, since libweft_metrics.a needs it, and libweft.so
+/// hides what is in detail.
+inline std::string bracketed(std::string_view host) {
+  const bool is_bare = host.find(':') != std::string_view::npos && !host.starts_with('[');
+  return is_bare ? text('[', host, ']') : std::string(host);
+}
 
 }  // namespace weft::detail
