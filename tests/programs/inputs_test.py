@@ -86,7 +86,7 @@ def rows(work):
         Row("weft-report inspector", [report, "inspector", "FILE"], INSPECTED),
         Row("weft-report env", [report, "env", "FILE"], "NCCL_DEBUG=WARN\n", piped=True),
         Row("weft-report env, NCCL_CONF_FILE", [report, "env"], "NCCL_DEBUG=WARN\n", variables={"NCCL_CONF_FILE": "FILE"}),
-        Row("weft-report tune --log", [report, "tune", "-q", "--minutes", "0.02", "--log", "FILE", "--", perf], LOG, piped=True),
+        Row("weft-report tune --log", [report, "tune", "-q", "--minutes", "0.1", "--log", "FILE", "--", perf], LOG, piped=True),
         Row("weft-launch --hosts", [launch, "--hosts", "FILE", "--agent", "/bin/false", "true"], "no-such-host slots=1\n", piped=True, status=None),
         Row("weft-launch lint", [launch, "lint", "FILE"], MANIFEST, piped=True),
         Row("WEFT_TOKEN_FILE", [tool("weft-bench"), "all_reduce", "-b", "8", "-e", "8", "-n", "2"], "0123456789abcdef0123456789abcdef",

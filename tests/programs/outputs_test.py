@@ -62,7 +62,7 @@ def programs(bin, work):
         ("weft-report ras", [tool["weft-report"], "ras", "--help"], [tool["weft-report"], "ras", str(answer)]),
         ("weft-report diff", [tool["weft-report"], "diff", "--help"], [tool["weft-report"], "diff", str(nccl), str(nccl)]),
         ("weft-report inspector", [tool["weft-report"], "inspector", "--help"], [tool["weft-report"], "inspector", str(inspector)]),
-        ("weft-report tune", [tool["weft-report"], "tune", "--help"], [tool["weft-report"], "tune", "-q", "--minutes", "0.02", "--", str(perf)]),
+        ("weft-report tune", [tool["weft-report"], "tune", "--help"], [tool["weft-report"], "tune", "-q", "--minutes", "0.1", "--", str(perf)]),
         ("weft-report", [tool["weft-report"], "--help"], None),
         ("weft-launch", [tool["weft-launch"], "--help"], [tool["weft-launch"], "-n", "2", "--output", "ranks", "echo", "a line"]),
         ("weft-launch env", [tool["weft-launch"], "env", "--help"], [tool["weft-launch"], "env"]),

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t goodbye = UINT32_MAX;  // a group that no rank has
 constexpr std::chrono::seconds to_leave{2};
+constexpr std::chrono::seconds to_be_gone{5};  // to_leave, as long again to close connections, and some
 constexpr std::chrono::milliseconds to_say_why{50};
 constexpr std::uint32_t most_groups = 1U << (64 - tag_bits - rank_bits);
 
@@ -74,13 +76,24 @@ void Peers::acknowledged(std::uint64_t tag) {
 void Peers::keep_note(std::uint32_t group, SideChannel::Message note) {
   if (group == goodbye) {
     has_left_[static_cast<std::size_t>(note.rank)] = true;
+    leaving_.push_back({note.rank, std::chrono::steady_clock::now() + to_be_gone});
   } else {
     notes_[group].push_back(std::move(note));
   }
 }
 
+/// The end of a connection says that a rank is gone. UCX 1.13 does not always tell of it, and who waits for the rank would wait to its deadline.
+void Peers::lose_who_is_gone() {
+  std::erase_if(leaving_, [this](const Leaving& one) {
+    const bool is_gone = std::chrono::steady_clock::now() > one.gone;
+    if (is_gone) lose(one.rank, "it has left");
+    return is_gone;
+  });
+}
+
 std::deque<SideChannel::Message> Peers::take_notes(const RankGroup& group) {
   progress(nullptr);
+  if (!leaving_.empty()) lose_who_is_gone();
   const auto found = notes_.find(group.number);
   if (found == notes_.end()) return {};
   return std::exchange(found->second, {});

@@ -96,8 +96,15 @@ class Peers {
   void leave() noexcept;
 
  private:
+  struct Leaving {
+    int rank;
+    std::chrono::steady_clock::time_point gone;  ///< by then its connections are closed
+  };
+  void lose_who_is_gone();
+
   const int rank_;
   std::vector<bool> has_left_;
+  std::vector<Leaving> leaving_{};
   std::vector<std::string> lost_;
   int losses_ = 0;
   std::mutex own_mutex_;
