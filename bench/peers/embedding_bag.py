@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """torch.nn.EmbeddingBag, and FBGEMM's table-batched embedding where fbgemm_gpu is installed, at the work of bench_embedding: one core, 2,048 samples of 20
-rows, RowAdaGrad (torch: SparseAdam's gradient and SGD on the sparse gradient, the cheapest it has).
+rows. FBGEMM's rule is row-wise AdaGrad, as that of bench_embedding; torch's is SGD on its sparse gradient, the cheapest that it has.
 
 usage: embedding_bag.py [ROWS COLUMNS [ROUNDS]]    default: 4,000,000 rows of 64, 21 rounds
 Prints million rows a second, median, least and greatest of the rounds."""

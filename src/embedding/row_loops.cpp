@@ -4,13 +4,6 @@
 #include <cmath>
 
 namespace weft::detail {
-namespace {
-
-/// How many rows ahead memory is asked for: a row from memory takes as long as some ten from the cache.
-constexpr std::int64_t ahead = 12;
-
-}  // namespace
-
 void ask_for(const float* row, int columns) {
   const auto* const bytes = reinterpret_cast<const char*>(row);
   const int size = std::min(columns * static_cast<int>(sizeof(float)), 256);
@@ -31,7 +24,7 @@ void pool(const embedding::Bags& bags, embedding::Pooling pooling, std::span<con
   const auto row_at = [&](std::int64_t position) {
     return rows[static_cast<std::size_t>(places[static_cast<std::size_t>(position)])];
   };
-  for (std::int64_t i = 0; i < std::min(ahead, count); ++i) ask_for(row_at(i), columns);
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(rows_ahead, count); ++i) ask_for(row_at(i), columns);
   for (std::int64_t sample = 0; sample < bags.samples(); ++sample, pooled += columns) {
     const std::int64_t begin = bags.offsets[static_cast<std::size_t>(sample)];
     const std::int64_t end = bags.offsets[static_cast<std::size_t>(sample) + 1];
@@ -40,7 +33,7 @@ void pool(const embedding::Bags& bags, embedding::Pooling pooling, std::span<con
       continue;
     }
     for (std::int64_t at = begin; at < end; ++at) {
-      if (at + ahead < count) ask_for(row_at(at + ahead), columns);
+      if (at + rows_ahead < count) ask_for(row_at(at + rows_ahead), columns);
       if (at == begin) {
         std::copy_n(row_at(at), columns, pooled);
       } else {
@@ -57,7 +50,7 @@ void pool(const embedding::Bags& bags, embedding::Pooling pooling, std::span<con
 void gather_rows(const float* rows, std::span<const std::int32_t> slots, int columns, float* to) {
   const auto row_of = [&](std::size_t i) { return rows + static_cast<std::ptrdiff_t>(slots[i]) * columns; };
   for (std::size_t i = 0; i < slots.size(); ++i, to += columns) {
-    if (i + ahead < slots.size()) ask_for(row_of(i + ahead), columns);
+    if (i + rows_ahead < slots.size()) ask_for(row_of(i + rows_ahead), columns);
     std::copy_n(row_of(i), columns, to);
   }
 }

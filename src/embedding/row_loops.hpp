@@ -9,6 +9,9 @@
 
 namespace weft::detail {
 
+/// How many rows ahead of the one at hand ask_for() is called, so that several are on their way from memory at once.
+inline constexpr int rows_ahead = 12;
+
 /// Asks for a row that will be needed soon: up to four cache lines; of a longer row the processor asks for the rest itself.
 void ask_for(const float* row, int columns);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/fnv.hpp"
 #include "embedding/checks.hpp"
@@ -55,8 +56,7 @@ void agree(Communicator& comm, std::span<const Table> tables, const RowPlacement
                          table.pooling == Pooling::sum ? ", sum" : ", mean", ", blocks of ",
                          placement.tables[t].block_rows, " rows on ranks ",
                          owners.size() > 60 ? owners.substr(0, 60) + "..." : owners));
-    if (owners.size() > 60)
-      lines.back() += text(" (", "all of them: ", detail::Fnv().add(owners).value(), ")");
+    if (owners.size() > 60) lines.back() += text(" (all of them: ", detail::Fnv().add(owners).value(), ")");
   }
   detail::agree_on(comm, lines,
                    {"ranks have different embedding tables", "give each rank the same tables and placement",
@@ -184,6 +184,10 @@ void ShardedTables::State::lay_out(BatchExchange& batch) {
       asked.push_back(received[rank * width + t]);
     }
   }
+  if (all > std::numeric_limits<std::int32_t>::max())
+    throw Error(ErrorKind::usage, text("a batch of ", all, " samples on all ranks"),
+                text(std::numeric_limits<std::int32_t>::max(), " are the most"),
+                {rank_, "ShardedTables::look_up", 0});
   for (SampleRange& one : batch.samples) one.all = all;
   batch.wanted_layout.lay_out(ranks_, columns_, wanted);
   batch.asked_layout.lay_out(ranks_, columns_, asked);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "embedding/sample_sum.hpp"
 #include "embedding/sharded_tables_state.hpp"
@@ -75,10 +74,6 @@ void ShardedTables::State::step(std::span<const ConstView> gradients, const Stre
 /// How many parts each row's sum is, here and at those who send: a word for each row and each part, and a wait for all ranks' sizes.
 void ShardedTables::State::describe_parts(BatchExchange& batch) {
   const SampleRange& mine = batch.samples[static_cast<std::size_t>(rank_)];
-  if (mine.all > std::numeric_limits<std::int32_t>::max())
-    throw Error(ErrorKind::usage, text("a batch of ", mine.all, " samples on all ranks"),
-                text(std::numeric_limits<std::int32_t>::max(), " are the most"),
-                {rank_, "ShardedTables::step", static_cast<std::uint64_t>(steps_ + 1)});
   std::vector<std::int32_t> words;
   std::vector<std::int32_t> samples;
   BatchExchange::Parts& sent = batch.sent_parts;
@@ -210,11 +205,10 @@ void ShardedTables::State::update(const BatchExchange& batch, const Buffer& sums
     }
     update_sort_.sort(static_cast<std::uint64_t>(std::max<std::int64_t>(1, places_[t].rows_of(rank_)) - 1));
     sum.begin(columns, nullptr);
-    constexpr std::size_t ahead = 12;
     for (std::size_t i = 0; i < items.size();) {
       const std::uint64_t slot = items[i].key;
-      if (i + ahead < items.size())
-        detail::ask_for(held_[t].row(static_cast<std::int64_t>(items[i + ahead].key)), columns);
+      if (const std::size_t next = i + detail::rows_ahead; next < items.size())
+        detail::ask_for(held_[t].row(static_cast<std::int64_t>(items[next].key)), columns);
       for (; i < items.size() && items[i].key == slot; ++i) {
         const StepMemory::Contribution& one = contributions[static_cast<std::size_t>(items[i].value)];
         for (std::int32_t part = 0; part < one.parts; ++part)

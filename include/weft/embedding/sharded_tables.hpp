@@ -11,9 +11,9 @@
 // sums of several subtrees, at most two for each doubling of its samples.
 //
 // Collective: every rank makes the same calls with bags for all tables in one order, also with no samples. One thread at a time. The calls
-// run in the order of `compute`: what they read and write stays alive and untouched until `compute` has passed them. look_up() and step()
-// wait on the host until the other ranks have asked; request() does not, so a batch that is known early is asked for early. Memory of the
-// host.
+// run in the order of `compute`: what they read and write stays alive and untouched until `compute` has passed them. look_up()
+// waits on the host until the other ranks have requested their batch; step() waits for them where a row's gradient is several sums. request()
+// does not wait, so a batch that is known early is requested early. Memory of the host.
 //
 //   ShardedTables tables(comm, {{"user", 10'000'000, 64}, {"item", 2'000'000, 64}}, {.rule = RowAdaGrad{.learning_rate = 0.02}});
 //   for (const Batch& batch : data) {
@@ -22,7 +22,7 @@
 //     tables.step(gradients, compute);
 //   }
 //
-// WRONG: look_up(), look_up(), step(). A step belongs to the last look_up; the first one's samples would train nothing, so it is an Error.
+// A look_up() that no step() follows trains nothing: evaluation. WRONG: look_up(a), look_up(b), step(), to train both: the step trains the rows of b.
 
 #include <cstdint>
 #include <functional>

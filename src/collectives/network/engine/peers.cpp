@@ -82,7 +82,7 @@ void Peers::keep_note(std::uint32_t group, SideChannel::Message note) {
   }
 }
 
-/// The end of a connection says that a rank is gone. UCX 1.13 does not always tell of it, and who waits for the rank would wait to its deadline.
+/// The end of a connection says that a rank is gone. UCX 1.13 does not always tell of that, and a rank that waits would wait to its deadline.
 void Peers::lose_who_is_gone() {
   std::erase_if(leaving_, [this](const Leaving& one) {
     const bool is_gone = std::chrono::steady_clock::now() > one.gone;
