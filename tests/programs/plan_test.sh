@@ -177,6 +177,8 @@ refused "a plan in no folder" "--json /no/such/file: cannot write it: No such fi
 
 no_scale() { refused "$1" "$2" "$plan" scale "${@:3}"; }
 no_scale "unknown machines" "no hardware is named 'a100-80gb'; .*did you mean a100-80g" "${sc21[@]}" --hardware a100-80gb
+sed 's/"heads"/"heds"/' "$work/model.json" >"$work/typo.json"
+no_scale "an unknown key of a model" "no key of '.*typo.json' is named 'heds'; .*did you mean heads" --model "$work/typo.json" --gpus 8 --global-batch 8
 no_scale "an unknown model" "no model is named 'gpt-175b'; .*did you mean gpt3-175b" --model gpt-175b --gpus 8 --global-batch 8
 no_scale "no model" "--layers is missing; give --model" --gpus 8 --global-batch 8
 no_scale "two models" "--layers beside --model" --model gpt3-175b --layers 3 --gpus 8 --global-batch 8

@@ -85,7 +85,9 @@ std::int64_t count_of(const Given& given, const char* option, std::int64_t other
 scale::Model read_model(const std::string& path) {
   const boost::json::value value = read_json(path);
   if (!value.is_object()) throw Error(ErrorKind::usage, text("'", path, "' is no JSON object"));
-  return model_from(scale::JsonValues(value.get_object(), text("'", path, "'")), path);
+  const scale::JsonValues values(value.get_object(), text("'", path, "'"));
+  values.expect_only(scale::model_keys());
+  return model_from(values, path);
 }
 
 scale::Model model_of(const Given& given) {

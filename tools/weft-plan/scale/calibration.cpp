@@ -19,6 +19,12 @@ Row row_of(const HardwareFile& file, const json::object& all) {
   const auto* called = all.if_contains("name");
   const std::string run = called != nullptr && called->is_string() ? std::string(called->get_string()) : "?";
   const JsonValues values(all, text("run '", run, "' of ", file.hardware.name));
+  std::vector<std::string> keys = model_keys();
+  for (const char* key :
+       {"name", "source", "gpus", "tensor", "pipeline", "context", "virtual-stages", "micro-batch",
+        "global-batch", "zero", "recompute", "sequence-parallel", "dtype", "software", "seconds"})
+    keys.emplace_back(key);
+  values.expect_only(keys);
   Row row{.name = values.word("name"),
           .source = values.word("source"),
           .model = model_from(values, run),

@@ -1,7 +1,9 @@
 #include "weft-plan/scale/json_values.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "weft-plan/scale/unknown_name.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft::scale {
@@ -10,6 +12,14 @@ void JsonValues::refuse(const char* key, const char* wanted) const {
   throw Error(ErrorKind::usage,
               text(what_, ": '", key, "' is ", has(key) ? "not " : "missing; it is ", wanted),
               "docs/scale.md has the format");
+}
+
+void JsonValues::expect_only(const std::vector<std::string>& keys) const {
+  for (const auto& one : all_) {
+    const std::string key(one.key());
+    if (std::ranges::find(keys, key) == keys.end())
+      refuse_name(text("key of ", what_).c_str(), key, keys, "docs/scale.md has the format");
+  }
 }
 
 std::string JsonValues::word(const char* key) const {
@@ -37,6 +47,11 @@ bool JsonValues::is(const char* key) const {
   const auto* value = all_.if_contains(key);
   if (value != nullptr && !value->is_bool()) refuse(key, "true or false");
   return value != nullptr && value->get_bool();
+}
+
+std::vector<std::string> model_keys() {
+  return {"model", "layers",     "hidden",   "heads", "kv-heads",
+          "ffn",   "vocabulary", "sequence", "gated", "untied"};
 }
 
 Model model_from(const JsonValues& values, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "weft-plan/scale/model.hpp"
 
@@ -15,6 +16,8 @@ class JsonValues {
   /// @param what names the object in errors
   JsonValues(const boost::json::object& all, std::string what) : all_(all), what_(std::move(what)) {}
 
+  /// @throw Error (usage) for another key, with the nearest of these
+  void expect_only(const std::vector<std::string>& keys) const;
   bool has(const char* key) const { return all_.contains(key); }
   /// All @throw Error (usage), which names the object and the key.
   std::string word(const char* key) const;
@@ -30,6 +33,8 @@ class JsonValues {
   std::string what_;
 };
 
+/// The keys below.
+std::vector<std::string> model_keys();
 /// {"model": NAME}, or {"layers", "hidden", "heads", "kv-heads", "ffn", "vocabulary", "sequence", "gated",
 /// "untied"}
 Model model_from(const JsonValues& values, const std::string& name);
