@@ -1,9 +1,9 @@
-// Look-ups and updates of embedding tables on one core, beside what memory gives for rows of the same size at random.
+// Look-ups and updates of embedding tables on one core, beside simple loops over rows of the same size at random.
 //
 //   bench_embedding [ROWS COLUMNS [ROUNDS]]        default: 4,000,000 rows of 64 (1 GB), 21 rounds
 //
 // A batch is 2,048 samples of 20 rows each, drawn evenly, so that most rows come from memory. The peer of a look-up is a loop that adds up rows, and
-// that of an update one that reads and writes them; both ask for memory ahead, neither has seen its rows before, and
+// that of an update one that reads and writes them; both ask for memory ahead, are no bound of it, neither has seen its rows before, and
 // their table lies in a Buffer, whose pages are large where the kernel gives such.
 
 #include <algorithm>
@@ -97,13 +97,13 @@ int run(int argc, char** argv) {
          tables.look_up(std::span(&out, 1), compute);
          compute.synchronize();
        }},
-      {"add rows of memory", [&](int round) { plain.add(indices_of(round, 1)); }},
+      {"add rows in a loop", [&](int round) { plain.add(indices_of(round, 1)); }},
       {"step",
        [&](int) {
          tables.step(std::span(&of_loss, 1), compute);
          compute.synchronize();
        }},
-      {"change rows of memory", [&](int round) { plain.change(indices_of(round, 2)); }}};
+      {"change rows in a loop", [&](int round) { plain.change(indices_of(round, 2)); }}};
   bench::in_turn(cases, rounds);
   bench::print_rates(cases, static_cast<double>(samples * rows_of_sample) * 1e-6, "million rows a second");
   return 0;
