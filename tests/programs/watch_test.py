@@ -103,13 +103,17 @@ class Rank:
     def __init__(self, rank, size):
         self.rank, self.size, self.operation, self.oldest, self.asked = rank, size, 1, 0, 0
         self.stopped = False
+        self.last_answer = None  # the number of the question after which it answers none
         rank_itself = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 rank_itself.asked += 1
+                number = rank_itself.asked
                 while rank_itself.stopped:
                     time.sleep(0.05)
+                if rank_itself.last_answer is not None and number > rank_itself.last_answer:
+                    return
                 page = rank_itself.page().encode()
                 with contextlib.suppress(OSError):
                     self.send_response(200)
@@ -145,9 +149,12 @@ def watches_ranks_of_weft(work):
     ranks[0].operation = ranks[2].operation = 2
     line = process.stdout.readline()
     check("a rank that gives no answer is named", "critical: rank 1" in line and "gives no answer: ranks 0, 2 have waited 60 s" in line, line)
+    last = max(rank.asked for rank in ranks) + 1  # each look asks each rank once: all end between the same two looks
+    for rank in ranks:
+        rank.last_answer = last
+    out, err = process.communicate(timeout=120)
     for rank in ranks:
         rank.end()
-    out, err = process.communicate(timeout=120)
     end = json.loads((work / "ranks.json").read_text())
     check("what stood is the verdict", process.returncode == 2 and [(one["cause"], one["ranks"]) for one in end["findings"]] == [("process-unresponsive", [1])], out + err)
     check("RAS is not asked", "28028" not in out + err, out + err)
