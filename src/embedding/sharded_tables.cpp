@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "core/base/fnv.hpp"
 #include "embedding/checks.hpp"
@@ -50,13 +51,15 @@ void agree(Communicator& comm, std::span<const Table> tables, const RowPlacement
   std::vector<std::string> lines;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     const Table& table = tables[t];
+    constexpr std::size_t most_shown = 60;
     std::string owners;
     for (const int owner : placement.tables[t].owners) owners += text(owner, " ");
     lines.push_back(text(table.name, ", ", table.rows, " rows of ", table.columns,
                          table.pooling == Pooling::sum ? ", sum" : ", mean", ", blocks of ",
                          placement.tables[t].block_rows, " rows on ranks ",
-                         owners.size() > 60 ? owners.substr(0, 60) + "..." : owners));
-    if (owners.size() > 60) lines.back() += text(" (all of them: ", detail::Fnv().add(owners).value(), ")");
+                         std::string_view(owners).substr(0, most_shown),
+                         owners.size() > most_shown ? "..." : ""));
+    if (owners.size() > most_shown) lines.back() += text(" (all of them: ", detail::Fnv().add(owners).value(), ")");
   }
   detail::agree_on(comm, lines,
                    {"ranks have different embedding tables", "give each rank the same tables and placement",

@@ -6,7 +6,7 @@ namespace weft::profiler {
 namespace {
 
 /// Text between quotation marks of JSON. Bytes that are not ASCII are written as they are where they may be UTF-8, else as '?'.
-std::string quoted(std::string_view words) {
+std::string json_word(std::string_view words) {
   std::string out = "\"";
   for (const char letter : words) {
     const auto byte = static_cast<unsigned char>(letter);
@@ -60,9 +60,9 @@ std::string flight_operation(const Operation& one) {
   const Type& type = type_at(one.about.type);
   const bool has_root = one.about.kind == Kind::broadcast || one.about.kind == Kind::reduce;
   return "{\"lane\":\"device\",\"number\":" + number(one.number) +
-         ",\"kind\":" + quoted(name(one.about.kind)) +
+         ",\"kind\":" + json_word(name(one.about.kind)) +
          ",\"count\":" + number(type.name.empty() ? one.bytes() : one.about.count) +
-         ",\"dtype\":" + quoted(type.name.empty() ? "u8" : type.name) +
+         ",\"dtype\":" + json_word(type.name.empty() ? "u8" : type.name) +
          // NCCL does not say the operator.
          ",\"op\":\"sum\",\"root\":" + number(std::int64_t{has_root ? one.about.root : 0}) + ",\"state\":\"" +
          state_of(one) + "\",\"issued_ns\":" + number(one.issued_ns) +
@@ -72,12 +72,12 @@ std::string flight_operation(const Operation& one) {
 
 std::string trace_event(const Snapshot& communicator, const Operation& one, const Moment& moment) {
   const std::int64_t end = one.ended ? one.ended_ns : moment.steady_ns;
-  return "{\"name\":" + quoted(name(one.about.kind)) +
+  return "{\"name\":" + json_word(name(one.about.kind)) +
          ",\"cat\":\"nccl\",\"ph\":\"X\",\"ts\":" + thousandths(one.begun_ns) +
          ",\"dur\":" + thousandths(end > one.begun_ns ? end - one.begun_ns : 0) +
          ",\"pid\":" + number(moment.pid) + ",\"tid\":" + number(communicator.id) +
          ",\"args\":{\"number\":" + number(one.number) + ",\"count\":" + number(one.about.count) +
-         ",\"dtype\":" + quoted(type_at(one.about.type).word) +
+         ",\"dtype\":" + json_word(type_at(one.about.type).word) +
          ",\"root\":" + number(std::int64_t{one.about.root}) + ",\"state\":\"" + state_of(one) +
          "\",\"waited_us\":" + thousandths(one.begun_ns - one.issued_ns) +
          (one.gpu_last > one.gpu_first && one.gpu_first != 0
@@ -87,7 +87,7 @@ std::string trace_event(const Snapshot& communicator, const Operation& one, cons
 }
 
 std::string label_text(std::string_view words) {
-  return quoted(words);
+  return json_word(words);
 }
 
 struct Family {
@@ -131,11 +131,11 @@ std::string flight_record(const Snapshot& communicator, const Moment& moment) {
   }
   const std::string own = about.name.empty() ? "0x" + hex(about.hash) : about.name;
   return "{\"weft_flight\":1,\"rank\":" + std::to_string(about.rank) +
-         ",\"size\":" + std::to_string(about.ranks) + ",\"host\":" + quoted(moment.host) +
+         ",\"size\":" + std::to_string(about.ranks) + ",\"host\":" + json_word(moment.host) +
          ",\"pid\":" + number(moment.pid) +
          ",\"reason\":\"signal\",\n\"clock\":{\"steady_ns\":" + number(moment.steady_ns) +
          ",\"wall_ns\":" + number(moment.wall_ns) +
-         "},\n\"progress\":[],\n\"communicators\":[{\"name\":" + quoted(own) + ",\"ranks\":[" + ranks +
+         "},\n\"progress\":[],\n\"communicators\":[{\"name\":" + json_word(own) + ",\"ranks\":[" + ranks +
          "],\"rank\":" + std::to_string(about.rank) + ",\"operations\":[" + operations + "]}]}\n";
 }
 
@@ -145,14 +145,14 @@ std::string trace(const std::vector<Snapshot>& communicators, const Moment& mome
   for (const Snapshot& one : communicators) {
     add("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":" + number(moment.pid) +
         ",\"tid\":" + number(one.id) + ",\"args\":{\"name\":" +
-        quoted((one.about.name.empty() ? "0x" + hex(one.about.hash) : one.about.name) + ", rank " +
+        json_word((one.about.name.empty() ? "0x" + hex(one.about.hash) : one.about.name) + ", rank " +
                std::to_string(one.about.rank)) +
         "}}");
     for (const Operation& operation : one.operations) {
       if (operation.begun_ns != 0) add(trace_event(one, operation, moment));
     }
   }
-  return "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"host\":" + quoted(moment.host) +
+  return "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"host\":" + json_word(moment.host) +
          ",\"steady_ns\":" + number(moment.steady_ns) + ",\"wall_ns\":" + number(moment.wall_ns) +
          "},\"traceEvents\":[\n" + events + "\n]}\n";
 }

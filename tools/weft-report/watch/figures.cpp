@@ -13,7 +13,7 @@ std::string head(std::string_view name, std::string_view help) {
 }
 
 /// A value of a label, as the format escapes it.
-std::string quoted(std::string_view raw) {
+std::string label_value(std::string_view raw) {
   std::string all = "\"";
   for (const char c : raw) {
     if (c == '"' || c == '\\') all += '\\';
@@ -31,7 +31,7 @@ std::string operations(const ras::Answer& answer) {
   for (const ras::Communicator& communicator : answer.communicators) {
     for (const auto& [rank, counts] : ras::counts_of(communicator)) {
       rows +=
-          text("weft_operation_number{rank=\"", rank, "\",communicator=", quoted(communicator.name),
+          text("weft_operation_number{rank=\"", rank, "\",communicator=", label_value(communicator.name),
                ",lane=\"device\"} ", std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), '\n');
     }
   }
@@ -48,7 +48,7 @@ std::string figures_of(const Watch& watch) {
   for (const Finding& one : watch.findings()) ++findings[{one.cause, one.severity}];
   if (!findings.empty()) all += head("weft_watch_findings", "What stands now, by cause and severity.");
   for (const auto& [key, count] : findings)
-    all += text("weft_watch_findings{cause=", quoted(key.first), ",severity=\"", name(key.second), "\"} ",
+    all += text("weft_watch_findings{cause=", label_value(key.first), ",severity=\"", name(key.second), "\"} ",
                 count, '\n');
   // A text has counts of communicators only on which they differ: nothing could be compared.
   const std::string rows =
