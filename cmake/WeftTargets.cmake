@@ -26,6 +26,35 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
+# The standard library's headers, read once for the library, once for programs (whose code may stand at a place that the linker knows), and once
+# for tests, which have options of their own (tests/CMakeLists.txt). A source then no longer says which include it lacks: presets minimal and
+# tidy and tests/builds.sh compile without.
+option(WEFT_PCH "Headers of the standard library (for tests, GoogleTest too) are precompiled" OFF)
+if(WEFT_PCH)
+  add_library(weft_standard_headers OBJECT EXCLUDE_FROM_ALL cmake/standard_headers.cpp)
+  add_executable(weft_program_headers EXCLUDE_FROM_ALL cmake/standard_headers.cpp)
+  foreach(headers weft_standard_headers weft_program_headers)
+    target_precompile_headers(${headers} PRIVATE cmake/standard_headers.hpp)
+    target_link_libraries(${headers} PRIVATE weft_warnings Threads::Threads)
+  endforeach()
+endif()
+
+# weft_precompiled(target): sources of `target` use these headers, unless it has others, or options with which they were not read.
+function(weft_precompiled target)
+  get_target_property(own ${target} PRECOMPILE_HEADERS)
+  get_target_property(others ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  get_target_property(type ${target} TYPE)
+  if(NOT WEFT_PCH OR own OR others OR options)
+    return()
+  endif()
+  if(type STREQUAL "EXECUTABLE")
+    target_precompile_headers(${target} REUSE_FROM weft_program_headers)
+  else()
+    target_precompile_headers(${target} REUSE_FROM weft_standard_headers)
+  endif()
+endfunction()
+
 # weft_loops(file... OPTIONS option...): the sources whose loops are most of the work, with all that the compiler can do for them.
 # Under sanitizers, which take up to a minute for such a file, they are compiled like the others; and the undefined-behaviour one, which
 # doubles that, looks at their plain twins.
@@ -36,6 +65,7 @@ function(weft_loops)
     list(PREPEND options -O3)
   endif()
   set_property(SOURCE ${ARG_UNPARSED_ARGUMENTS} APPEND PROPERTY COMPILE_OPTIONS ${options})
+  set_property(SOURCE ${ARG_UNPARSED_ARGUMENTS} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
   foreach(file ${ARG_UNPARSED_ARGUMENTS})
     if(file MATCHES "_simd.cpp$|block_kernel.cpp$" AND WEFT_SANITIZE MATCHES undefined)
       set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
@@ -73,18 +103,19 @@ function(weft_unity target)
   endforeach()
 endfunction()
 
-# Everything of a directory, and of those below it.
-function(weft_unity_below directory)
+# Everything of a directory, and of those below it: what is compiled as one, and with headers that are read once.
+function(weft_compiled_together directory)
   get_property(targets DIRECTORY ${directory} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target ${targets})
     get_target_property(type ${target} TYPE)
     if(type MATCHES "EXECUTABLE|STATIC_LIBRARY")
       weft_unity(${target})
+      weft_precompiled(${target})
     endif()
   endforeach()
   get_property(below DIRECTORY ${directory} PROPERTY SUBDIRECTORIES)
   foreach(each ${below})
-    weft_unity_below(${each})
+    weft_compiled_together(${each})
   endforeach()
 endfunction()
 
