@@ -67,7 +67,7 @@ class Trial:
             if self.kind == "signal":
                 time.sleep(self.moment)
                 job.send_signal(self.signal)
-            said = job.communicate(timeout=60)[0]
+            said = job.communicate(timeout=300)[0]  # a machine that is busy; what hangs takes for ever
         status = job.returncode if job.returncode >= 0 else 128 - job.returncode  # as a shell says it
         (folder / "filler").unlink(missing_ok=True)
         return status, said

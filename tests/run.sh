@@ -23,6 +23,9 @@ launchers/setup.sh test
 . launchers/openblas.sh
 . launchers/toolchain.sh
 mkdir -p build
+computing=$((jobs + 1))  # they, too, wait now and then, for a thread or the disk
+waiting=4                # for a deadline, a death or another process
+tests/places.sh $computing $waiting build/places.json
 phases="installed in $((SECONDS - begin)) s"
 passed=0
 failed=0
@@ -84,8 +87,7 @@ for ((i = 0; i < ${#presets[@]}; ++i)); do
   if [ $((i + 1)) -lt ${#presets[@]} ]; then build_ahead "${presets[i + 1]}"; fi
   echo "$preset: testing"
   watch_tests
-  # One more than there are cores: some wait, for a deadline or a process.
-  ctest --preset "$preset" -j $((jobs + 1)) >>"$log" 2>&1 || true
+  ctest --preset "$preset" -j $((computing + waiting)) --resource-spec-file "$PWD/build/places.json" >>"$log" 2>&1 || true
   unwatched
   summary=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1) || true
   if [ -z "$summary" ]; then
