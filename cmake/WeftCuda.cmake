@@ -30,7 +30,7 @@ function(weft_emulated_sources)
   if(NOT WEFT_SANITIZE)
     list(APPEND options -fsanitize=thread --param=tsan-distinguish-volatile=1)
   endif()
-  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${options}" INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR}/src)
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${options}" INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR}/src)
 endfunction()
 
 # weft_cuda_sources(floor sources...): compiles .cu files into the floor's library. ccache knows nvcc.
