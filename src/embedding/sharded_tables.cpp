@@ -59,7 +59,8 @@ void agree(Communicator& comm, std::span<const Table> tables, const RowPlacement
                          placement.tables[t].block_rows, " rows on ranks ",
                          std::string_view(owners).substr(0, most_shown),
                          owners.size() > most_shown ? "..." : ""));
-    if (owners.size() > most_shown) lines.back() += text(" (all of them: ", detail::Fnv().add(owners).value(), ")");
+    if (owners.size() > most_shown)
+      lines.back() += text(" (all of them: ", detail::Fnv().add(owners).value(), ")");
   }
   detail::agree_on(comm, lines,
                    {"ranks have different embedding tables", "give each rank the same tables and placement",

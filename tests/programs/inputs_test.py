@@ -4,6 +4,7 @@ socket, nothing. Each is refused at once, in one line that names it. What a user
 
 usage: inputs_test.py BIN
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 from ras_server import recorded
 
@@ -25,14 +27,16 @@ FLIGHT = {"weft_flight": 1, "rank": 0, "size": 1, "host": "node0", "pid": 7, "re
 INSPECTED = json.dumps({"header": {"id": "0x1", "rank": 0, "n_ranks": 1, "nnodes": 1}, "metadata": {"hostname": "node0", "pid": 7},
                         "coll_perf": {"coll": "AllReduce", "coll_sn": 1, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 20}}) + "\n"
 failures = checks = 0
+counting = threading.Lock()
 
 
 def expect(what, holds, done=""):
     global failures, checks
-    checks += 1
-    if not holds:
-        failures += 1
-        print(f"FAILED: {what}: {done}")
+    with counting:
+        checks += 1
+        if not holds:
+            failures += 1
+            print(f"FAILED: {what}: {done}")
 
 
 def run(words, environment=None, stdin=subprocess.DEVNULL):
@@ -235,8 +239,9 @@ def main():
         work = pathlib.Path(place)
         (work / "log").write_text(LOG)
         server, places = others(work)
-        for row in rows(work):
-            check_row(row, places, work)
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:  # many rows wait for a rank that does not come
+            for done in [pool.submit(check_row, row, places, work) for row in rows(work)]:
+                done.result()
         check_named_pipe_with_a_writer(work)
         check_standard_input(work)
         check_folders(work, places)

@@ -8,11 +8,11 @@ descriptors and at addresses that it cannot have; Boost.JSON, YAML and the reade
 std::filesystem with paths that are none. Then looks through the sources: what() of an exception that is no Error goes through message_of().
 """
 
+import concurrent.futures
 import os
 import pathlib
 import random
 import re
-import resource
 import socket
 import subprocess
 import sys
@@ -33,6 +33,9 @@ COMMANDS = [("weft-launch",), ("weft-launch", "env"), ("weft-launch", "lint"), (
 LAST = {("weft-launch",): ["true"], ("weft-report", "tune"): ["--", "true"], ("weft-report", "watch"): ["--for", "1", "--timeout", "1"]}  # after the options
 SHARE = float(sys.argv[3]) if len(sys.argv) > 3 else 0.15
 chance = random.Random(int(os.environ.get("SEED", "1")))
+# Most runs wait for an address that nobody has, so several go on at once. A program alone takes a fraction of a second.
+pool = concurrent.futures.ThreadPoolExecutor(4)
+under_way = []
 runs = failures = 0
 seen = set()
 
@@ -44,31 +47,41 @@ def fail(words):
 
 
 def run(command, files=None, stdin=b"", cwd=None, always=False, **env):
-    """Unless the draw leaves it out."""
+    """Unless the draw leaves it out. What it says is looked at by settled()."""
     global runs
     if not always and chance.random() >= SHARE:
         return
     runs += 1
+    words = [str(word) for word in command]
+    shown = f"{' '.join(word[:80] for word in words)} {env or ''}{f' with {files} files' if files else ''}"
+    if files is not None:
+        # Not preexec_fn, which is not safe beside threads. The shell opens nothing, and is gone before the program begins.
+        words = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words]
+    under_way.append(pool.submit(outcome, words, stdin, cwd, env, shown))
 
-    def limited():
-        os.setsid()
-        if files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
+def outcome(words, stdin, cwd, env, shown):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WEFT_", "RANK", "WORLD_SIZE", "MASTER_", "PMI"))}
-    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limited, cwd=cwd,
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd,
                                env=kept | {"WEFT_FLIGHT_DIR": "off", "WEFT_CONNECT_TIMEOUT": "2", "WEFT_TIMEOUT": "5"} | env)
-    shown = f"{' '.join(str(word)[:80] for word in command)} {env or ''}{f' with {files} files' if files else ''}"
     try:
         out = process.communicate(stdin, 60)[0].decode(errors="replace")
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         out = process.communicate()[0].decode(errors="replace")
-    if match := PLACE.search(out):
-        fail(f"{shown}: {match[0]}: {out[max(0, match.start() - 300):match.end() + 200]}")
-    if process.returncode in (-6, 134):
-        fail(f"{shown}: ended by SIGABRT: {out[-600:]}")
-    seen.update(re.findall(r"Too many open files|is no (?:array|object)|is not a job|syntax error|[Cc]annot assign|in use|required argument|is invalid|yaml", out))
+    return shown, process.returncode, out
+
+
+def settled():
+    """Looks at what was started, in its order."""
+    for one in under_way:
+        shown, status, out = one.result()
+        if match := PLACE.search(out):
+            fail(f"{shown}: {match[0]}: {out[max(0, match.start() - 300):match.end() + 200]}")
+        if status in (-6, 134):
+            fail(f"{shown}: ended by SIGABRT: {out[-600:]}")
+        seen.update(re.findall(r"Too many open files|is no (?:array|object)|is not a job|syntax error|[Cc]annot assign|in use|required argument|is invalid|yaml", out))
+    under_way.clear()
 
 
 def options_of(command):
@@ -137,6 +150,7 @@ def wrong_addresses(work):
         for interface in ("x", "lo", ",", "\udcff"):
             run([BIN / "weft-launch", "-n", "2", BIN / "ddp", work / "short"], WEFT_TRANSPORT="tcp", WEFT_INTERFACE=interface)
             run([BIN / "weft-launch", "-n", "2", "sh", "-c", f"WEFT_HOST_ID=$WEFT_RANK exec {BIN / 'ddp'} {work / 'short'}"], WEFT_TRANSPORT="tcp", WEFT_INTERFACE=interface)
+        settled()  # while the port is taken
 
 
 def few_files(work):
@@ -182,10 +196,9 @@ def main():
         (work / "short").write_text("short")
         for name, content in FILES.items():
             (work / name).write_bytes(content)
-        wrong_values(work)
-        wrong_addresses(work)
-        few_files(work)
-        wrong_files(work)
+        for provoke in (wrong_values, wrong_addresses, few_files, wrong_files):
+            provoke(work)
+            settled()
     found = sources()
     for words in ("Too many open files", "syntax error", "is not a job", "in use"):
         if words not in seen:

@@ -146,7 +146,7 @@ std::string trace(const std::vector<Snapshot>& communicators, const Moment& mome
     add("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":" + number(moment.pid) +
         ",\"tid\":" + number(one.id) + ",\"args\":{\"name\":" +
         json_word((one.about.name.empty() ? "0x" + hex(one.about.hash) : one.about.name) + ", rank " +
-               std::to_string(one.about.rank)) +
+                  std::to_string(one.about.rank)) +
         "}}");
     for (const Operation& operation : one.operations) {
       if (operation.begun_ns != 0) add(trace_event(one, operation, moment));

@@ -48,8 +48,8 @@ std::string figures_of(const Watch& watch) {
   for (const Finding& one : watch.findings()) ++findings[{one.cause, one.severity}];
   if (!findings.empty()) all += head("weft_watch_findings", "What stands now, by cause and severity.");
   for (const auto& [key, count] : findings)
-    all += text("weft_watch_findings{cause=", label_value(key.first), ",severity=\"", name(key.second), "\"} ",
-                count, '\n');
+    all += text("weft_watch_findings{cause=", label_value(key.first), ",severity=\"", name(key.second),
+                "\"} ", count, '\n');
   // A text has counts of communicators only on which they differ: nothing could be compared.
   const std::string rows =
       asked && watch.last()->form == ras::Form::json ? operations(*watch.last()) : std::string();
