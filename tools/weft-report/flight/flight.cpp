@@ -4,7 +4,8 @@
 //   3. find the rank that raised an error of its own first; it comes before a divergence that began later;
 //   4. find ranks that left no record;
 //   5. find ranks for which others wait (behind.cpp);
-//   6. if nothing of this was found and some operation failed, report the earliest failure.
+//   6. if nothing of this was found, find devices that have not begun what others are in (not_begun.cpp), or, where some operation failed, report the
+//      earliest failure.
 // The cost is linear in the number of operations, times the logarithm of a rank's operations.
 
 #include "weft-report/flight/flight.hpp"
@@ -210,6 +211,11 @@ std::vector<Finding> examine(const std::vector<FlightRecord>& records) {
   }
   if (auto missing = left_no_record(records)) findings.push_back(std::move(*missing));
   std::ranges::move(ranks_behind(communicators, records, !findings.empty()), std::back_inserter(findings));
+  if (findings.empty()) {
+    for (const CommunicatorTimelines& timelines : communicators) {
+      if (auto one = not_begun_on(timelines)) findings.push_back(std::move(*one));
+    }
+  }
   if (findings.empty()) {
     if (auto failed = failed_otherwise(records)) findings.push_back(std::move(*failed));
   }

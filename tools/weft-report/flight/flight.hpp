@@ -141,7 +141,7 @@ bool has_flights(const std::string& folder);
 std::vector<FlightRecord> read_flights(const std::string& folder);
 
 /// The most likely cause first: rank-diverged, rank-raised-first (before rank-diverged where it was earlier),
-/// rank-left-no-record, rank-behind, ranks-disagree; operation-failed if ranks failed and none of these explains it.
+/// rank-left-no-record, rank-behind, ranks-disagree; collective-stuck or operation-failed if none of these explains it.
 /// @param records of_one_run
 std::vector<Finding> examine(const std::vector<FlightRecord>& records);
 /// The progress of all ranks in one line: steps, and the last operation of each communicator.

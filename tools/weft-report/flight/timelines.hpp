@@ -57,6 +57,9 @@ std::optional<Finding> left_no_record(const std::vector<FlightRecord>& records);
 std::vector<Finding> ranks_behind(const std::vector<CommunicatorTimelines>& communicators,
                                   const std::vector<FlightRecord>& records, bool explained);
 
+/// The ranks on whose devices an operation has not begun that runs on others', all of which have issued it; none where records do not note beginnings.
+std::optional<Finding> not_begun_on(const CommunicatorTimelines& timelines);
+
 /// Evidence lists at most so many ranks one by one.
 inline constexpr std::size_t most_lines = 8;
 

@@ -469,9 +469,9 @@ class Judge {
                            counted ? text(", ", launches(now_), " launches in all") : ", all ranks alike")));
     one.finding.fix = stands || reported ? "see which kernels run: nvidia-smi (100 % use and little power is "
                                            "a collective that waits), the ports' "
-                                           "counters (ibstat, ethtool -S), dmesg for Xid; PyTorch's flight "
-                                           "record says which rank never began it "
-                                           "(weft-report flight DIR)"
+                                           "counters (ibstat, ethtool -S), dmesg for Xid; a flight record of "
+                                           "PyTorch or libnccl-profiler-weft.so says which rank never began "
+                                           "it (weft-report flight DIR)"
                       : counted          ? "ask twice (--every 10) to see whether launches go on"
                                 : "this version's text has no counts to compare: PyTorch's flight record "
                                   "(weft-report flight DIR) or "

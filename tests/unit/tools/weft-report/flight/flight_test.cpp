@@ -405,6 +405,60 @@ TEST(Behind, WhatWasIssuedAfterARanksRecordShowsNothing) {
   EXPECT_LE(failed[0].confidence, 0.6);
 }
 
+// --- not begun
+
+/// Records of libnccl-profiler-weft.so: operations of a device, of which the last has not ended, begun `seconds` before the record was written; 0: not begun.
+std::vector<FlightRecord> on_devices(const std::vector<int>& seconds) {
+  auto records = world(std::vector<Operations>(seconds.size(), operations({8, 8, 8})));
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    auto& lanes = records[rank].communicators[0].lanes;
+    lanes[1] = std::move(lanes[0]);
+    lanes[0].clear();
+    for (FlightOperation& one : lanes[1]) one.begun_ns = one.issued_ns;
+    FlightOperation& last = lanes[1].back();
+    last.state = seconds[rank] > 0 ? State::begun : State::issued;
+    last.begun_ns = seconds[rank] > 0 ? (100 - seconds[rank]) * second : 0;
+  }
+  return records;
+}
+
+/// Asked for as NVIDIA/nccl issue 1063: 29 of 30 stand in NCCL, and the GPU of one has not come so far. RAS counts the same of all.
+TEST(NotBegun, TheOneDeviceOfThirtyThatHasNotComeSoFarIsNamed) {
+  std::vector<int> seconds(30, 60);
+  seconds[17] = 0;
+  const auto findings = examine(on_devices(seconds));
+  ASSERT_EQ(causes(findings), Causes{"collective-stuck"});
+  EXPECT_EQ(
+      findings[0].verdict,
+      "rank 17 has issued all_reduce #3 of 'world' (device) and not begun it on the device: ranks 0-16, "
+      "18-29 have been in it for up to 60.000 s");
+  EXPECT_TRUE(says(findings[0], "rank-17.json: on rank 17 all_reduce #3 of 8 f32 (sum, root 0) is queued"))
+      << words(findings[0]);
+  EXPECT_NE(findings[0].fix.find("see what the device of rank 17 does"), std::string::npos);
+}
+
+TEST(NotBegun, OfAJobThatIsWellNobodyIsNamed) {
+  EXPECT_TRUE(examine(on_devices({60, 60, 60})).empty()) << "all are in it";
+  EXPECT_TRUE(examine(on_devices({0, 0, 0})).empty()) << "nobody is";
+  auto records = on_devices({60, 0, 60});
+  records[1].wall_ns -= 60 * second - second / 2;
+  EXPECT_TRUE(examine(records).empty()) << "half a second after the others had begun it";
+  records[1].wall_ns += second;
+  EXPECT_EQ(causes(examine(records)), Causes{"collective-stuck"});
+}
+
+TEST(NotBegun, ARecordThatNotesNoBeginningsSaysNothing) {
+  auto records = on_devices({60, 0, 60});
+  for (FlightOperation& one : records[1].communicators[0].lanes[1]) one.begun_ns = 0;
+  EXPECT_TRUE(examine(records).empty());
+}
+
+TEST(NotBegun, WhoHasNotIssuedItIsBehind) {
+  auto records = on_devices({60, 0, 60});
+  records[2].communicators[0].lanes[1].pop_back();
+  EXPECT_EQ(causes(examine(records)), Causes{"rank-behind"});
+}
+
 TEST(Behind, OnSeveralCommunicatorsTheOneWithMostOperationsWaitingComesFirst) {
   const auto stuck = [](std::vector<int> numbers) {
     Operations all;
