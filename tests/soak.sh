@@ -44,6 +44,8 @@
 #                                        each that has one, and no other
 #   tests/soak.sh profiler [EVENTS [BIN]]    events (10000000 of each interface) for libnccl-profiler-weft.so, as NCCL 2.23 to 2.31 calls it: how
 #                                        many a second, and no operation lost at 8 threads
+#   tests/soak.sh exposed [STEPS [BIN]]      steps (40) of gpt-ref on 2 ranks over the fake NCCL, which tells that plug-in of its operations: busy and exposed
+#                                        time by the plug-in's trace are within 1 % of weft's own account; MODEL=gpt-tiny: another model
 #   tests/soak.sh layouts [COUNT [BIN]]      random layouts (200) of 1 to 4 nodes with 1 to 3 ranks each, in any placement, over UCX, TCP and MPI:
 #                                        ddp, every stage of ZeRO, offload, 16-bit gradients and PowerSGD end with one set of bits; and
 #                                        weft-bench's collectives, types and operations (162 layouts): no element is wrong
@@ -365,6 +367,10 @@ profiler() {
   exec "$bin/soak_profiler" "$seed" "${1:-10000000}"
 }
 
+exposed() {
+  WEFT_FLIGHT_DIR=off exec "$bin/soak_exposed" "$seed" "${MODEL:-gpt-ref}" "${1:-40}" 2 1
+}
+
 tuner() {
   exec "$bin/soak_tuner" "$seed" "${1:-10000000}"
 }
@@ -386,6 +392,9 @@ parser_of() {
     schedule_text) echo src/pipeline/formats/schedule_text.cpp src/pipeline/formats/action_text.cpp ;;
     csv) echo src/pipeline/formats/csv_read.cpp ;;
     rank_figures) echo tools/weft-report/watch/ranks.cpp ;;
+    ras_answer) echo tools/weft-report/ras/*.cpp ;;
+    inspector) echo tools/weft-report/inspector/records.cpp tools/weft-report/inspector/prometheus.cpp ;;
+    bandwidth) echo tools/weft-report/bandwidth/table_reader.cpp tools/weft-report/bandwidth/columns.cpp ;;
     flight) echo tools/weft-report/flight/file.cpp ;;
     topology) echo tools/weft-report/topology/*.cpp ;;
     nccl_log) echo tools/weft-report/nccl/gather.cpp tools/weft-report/nccl/statements.cpp tools/weft-report/nccl/log_line.cpp ;;
@@ -479,6 +488,6 @@ case $trial in
   devices) exec tests/devices.py "${2:-}" "${3:-build/recorded/bin}" ;;
   layouts|disagreements|attack|deaths|watches|host_losses|restarts|notices|interrupts|options|spoiled|clocks|full_disks|process_ids|other_users|valgrind) exec "tests/$trial.py" "${2:-}" "$bin" ;;
   torch_drops) torch_drops "${2:-}" "${3:-}" ;;
-  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|trainers|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|plans|tuner|nccl_lines|inspector|profiler|hosts|arm64|fuzz) $trial "${2:-}" ;;
-  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, plans, tuner, nccl_lines, inspector, profiler, layouts, hosts, disagreements, attack, deaths, watches, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
+  checkpoints|mixes|torch_mixes|torch_hosts|torch_restarts|kills|faults|trainers|steps|drift|nan|zero|stages|pipelines|trainings|allocations|schedules|synthesis|alike|plans|tuner|nccl_lines|inspector|profiler|exposed|hosts|arm64|fuzz) $trial "${2:-}" ;;
+  *) echo "soak.sh: '$trial' is none of checkpoints, mixes, torch_mixes, torch_hosts, torch_drops, torch_restarts, kills, faults, trainers, steps, drift, nan, zero, stages, pipelines, trainings, allocations, schedules, synthesis, alike, plans, tuner, nccl_lines, inspector, profiler, exposed, layouts, hosts, disagreements, attack, deaths, watches, host_losses, restarts, notices, interrupts, options, devices, spoiled, clocks, full_disks, process_ids, other_users, valgrind, arm64, fuzz, mutations" >&2; exit 42 ;;
 esac

@@ -105,6 +105,7 @@ struct Noted {
   Stream stream;
   int peer = -1;  // of a message
   bool sends = false;
+  Enqueued told{};
   std::function<std::uint32_t(Rank&)> ask;
   std::function<void(const Frame&)> take;
 };
@@ -136,13 +137,19 @@ Result connect(const std::vector<Noted>& all) {
 Result launch(std::vector<Noted> all) {
   Rank& rank = *all.front().rank;
   const Stream stream = all.front().stream;
-  return rank.enqueue(stream, [all = std::move(all)](Rank& of) {
+  std::vector<void*> told;
+  if (Observed* const observed = rank.observed()) {
+    for (const Noted& one : all) told.push_back(observed->enqueued(one.told));
+  }
+  return rank.enqueue(stream, [all = std::move(all), told = std::move(told)](Rank& of) {
+    for (void* const one : told) of.observed()->began(one);
     std::vector<std::uint32_t> requests;
     for (const Noted& one : all) requests.push_back(one.ask(of));
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto answer = of.wait(requests[i]);
       if (!answer) return;
       all[i].take(*answer);
+      if (!told.empty()) of.observed()->ended(told[i]);
     }
   });
 }
@@ -171,6 +178,13 @@ Result add(Noted one) {
 
 void put(void* to, const std::vector<std::byte>& bytes) {
   if (!bytes.empty() && to != nullptr) std::memcpy(to, bytes.data(), bytes.size());
+}
+
+/// As NCCL names it (nccl_common.h, ncclDatatypeToString).
+const char* word_of(Type type) {
+  constexpr const char* words[]{"ncclInt8",   "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",
+                                "ncclUint64", "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+  return words[type];
 }
 
 struct Collective {
@@ -211,6 +225,7 @@ Result collective(const Collective& what, Comm* comm, Stream stream) {
   if (what.kind == Kind::broadcast && rank->rank() != what.root) bytes = 0;
   return add({.rank = rank,
               .stream = stream,
+              .told = {what.name, word_of(what.type), what.count, what.root},
               .ask =
                   [=](Rank& one) {
                     const Header header{.kind = what.kind,
@@ -233,6 +248,7 @@ Result message(bool sends, const void* out, void* in, std::size_t count, Type ty
               .stream = stream,
               .peer = peer,
               .sends = sends,
+              .told = {sends ? "Send" : "Recv", word_of(type), count, peer, true},
               .ask =
                   [=](Rank& one) {
                     const Header header{.kind = sends ? Kind::send : Kind::receive,

@@ -72,6 +72,10 @@ Result Rank::connect(const Team& team, int size, int rank, const Rank* parent, s
       return nccl::invalid_usage;
     }
   }
+  {
+    const std::lock_guard lock(wishes().mutex);
+    if (wishes().observer) one->observed_ = wishes().observer(team.name, size, rank);
+  }
   made = one;
   return nccl::success;
 }
@@ -249,6 +253,7 @@ void Rank::end(bool leave_well) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return on_streams_ == 0; });
   }
+  observed_.reset();
   if (leave_well) connection_->write({.kind = Kind::leave}, {}, {});
   connection_->close();
 }

@@ -60,6 +60,9 @@ class Rank : public std::enable_shared_from_this<Rank> {
   std::uint32_t ask(Header header, const std::string& text, std::span<const std::byte> bytes);
   std::optional<Frame> wait(std::uint32_t request);
 
+  /// Who is told what this communicator does; null: nobody.
+  Observed* observed() const { return observed_.get(); }
+
   int next_operation() { return operations_++; }
   int next_child() { return children_++; }
   int next_window() { return windows_++; }
@@ -81,6 +84,7 @@ class Rank : public std::enable_shared_from_this<Rank> {
   Team team_;
   int rank_;
   std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Observed> observed_;
   std::vector<Member> members_;
   std::atomic<int> operations_ = 0;
   std::atomic<int> children_ = 0;

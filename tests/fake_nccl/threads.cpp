@@ -33,6 +33,7 @@ FakeNcclRanks::FakeNcclRanks(int version) {
 }
 FakeNcclRanks::~FakeNcclRanks() {
   ++wishes_.generation;
+  observe({});
 }
 
 std::shared_ptr<const detail::nccl::Api> FakeNcclRanks::api() {
@@ -42,6 +43,10 @@ std::shared_ptr<const detail::nccl::Api> FakeNcclRanks::api() {
 void FakeNcclRanks::refuse(const std::string& function, Result answer) {
   const std::lock_guard lock(wishes_.mutex);
   wishes_.refusals[function] = answer;
+}
+void FakeNcclRanks::observe(fake_nccl::Observer observer) {
+  const std::lock_guard lock(wishes_.mutex);
+  wishes_.observer = std::move(observer);
 }
 std::vector<std::pair<std::string, int>> FakeNcclRanks::handed_over(int rank) {
   const std::lock_guard lock(wishes_.mutex);

@@ -22,6 +22,8 @@ class FakeNcclRanks {
   void refuse(const std::string& function, detail::nccl::Result answer);
   /// The collectives of a rank in the order in which they came: communicator and number.
   std::vector<std::pair<std::string, int>> handed_over(int rank);
+  /// Is told what communicators do that are made from now on, until this object goes.
+  void observe(fake_nccl::Observer observer);
   /// What a rank's communicators report as their asynchronous state from now on.
   void fail(int rank, detail::nccl::Result state);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/nccl/api.hpp"
+#include "fake_nccl/observer.hpp"
 
 namespace weft::fake_nccl {
 
@@ -34,6 +35,7 @@ struct Wishes {
 
   std::mutex mutex;  ///< of what follows
   std::map<std::string, Result> refusals;
+  Observer observer;  ///< is asked for each communicator; may be empty
   std::map<int, std::vector<std::pair<std::string, int>>>
       handed_over;  ///< by rank: communicators, and numbers of their collectives
 };

@@ -232,18 +232,18 @@ Task Communicator::enqueue(const Call& call) {
 void Communicator::run(const Task& task, std::uint64_t from, std::uint64_t until, int pid) {
   std::vector<void*> parts;
   for (int channel = 0; channel < task.channels; ++channel) {
-    if ((mask_ & event_kernel_channel) != 0) {
-      parts.push_back(begin_part(task, channel, from));
-    } else if ((mask_ & event_proxy_operation) != 0) {  // profiler.cc, line 567
-      parts.push_back(start(event_proxy_operation, task.handle, {}, channel, 0, pid == 0 ? getpid() : pid));
-    }
+    parts.push_back(begin_part(task, channel, from, pid));
   }
   for (void* const part : parts) end_part(part, until);
 }
 
-// profiler.cc, line 679
-void* Communicator::begin_part(const Task& task, int channel, std::uint64_t from) {
-  return start(event_kernel_channel, task.handle, {}, channel, from, 0);
+// profiler.cc, lines 679 and 567
+void* Communicator::begin_part(const Task& task, int channel, std::uint64_t from, int pid) {
+  if ((mask_ & event_kernel_channel) != 0)
+    return start(event_kernel_channel, task.handle, {}, channel, from, 0);
+  if ((mask_ & event_proxy_operation) != 0)
+    return start(event_proxy_operation, task.handle, {}, channel, 0, pid == 0 ? getpid() : pid);
+  return nullptr;
 }
 // profiler.cc, line 694: the state first, then the end; neither for a null handle.
 void Communicator::end_part(void* part, std::uint64_t until) {

@@ -80,8 +80,8 @@ class Communicator {
   void run(const Task& task, std::uint64_t from, std::uint64_t until, int pid = 0);
   /// Kinds of events and states that the profiler did not ask for, or does not know, with handles that are none of its own.
   void strange_events(const Task& task);
-  /// One part begins and does not end.
-  void* begin_part(const Task& task, int channel, std::uint64_t from);
+  /// One part begins. @param pid as above
+  void* begin_part(const Task& task, int channel, std::uint64_t from, int pid = 0);
   void end_part(void* part, std::uint64_t until);
 
  private:
