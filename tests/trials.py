@@ -3,6 +3,7 @@ line for each job that did otherwise than it should.
 """
 
 import collections
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -83,12 +84,21 @@ def again_inside(alone, count, programs):
     return subprocess.run([*alone, sys.executable, sys.argv[0], str(count), str(programs)], env=dict(os.environ, **{INSIDE: "1"}), check=False).returncode
 
 
-def run_all(count, draw, run, more=lambda: ""):
-    """draw(number) makes a trial with a `kind`; run(trial) says what went wrong, and what was said. `more` is what else the last line tells. The exit status."""
+def run_all(count, draw, run, more=lambda: "", at_once=1):
+    """draw(number) makes a trial with a `kind`; run(trial) says what went wrong, and what was said. `more` is what else the last line tells. With `at_once`,
+    so many trials run in threads. The exit status."""
+    def done():
+        if at_once == 1:
+            for number in range(count):
+                trial = draw(number)
+                yield trial, run(trial)
+            return
+        trials = [draw(number) for number in range(count)]  # in order, whatever order they run in
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            yield from zip(trials, pool.map(run, trials))
+
     failed, tally = 0, collections.Counter()
-    for number in range(count):
-        trial = draw(number)
-        wrong, said = run(trial)
+    for number, (trial, (wrong, said)) in enumerate(done()):
         tally[trial.kind] += 1
         if wrong:
             failed += 1

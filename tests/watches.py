@@ -3,7 +3,10 @@
 rank, and no other; and beside as many trainings that are well, where it has nothing to say.
 
 usage: watches.py [COUNT [BIN]]    so many faults (200), and as many healthy trainings, drawn with SEED; KINDS=stop,kill: these alone (stop, kill, slow, cut, well);
-MODEL=gpt-ref: the model that is trained (gpt-tiny); HOSTS=no: on this machine alone
+MODEL=gpt-ref: the model that is trained (gpt-tiny); HOSTS=no: on this machine alone; AT_ONCE=2: so many trainings at a time (1)
+
+A training has the machine to itself, or shares it with AT_ONCE - 1 others. What its watch waits for when it is over takes no processor, and the next one begins
+meanwhile. On hosts there is one at a time.
 
 Two to four ranks, on this machine or, as root, on three simulated hosts (launchers/cluster.sh) with one or two ranks each. The watch asks the ranks' metrics
 (weft-scaling --metrics) every second, reads the flight records, and has a patience of 3 s (30 with another model than gpt-tiny).
@@ -15,12 +18,14 @@ Two to four ranks, on this machine or, as root, on three simulated hosts (launch
 Ends with 1 where a watch said otherwise.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,12 +40,17 @@ MODEL = os.environ.get("MODEL", "gpt-tiny")
 FAULTS = ["stop", "kill", "slow", "cut"]
 HOSTS, PATIENCE = 3, 3 if MODEL == "gpt-tiny" else 30  # before it trains, weft-scaling has rank 0 alone take some steps of a model
 HEALTHY_STEPS = (3000, 9000) if MODEL == "gpt-tiny" else (10, 40)
+AT_ONCE = int(os.environ.get("AT_ONCE", "1"))
+TRAININGS = threading.Semaphore(AT_ONCE)
+SIMULATED_HOSTS = threading.Lock()
+ENDING = 6  # trainings that are over, whose watch has not ended
 LONGEST = 90 if MODEL == "gpt-tiny" else 300  # for the watch to speak; a slow rank is named after two accounts of 64 steps
 
 
-def free_ports(count):
-    """The first of so many ports in a row that nobody has, below those that the kernel gives out."""
-    for port in range(20000 + os.getpid() * 64 % 10000, 32000, count):
+def free_ports(count, number):
+    """The first of so many ports in a row that nobody has, below those that the kernel gives out. Trials that run at once have others: a watch that ends
+    does not see the next training."""
+    for port in range(20000 + (os.getpid() * 64 + number * 8) % 10000, 32000, count):
         try:
             for one in range(port, port + count):
                 with socket.socket() as probe:
@@ -55,7 +65,7 @@ class Training:
     def __init__(self, trial, programs, folder):
         self.mark = f"WEFT_TRIAL={os.getpid()}.{trial.number}"
         name, value = self.mark.split("=")
-        self.port, self.folder = free_ports(trial.ranks), folder
+        self.port, self.folder = free_ports(trial.ranks, trial.number), folder
         (folder / "flight").mkdir()
         text = folder / "text.txt"
         text.write_text("some text to train on, of 26 letters and a few more\n" * 2000)
@@ -143,17 +153,24 @@ class Trial:
         self.victim = chance.randrange(self.ranks)
         self.moment = chance.uniform(0, 3)
         self.steps = 1000000 if self.kind != "well" else chance.randint(*HEALTHY_STEPS)
+        self.seconds = 0.0
 
     def __str__(self):
         return f"{self.kind}, rank {self.victim} of {self.ranks}{' on hosts' if self.on_hosts else ''}, {self.moment:.3f} s after all answered"
 
     def run(self, programs):
         with tempfile.TemporaryDirectory(prefix="weft-watches-") as name:
-            training = Training(self, programs, pathlib.Path(name))
+            with SIMULATED_HOSTS if self.on_hosts else contextlib.nullcontext(), TRAININGS:
+                began = time.monotonic()
+                training = Training(self, programs, pathlib.Path(name))
+                try:
+                    wrong = self.well(training) if self.kind == "well" else self.disturb(training)
+                finally:
+                    training.end()
+                self.seconds = time.monotonic() - began
             try:
-                wrong = self.disturb(training)
+                wrong = wrong or (self.judge_well(training) if self.kind == "well" else self.judge(training))
             finally:
-                training.end()
                 training.watch.kill()
                 training.watch.wait()
             return wrong, training.said() + (training.folder / "job").read_text(errors="replace")
@@ -167,8 +184,6 @@ class Trial:
     def disturb(self, training):
         if wait_until(lambda: "ranks of weft answer" in training.said() or training.job.poll() is not None, 60) is None:
             return ["the ranks never answered"]
-        if self.kind == "well":
-            return self.well(training)
         time.sleep(self.moment)
         process = training.rank_processes().get(self.victim)
         if process is None:
@@ -178,17 +193,19 @@ class Trial:
             spoke = wait_until(lambda: training.alarm() or training.watch.poll() is not None, LONGEST)
         finally:
             restore()
-        training.end()
+        return [] if spoke is not None else [f"nothing was said within {LONGEST} s"]
+
+    def judge(self, training):
         status, named = training.verdict()
-        wrong = [] if spoke is not None else [f"nothing was said within {LONGEST} s"]
-        if status not in (1, 2):
-            wrong.append(f"the watch ended with {status}")
+        wrong = [] if status in (1, 2) else [f"the watch ended with {status}"]
         wrong += [f"{verdict} [{cause}]" for cause, ranks, verdict in named if ranks != self.guilty()]
         return wrong if named else [*wrong, "no rank is named"]
 
     def well(self, training):
-        if wait_until(lambda: training.job.poll() is not None, 300, 0.1) is None:
-            return ["the training does not end"]
+        return [] if wait_until(lambda: training.job.poll() is not None, 300, 0.1) is not None else ["the training does not end"]
+
+    @staticmethod
+    def judge_well(training):
         status, named = training.verdict()
         lines = re.findall(r"^\S+ .*(?:critical|warning|over): .*$", training.said(), re.M)
         return [f"alarm: {line}" for line in lines] + ([f"the watch ended with {status}, {named}"] if status != 0 or named else [])
@@ -229,8 +246,18 @@ def main():
     order = [kind for fault in faults for kind in ([fault, "well"] if "well" in kinds else [fault])] or ["well"]
     if "well" in kinds and faults:
         count *= 2
+    trials = []
+
+    def drawn(number):
+        trials.append(Trial(number, order, chance, with_hosts))
+        return trials[-1]
+
+    def took():
+        by_kind = {kind: [one.seconds for one in trials if one.kind == kind] for kind in dict.fromkeys(order)}
+        return "s each: " + ", ".join(f"{kind} {statistics.median(all_of):.1f}" for kind, all_of in by_kind.items() if all_of) + "; "
+
     try:
-        return run_all(count, lambda number: Trial(number, order, chance, with_hosts), lambda trial: trial.run(programs))
+        return run_all(count, drawn, lambda trial: trial.run(programs), took, AT_ONCE + ENDING)
     finally:
         if with_hosts:
             subprocess.run([CLUSTER, "down"], capture_output=True, check=False)
