@@ -1,7 +1,7 @@
 # What is installed: libweft.a and libweft.so, each all floors in one, of the objects that the floors have compiled. What is in a namespace detail,
 # and what belongs to other libraries, stays inside libweft.so.
 set(objects "")
-set(floors weft_core weft_collectives weft_gradient weft_compression weft_schedules weft_pipeline weft_zero weft_embedding weft_deepspeed)
+set(floors weft_core weft_collectives weft_gradient weft_compression weft_schedules weft_pipeline weft_zero weft_embedding weft_deepspeed weft_c)
 if(WEFT_CHECKPOINT_ON)
   list(APPEND floors weft_checkpoint)
 endif()
@@ -77,9 +77,12 @@ function(weft_map out)
   # Of detail, what templates in public headers call, one table of the process that weft::torch shares, and what libweft_metrics.a agrees by.
   string(APPEND shown "    _ZN4weft6detail6append*; _ZN4weft6detail14append_printed*; _ZN4weft6detail14ParameterClaim*;\n"
                       "    _ZN4weft6detail5agreeE*; _ZN4weft6detail7Outcome4keepE*; _ZN4weft6detail14exchange_texts*;\n")
-  set(${out} "WEFT {\n  global:\n${shown}  local: *;\n};\n" PARENT_SCOPE)
+  file(READ ${PROJECT_SOURCE_DIR}/src/c/symbols.map of_c)
+  set(${out} "WEFT {\n  global:\n${shown}  local: *;\n};\n${of_c}" PARENT_SCOPE)
 endfunction()
 
+# The names of C have versions of their own: src/c/symbols.map.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/c/symbols.map)
 set(map ${CMAKE_CURRENT_BINARY_DIR}/weft.map)
 weft_map(text)
 file(CONFIGURE OUTPUT ${map} CONTENT "${text}" @ONLY)

@@ -34,7 +34,7 @@ def anchors(text):
 
 def complaints(root, path):
     name, text = path.relative_to(root).as_posix(), path.read_text()
-    if path.suffix == ".hpp":
+    if path.suffix in (".hpp", ".h"):
         said = prose.header(text)
     else:
         said = prose.page(text)
@@ -75,7 +75,7 @@ def link_complaints(root, path, name, link):
 
 
 def pages_of(root):
-    for path in sorted([*root.rglob("*.md"), *(root / "include").rglob("*.hpp")]):
+    for path in sorted([*root.rglob("*.md"), *(root / "include").rglob("*.hpp"), *(root / "include").rglob("*.h")]):
         if not path.relative_to(root).as_posix().startswith(SKIPPED):
             yield path
 
@@ -136,6 +136,7 @@ def try_the_checks():
     expect_refused("docs/a.md", "# A\n\nThis is for those who read.\n" + "\n" * 25 + "    command\n", "no command and no code")
     expect_refused("docs/a.md", "# A\n\n    command\n", "for whom it is")
     expect_refused("include/a.hpp", f"// {'word ' * 20}\n// {'word ' * 21}\n", "a sentence of 41 words")
+    expect_refused("include/a.h", f"// {'word ' * 20}\n// {'word ' * 21}\n", "a sentence of 41 words")
     expect_refused("include/a.hpp", f"int a;  ///< {'word ' * 41}\n", "a sentence of 41 words")
     expect_refused("src/a/README.md", "- [b](b)\n", "src/a/README.md does not name c/", "src/a/c has no README.md",
                    beside=("src/a/README.md", "src/a/b/README.md", "src/a/c/c.cpp"))
