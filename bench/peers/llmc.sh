@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# llm.c's train_gpt2.c on weft, by the diff and the lines of C++ in llmc/: whether the parameters are those of one process, bit by
+# llm.c's train_gpt2.c on weft, by the diff and the lines of C in llmc/: whether the parameters are those of one process, bit by
 # bit, and what a step costs beside no exchange, beside ranks that only meet (a barrier after backward: what they wait for each other is
 # no cost of an exchange), and beside one MPI_Allreduce of its block of gradients.
 #   bench/peers/llmc.sh [--rounds K] [--steps S] [--work DIR] [--llmc DIR]

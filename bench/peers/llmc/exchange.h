@@ -1,4 +1,4 @@
-/* What llm.c's train_gpt2.c calls to train on several ranks: on weft (exchange_weft.cpp), or on what stands beside it in ../llmc.sh. */
+/* What llm.c's train_gpt2.c calls to train on several ranks: on weft (exchange_weft.c), or on what stands beside it in ../llmc.sh. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 #include <stddef.h>
