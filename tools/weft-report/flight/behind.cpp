@@ -51,12 +51,6 @@ struct Behind {
   }
 };
 
-std::vector<int> ranks_of(const std::vector<const RankTimeline*>& members) {
-  std::vector<int> ranks;
-  for (const RankTimeline* member : members) ranks.push_back(member->record->rank);
-  return ranks;
-}
-
 std::vector<int> ranks_of(const std::vector<Waiting>& waiting) {
   std::vector<int> ranks;
   for (const Waiting& one : waiting) ranks.push_back(one.member->record->rank);

@@ -29,12 +29,6 @@ std::optional<std::uint64_t> first_open(const CommunicatorTimelines& timelines) 
   return std::ranges::any_of(timelines.members, behind) ? std::nullopt : first;
 }
 
-std::vector<int> ranks_of(const std::vector<const RankTimeline*>& members) {
-  std::vector<int> ranks;
-  for (const RankTimeline* member : members) ranks.push_back(member->record->rank);
-  return ranks;
-}
-
 void tell(const std::vector<const RankTimeline*>& members, const CommunicatorTimelines& timelines,
           std::uint64_t number, std::string_view what, std::vector<Evidence>& evidence) {
   for (std::size_t i = 0; i < std::min(members.size(), most_lines); ++i)

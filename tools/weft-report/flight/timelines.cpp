@@ -105,4 +105,10 @@ std::string seconds_text(std::int64_t ns) {
   return words;
 }
 
+std::vector<int> ranks_of(const std::vector<const RankTimeline*>& members) {
+  std::vector<int> ranks;
+  for (const RankTimeline* member : members) ranks.push_back(member->record->rank);
+  return ranks;
+}
+
 }  // namespace weft::report

@@ -67,6 +67,7 @@ inline constexpr std::size_t most_lines = 8;
 std::string brief(Lane lane, const FlightOperation& operation);
 /// "step 3 of training waits for a, b and 2 more parameters"; empty if the record has no progress.
 std::string progress_text(const FlightRecord& record);
+std::vector<int> ranks_of(const std::vector<const RankTimeline*>& members);
 /// "rank 3", "ranks 0-2, 5" @param ranks ascending
 std::string ranks_text(const std::vector<int>& ranks);
 std::string seconds_text(std::int64_t ns);
