@@ -78,9 +78,10 @@ namespace {
 struct Operands {
   Operands(weft_comm_t comm_handle, int64_t elements, weft_dtype_t of_dtype, weft_stream_t stream_handle)
       : comm(comm_of(comm_handle)),
-        stream(stream_of(stream_handle)),
+        on(streams().at(stream_handle, "stream")),
+        stream(on.stream),
         dtype(dtype_of(of_dtype)),
-        device(stream.device()),
+        device(on.device),
         count(elements) {}
 
   View out(void* data) const { return View(data, count, dtype, device); }
@@ -97,6 +98,7 @@ struct Operands {
   ConstView all_in(const void* data) const { return ConstView(data, of_all_ranks(), dtype, device); }
 
   Communicator& comm;
+  StreamOfDevice& on;
   Stream& stream;
   DataType dtype;
   Device device;

@@ -52,7 +52,7 @@ void Inside::end_what_was_freed(OfThread& mine) noexcept {
   // What ends may itself call a function that frees: a call like any other.
   while (Place* const place = mine.later) {
     mine.later = place->next;
-    let_go(*place);
+    unpin(*place, 0);  // not the times of anything
   }
 }
 

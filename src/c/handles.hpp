@@ -39,17 +39,22 @@ const char* words_of(Kind kind) noexcept;
 
 static_assert(sizeof(void*) == 8, "a handle has 64 bits");
 
+inline constexpr int pin_bits = 24;
+inline constexpr std::uint64_t pins = (std::uint64_t{1} << pin_bits) - 1;
+
 /// What a table has of each object, beside the object.
 struct Place {
-  std::atomic<std::uint64_t> times{1};  ///< given away, with the current one; one more once that is freed
-  std::atomic<std::uint32_t> users{0};  ///< its owner and who pins it; 0: free
-  Place* next = nullptr;                ///< in the list of free ones, or of those that end later
+  /// How often it was given away, with the current one, and one more once that is freed; below these bits, how many pin it.
+  std::atomic<std::uint64_t> state{std::uint64_t{1} << pin_bits};
+  Place* next = nullptr;  ///< in the list of free ones, or of those that end later
   std::uint32_t index = 0;
   void (*end)(Place&) noexcept = nullptr;  ///< ends the object, and puts the place into the list of free ones
 };
 
-inline void let_go(Place& place) noexcept {
-  if (place.users.fetch_sub(1, std::memory_order_acq_rel) == 1) place.end(place);
+/// Takes a pin away. What was freed ends with its last one. @param times with which it was pinned
+inline void unpin(Place& place, std::uint64_t times) noexcept {
+  const std::uint64_t state = place.state.fetch_sub(1, std::memory_order_acq_rel) - 1;
+  if ((state & pins) == 0 && state >> pin_bits != times) place.end(place);
 }
 
 /// What each thread has.
@@ -57,7 +62,8 @@ struct OfThread {
   int calls = 0;           ///< that this thread is in, one below the other
   Place* later = nullptr;  ///< freed in them; end with the outermost
 };
-extern constinit thread_local OfThread of_thread;
+/// Two words of the initial memory of threads, which a library that is loaded later has a little of: reading them is then no call.
+extern constinit thread_local OfThread of_thread [[gnu::tls_model("initial-exec")]];
 
 /// While a call of this interface runs.
 class Inside {
@@ -99,54 +105,57 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// @throws Error (usage) as refuse(), (system) where there are too many; std::bad_alloc
-  void* add(T value) {
+  /// @throws Error (system) where there are too many; std::bad_alloc
+  void* add(T&& value) {
     Slot& slot = free_slot();
     new (slot.memory) T(std::move(value));
-    slot.users.store(1, std::memory_order_relaxed);
-    const std::uint64_t times = slot.times.load(std::memory_order_relaxed);
+    const std::uint64_t times = slot.state.load(std::memory_order_relaxed) >> pin_bits;
     return reinterpret_cast<void*>(times << 27 | std::uint64_t{slot.index} << 5 |
                                    static_cast<std::uint64_t>(kind));
   }
   T& at(const void* handle, const char* argument) { return *slot_of(handle, argument).object(); }
   std::uint64_t times_given_away(std::uint64_t index) const noexcept {
     const Block* const block = blocks_[index / of_a_block].load(std::memory_order_acquire);
-    return block == nullptr ? 0 : (*block)[index % of_a_block].times.load(std::memory_order_acquire);
+    return block == nullptr ? 0
+                            : (*block)[index % of_a_block].state.load(std::memory_order_acquire) >> pin_bits;
   }
   void remove(void* handle, const char* argument) {
     Slot& slot = slot_of(handle, argument);
-    std::uint64_t times = reinterpret_cast<std::uint64_t>(handle) >> 27;
-    if (!slot.times.compare_exchange_strong(times, times + 1, std::memory_order_acq_rel))
-      refuse(reinterpret_cast<std::uint64_t>(handle), kind, argument, times);
+    const std::uint64_t bits = reinterpret_cast<std::uint64_t>(handle);
     OfThread& mine = of_thread;
-    if (mine.calls > 1) {
+    const std::uint64_t kept = mine.calls > 1 ? 1 : 0;  // for the call that this one is below
+    std::uint64_t state = slot.state.load(std::memory_order_relaxed);
+    do {
+      if (state >> pin_bits != bits >> 27) refuse(bits, kind, argument, state >> pin_bits);
+    } while (!slot.state.compare_exchange_weak(state, state + (std::uint64_t{1} << pin_bits) + kept,
+                                               std::memory_order_acq_rel));
+    if (kept != 0) {
       slot.next = std::exchange(mine.later, &slot);
-    } else {
-      let_go(slot);
+    } else if ((state & pins) == 0) {
+      slot.end(slot);
     }
   }
 
   /// An object that stays while this is there, whoever frees its handle.
   class Pin {
    public:
-    Pin(Table& table, const void* handle, const char* argument) : slot_(table.slot_of(handle, argument)) {
-      std::uint32_t users = slot_.users.load(std::memory_order_relaxed);
-      while (users > 0 && !slot_.users.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
-      }
-      const auto bits = reinterpret_cast<std::uint64_t>(handle);
-      const std::uint64_t times = slot_.times.load(std::memory_order_acquire);
-      if (users > 0 && times == bits >> 27) return;
-      if (users > 0) let_go(slot_);
-      refuse(bits, kind, argument, times);
+    Pin(Table& table, const void* handle, const char* argument)
+        : slot_(table.slot_of(handle, argument)), times_(reinterpret_cast<std::uint64_t>(handle) >> 27) {
+      std::uint64_t state = slot_.state.load(std::memory_order_relaxed);
+      do {
+        if (state >> pin_bits != times_)
+          refuse(reinterpret_cast<std::uint64_t>(handle), kind, argument, state >> pin_bits);
+      } while (!slot_.state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel));
     }
     Pin(const Pin&) = delete;
     Pin& operator=(const Pin&) = delete;
-    ~Pin() { let_go(slot_); }
+    ~Pin() { unpin(slot_, times_); }
     T& operator*() const { return *slot_.object(); }
     T* operator->() const { return slot_.object(); }
 
    private:
     Slot& slot_;
+    std::uint64_t times_;
   };
   Pin pin(const void* handle, const char* argument) { return Pin(*this, handle, argument); }
 
@@ -158,7 +167,7 @@ class Table {
       const std::uint64_t index = bits >> 5 & (places - 1);
       if (Block* const block = blocks_[index / of_a_block].load(std::memory_order_acquire)) {
         Slot& slot = (*block)[index % of_a_block];
-        times = slot.times.load(std::memory_order_acquire);
+        times = slot.state.load(std::memory_order_acquire) >> pin_bits;
         if (times == bits >> 27) return slot;
       }
     }

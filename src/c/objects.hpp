@@ -18,6 +18,12 @@ struct NamedCommunicator {
   Communicator comm;
   std::string backend;
 };
+/// With what every operation asks of it.
+struct StreamOfDevice {
+  explicit StreamOfDevice(Stream given) : stream(std::move(given)), device(stream.device()) {}
+  Stream stream;
+  Device device;
+};
 struct GroupOfDevice {
   Group group;
   Device device;
@@ -30,7 +36,7 @@ inline auto& communicators() noexcept {
   return table<NamedCommunicator, Kind::communicator>();
 }
 inline auto& streams() noexcept {
-  return table<Stream, Kind::stream>();
+  return table<StreamOfDevice, Kind::stream>();
 }
 inline auto& events() noexcept {
   return table<Event, Kind::event>();
@@ -50,16 +56,16 @@ inline Communicator& comm_of(weft_comm_t comm) {
   return communicators().at(comm, "comm").comm;
 }
 inline Stream& stream_of(weft_stream_t stream) {
-  return streams().at(stream, "stream");
+  return streams().at(stream, "stream").stream;
 }
 
 /// A handle of an object, for its first owner. @param out not null: ask before the object is made
 template <class Handle, class T, Kind kind>
-void give(Handle* out, Table<T, kind>& table, T object) {
+void give(Handle* out, Table<T, kind>& table, T&& object) {
   *out = static_cast<Handle>(table.add(std::move(object)));
 }
 /// An operation's work, where it is wanted.
-inline void give(weft_work_t* out, Work work) {
+inline void give(weft_work_t* out, Work&& work) {
   if (out != nullptr) give(out, works(), std::move(work));
 }
 /// NULL is nothing, as for free().

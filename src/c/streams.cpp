@@ -21,22 +21,23 @@ weft_status_t weft_stream_create(int device, weft_stream_kind_t kind, weft_strea
           on.is_host() ? "WEFT_STREAM_HIGH is for CUDA devices" : "WEFT_STREAM_QUEUED is for the host");
     }
     c::give(out, c::streams(),
-            kind == WEFT_STREAM_QUEUED ? Stream::queued()
-            : kind == WEFT_STREAM_HIGH ? Stream(on, StreamPriority::high)
-                                       : Stream(on));
+            c::StreamOfDevice(kind == WEFT_STREAM_QUEUED ? Stream::queued()
+                              : kind == WEFT_STREAM_HIGH ? Stream(on, StreamPriority::high)
+                                                         : Stream(on)));
   });
 }
 weft_status_t weft_stream_progress(weft_comm_t comm, weft_stream_t* out) {
   return c::call("weft_stream_progress", [&] {
     const Communicator& of = c::comm_of(comm);
     c::given(out, "out");
-    c::give(out, c::streams(), of.progress_stream());
+    c::give(out, c::streams(), c::StreamOfDevice(of.progress_stream()));
   });
 }
 weft_status_t weft_stream_adopt(void* cuda_stream, int device, weft_stream_t* out) {
   return c::call("weft_stream_adopt", [&] {
     c::given(out, "out");
-    c::give(out, c::streams(), adopt_stream(static_cast<CUstream_st*>(cuda_stream), c::device_of(device)));
+    c::give(out, c::streams(),
+            c::StreamOfDevice(adopt_stream(static_cast<CUstream_st*>(cuda_stream), c::device_of(device))));
   });
 }
 weft_status_t weft_stream_native(weft_stream_t stream, void** cuda_stream) {
@@ -47,7 +48,8 @@ weft_status_t weft_stream_native(weft_stream_t stream, void** cuda_stream) {
   });
 }
 int weft_stream_device(weft_stream_t stream) {
-  return c::ask("weft_stream_device", -2, [&] { return c::number_of(c::stream_of(stream).device()); });
+  return c::ask("weft_stream_device", -2,
+                [&] { return c::number_of(c::streams().at(stream, "stream").device); });
 }
 
 namespace weft::c {
@@ -77,7 +79,7 @@ weft_status_t weft_stream_run(weft_stream_t stream, int (*function)(void* contex
   return c::call("weft_stream_run", [&] {
     const auto mine = c::streams().pin(stream, "stream");
     if (function == nullptr) c::refuse_null("function");
-    mine->submit(std::make_unique<c::Function>(function, context));
+    mine->stream.submit(std::make_unique<c::Function>(function, context));
   });
 }
 weft_status_t weft_stream_copy(weft_stream_t stream, void* to, int to_device, const void* from,
@@ -85,7 +87,7 @@ weft_status_t weft_stream_copy(weft_stream_t stream, void* to, int to_device, co
   return c::call("weft_stream_copy", [&] {
     const auto mine = c::streams().pin(stream, "stream");
     copy(View(to, count, c::dtype_of(dtype), c::device_of(to_device)),
-         ConstView(from, count, c::dtype_of(dtype), c::device_of(from_device)), *mine);
+         ConstView(from, count, c::dtype_of(dtype), c::device_of(from_device)), mine->stream);
   });
 }
 weft_status_t weft_stream_record(weft_stream_t stream, weft_event_t* out) {
@@ -98,15 +100,15 @@ weft_status_t weft_stream_record(weft_stream_t stream, weft_event_t* out) {
 weft_status_t weft_stream_wait(weft_stream_t stream, weft_event_t event) {
   return c::call("weft_stream_wait", [&] {
     const auto mine = c::streams().pin(stream, "stream");
-    mine->wait(c::events().at(event, "event"));
+    mine->stream.wait(c::events().at(event, "event"));
   });
 }
 int weft_stream_poll(weft_stream_t stream) {
-  return c::ask("weft_stream_poll", -1, [&] { return c::streams().pin(stream, "stream")->poll(); });
+  return c::ask("weft_stream_poll", -1, [&] { return c::streams().pin(stream, "stream")->stream.poll(); });
 }
 weft_status_t weft_stream_synchronize(weft_stream_t stream, double seconds) {
   return c::call("weft_stream_synchronize",
-                 [&] { c::streams().pin(stream, "stream")->synchronize(c::deadline_of(seconds)); });
+                 [&] { c::streams().pin(stream, "stream")->stream.synchronize(c::deadline_of(seconds)); });
 }
 weft_status_t weft_stream_free(weft_stream_t stream) {
   return c::free_handle("weft_stream_free", c::streams(), stream, "stream");
