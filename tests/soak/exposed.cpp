@@ -287,16 +287,17 @@ std::vector<Step> train(Communicator comm, const Settings& settings, const examp
     }
     math.finish();
     one.around.end = now();
-    if (!std::isfinite(loss)) throw Error(ErrorKind::system, weft::text("the loss of step ", step, " is ", loss));
+    if (!std::isfinite(loss))
+      throw Error(ErrorKind::system, weft::text("the loss of step ", step, " is ", loss));
     one.kernels = united(math.take_kernels());
     one.buckets = reducer.plan().buckets().size();
     for (const Bucket& bucket : reducer.plan().buckets()) one.elements += bucket.count();
     const StepHistory history = reducer.account();
     one.exposed = history.steps.at(0).exposed_seconds;
     // Without the other ranks: a kernel of NCCL's runs while it waits for them.
-    one.busy = account_of(0, std::span(&history.last.at(static_cast<std::size_t>(comm.rank())), 1),
-                          history.in_order)
-                   .link_seconds;
+    one.busy =
+        account_of(0, std::span(&history.last.at(static_cast<std::size_t>(comm.rank())), 1), history.in_order)
+            .link_seconds;
   }
   Stream host;
   comm.barrier(host).wait();
@@ -456,9 +457,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  return run(argc, argv);
-} catch (const std::exception& error) {
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& error) {
   std::fprintf(stderr, "soak_exposed: %s\n", error.what());
   return 70;
 }

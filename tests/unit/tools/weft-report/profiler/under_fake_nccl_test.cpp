@@ -84,9 +84,7 @@ bool all_operations(weft::Communicator& comm, Stream& stream) {
 
 class ProfilerUnderFakeNccl : public ::testing::TestWithParam<Release> {
  protected:
-  void SetUp() override {
-    ASSERT_EQ(setenv("WEFT_PROFILER_DIR", folder_.path().c_str(), 1), 0);
-  }
+  void SetUp() override { ASSERT_EQ(setenv("WEFT_PROFILER_DIR", folder_.path().c_str(), 1), 0); }
   void TearDown() override {
     unsetenv("WEFT_PROFILER_DIR");
     unsetenv("WORLD_SIZE");
