@@ -36,7 +36,7 @@ FileRing::~FileRing() {
   if (in_flight_ > 0) new Buffer(std::move(memory_));
 }
 
-void FileRing::want(Span span) {
+void FileRing::check(Span span) const {
   constexpr std::size_t block = ScratchFile::block;
   const bool fits = span.bytes > 0 && span.bytes % block == 0 && span.offset % block == 0 &&
                     span.bytes <= places_.front().memory.size() && span.bytes <= file_.bytes() &&
@@ -46,6 +46,10 @@ void FileRing::want(Span span) {
                 text(span.bytes, " bytes at ", span.offset, " of a file of ", file_.bytes(),
                      " are wanted, in places of ", places_.front().memory.size()),
                 text("want whole blocks of ", block, " bytes"));
+}
+
+void FileRing::want(Span span) {
+  check(span);
   const std::lock_guard lock(mutex_);
   wanted_.push_back(span);
 }
@@ -64,6 +68,27 @@ std::span<std::byte> FileRing::take() {
   reads_.pop_front();
   taken_->state = State::taken;
   return taken_->memory.first(taken_->span.bytes);
+}
+
+std::span<std::byte> FileRing::take_unread(Span span) {
+  check(span);
+  const auto is_idle = [this] {
+    const std::lock_guard lock(mutex_);
+    return taken_ == nullptr && reads_.empty() && wanted_.empty();
+  };
+  if (!is_idle())
+    throw Error(ErrorKind::usage, "a part is taken unread while others are wanted or taken",
+                "take and put back those first");
+  reap();
+  auto place = places_.begin();
+  wait_until([&] {
+    place = std::ranges::find(places_, State::free, &Place::state);
+    return place != places_.end() && !overlaps_a_place(span);
+  });
+  place->span = span;
+  place->state = State::taken;
+  taken_ = &*place;
+  return taken_->memory.first(span.bytes);
 }
 
 void FileRing::put_back(bool changed) {

@@ -11,7 +11,7 @@
 //
 // Any thread may call want(); one thread at a time calls the rest, and takes parts in the order wanted. A
 // part that overlaps one in memory is read after that one was written. Memory is that of the places, however
-// large the file.
+// large the file. A part that is written whole needs no read: take_unread(span), and put_back(true).
 //
 // WRONG: waiting between take() and put_back() for a thread that needs another part.
 
@@ -55,6 +55,10 @@ class FileRing {
   /// @throws Error (system) when a read or an earlier write failed, naming the offset in the file; (timeout);
   /// (usage) when no part is wanted, or the last one was not put back
   std::span<std::byte> take();
+  /// Memory for a part that will be written whole: what it holds is not what the file has. Blocks until a place is
+  /// free, and a write that overlaps is done. @throws Error (usage) as want(), and while parts are wanted that were not
+  /// taken; (system, timeout) as take()
+  std::span<std::byte> take_unread(Span span);
   /// Returns the part that was taken. @param changed whether to write it. @throws Error (system) as take()
   void put_back(bool changed);
   /// Blocks until all writes are done. @throws Error (system, timeout) as take()
@@ -71,6 +75,7 @@ class FileRing {
     std::size_t done = 0;  // bytes that the read or write has done
   };
 
+  void check(Span span) const;
   bool begin_next();
   bool overlaps_a_place(Span span) const;
   void start(Place& place);

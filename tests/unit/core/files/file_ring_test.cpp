@@ -88,6 +88,29 @@ TEST_P(FileRingOf, PassesTheFileThroughMemoryInTheOrderWanted) {
   }
 }
 
+TEST_P(FileRingOf, WritesPartsWithoutReadingThem) {
+  for (const std::size_t places : {1U, 3U}) {
+    constexpr std::size_t blocks = 6;
+    FileRing& ring = make(blocks, places);
+    std::vector<std::byte> expected(blocks * block);
+    for (int i = 0; i < 100; ++i) {
+      const std::size_t length = 1 + drawn(2);
+      const Span span{drawn(static_cast<std::uint32_t>(blocks - length + 1)) * block, length * block};
+      if (drawn(3) > 0) {
+        std::ranges::fill(ring.take_unread(span), std::byte(i));
+        ring.put_back(true);
+        std::ranges::fill(std::span(expected).subspan(span.offset, span.bytes), std::byte(i));
+        continue;
+      }
+      ring.want(span);
+      const std::span<std::byte> here = ring.take();
+      ASSERT_EQ(std::memcmp(here.data(), expected.data() + span.offset, span.bytes), 0)
+          << places << " places, part " << i;
+      ring.put_back(false);
+    }
+  }
+}
+
 TEST_P(FileRingOf, RefusesWhatIsNoPartAndWhatIsOutOfOrder) {
   FileRing& ring = make(4, 2);
   for (const Span& span :
@@ -101,6 +124,13 @@ TEST_P(FileRingOf, RefusesWhatIsNoPartAndWhatIsOutOfOrder) {
   ring.want({0, block});
   ring.take();
   test::expect_error(ErrorKind::usage, {"before the last one is put back"}, [&] { ring.take(); });
+  test::expect_error(ErrorKind::usage, {"taken unread while others"}, [&] {
+    ring.take_unread({block, block});
+  });
+  ring.put_back(false);
+  test::expect_error(ErrorKind::usage, {"whole blocks of 4096"}, [&] {
+    ring.take_unread({4 * block, block});
+  });
 }
 
 TEST_P(FileRingOf, SaysWhereTheFileEnds) {
