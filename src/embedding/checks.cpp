@@ -34,6 +34,18 @@ void check_one(const embedding::LazyAdamW& rule) {
        "a finite number of 0 or more");
 }
 
+void check_file(const embedding::Table& table, const std::string& which) {
+  const embedding::RowFile& file = table.file;
+  if (file.rows_in_memory < 0)
+    refuse(text(which, " keeps ", file.rows_in_memory, " rows in memory"), "0 or more are allowed");
+  if (file.refresh_every < 1)
+    refuse(text(which, " finds its most read rows after ", file.refresh_every, " batches"),
+           "refresh_every is 1 or more");
+  if (file.directory.empty() && file.rows_in_memory > 0)
+    refuse(text(which, " keeps ", file.rows_in_memory, " rows in memory, and names no folder for the others"),
+           "set RowFile::directory, or neither: then all rows lie in memory");
+}
+
 }  // namespace
 
 void check(std::span<const embedding::Table> tables) {
@@ -53,6 +65,7 @@ void check(std::span<const embedding::Table> tables) {
     if (table.rows > (std::int64_t{1} << 53) / table.columns)
       refuse(text(which, " has ", table.rows, " rows of ", table.columns, " columns"),
              "2^53 elements are the most");
+    check_file(table, which);
   }
 }
 

@@ -56,8 +56,12 @@ void agree(Communicator& comm, std::span<const Table> tables, const RowPlacement
     for (const int owner : placement.tables[t].owners) owners += text(owner, " ");
     lines.push_back(text(table.name, ", ", table.rows, " rows of ", table.columns,
                          table.pooling == Pooling::sum ? ", sum" : ", mean", ", blocks of ",
-                         placement.tables[t].block_rows, " rows on ranks ",
-                         std::string_view(owners).substr(0, most_shown),
+                         placement.tables[t].block_rows, " rows",
+                         table.file.directory.empty() ? std::string()
+                                                      : text(" in files, ", table.file.rows_in_memory,
+                                                             " rows in memory, refreshed every ",
+                                                             table.file.refresh_every, " batches,"),
+                         " on ranks ", std::string_view(owners).substr(0, most_shown),
                          owners.size() > most_shown ? "..." : ""));
     if (owners.size() > most_shown)
       lines.back() += text(" (all of them: ", detail::Fnv().add(owners).value(), ")");
@@ -80,32 +84,42 @@ ShardedTables::State::State(Communicator comm, std::vector<Table> tables, Tables
       ranks_(comm_.size()),
       rank_(comm_.rank()),
       rule_(options.rule),
-      wire_(options.wire ? *options.wire : comm_.progress_stream()) {
+      wire_(options.wire ? *options.wire : comm_.progress_stream()),
+      counters_(detail::shared_counters(comm_)) {
   detail::check(tables_);
   detail::check(options.rule);
   placement_ = options.placement ? std::move(*options.placement) : plan_placement(tables_, ranks_);
   detail::check(placement_, tables_, ranks_);
   agree(comm_, tables_, placement_, options.rule, options.seed);
+  any_file_ = std::ranges::any_of(tables_, [](const Table& table) { return !table.file.directory.empty(); });
+  if (any_file_) file_worker_ = Stream::queued();
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const Table& table = tables_[t];
-    columns_.push_back(table.columns);
-    places_.emplace_back(table, placement_.tables[t], ranks_);
-    held_.emplace_back(table, places_[t].rows_of(rank_), options.rule);
-    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table.rows)));
-    for (const RowPlaces::Block& block : places_[t].blocks_of(rank_)) {
-      for (std::int64_t i = 0; i < block.count; ++i) {
-        const std::span values(held_[t].row(block.slot + i), static_cast<std::size_t>(table.columns));
-        const std::int64_t row = block.first + i;
-        if (options.initial) {
-          options.initial(static_cast<int>(t), row, values);
-          continue;
-        }
-        for (std::size_t c = 0; c < values.size(); ++c)
-          values[c] =
-              bound * (2 * drawn(options.seed, t, static_cast<std::uint64_t>(row) * values.size() + c) - 1);
-      }
-    }
+    columns_.push_back(tables_[t].columns);
+    places_.emplace_back(tables_[t], placement_.tables[t], ranks_);
   }
+  try {
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      held_.emplace_back(tables_[t], places_[t].rows_of(rank_), options.rule, rank_, file_worker_);
+      fill(t, options);
+    }
+  } catch (const Error& error) {  // the others would wait for this rank
+    comm_.give_up(error);
+    throw;
+  }
+}
+
+void ShardedTables::State::fill(std::size_t t, const TablesOptions& options) {
+  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(tables_[t].rows)));
+  const std::vector<RowPlaces::Block> blocks = places_[t].blocks_of(rank_);
+  auto block = blocks.begin();
+  held_[t].fill([&](std::int64_t slot, std::span<float> values) {  // slots ascend, as blocks do
+    while (slot >= block->slot + block->count) ++block;
+    const std::int64_t row = block->first + slot - block->slot;
+    if (options.initial) return options.initial(static_cast<int>(t), row, values);
+    for (std::size_t c = 0; c < values.size(); ++c)
+      values[c] =
+          bound * (2 * drawn(options.seed, t, static_cast<std::uint64_t>(row) * values.size() + c) - 1);
+  });
 }
 
 ShardedTables::State::~State() {
@@ -167,7 +181,37 @@ void ShardedTables::State::request(std::span<const Bags> bags) {
   batch->counted = comm_.all_to_all(batch->counts_out->view().slice(0, ranks_ * width),
                                     batch->counts_in->view().slice(0, ranks_ * width), wire_);
   traffic_.bytes_sent += (ranks_ - 1) * width * static_cast<std::int64_t>(sizeof(std::int64_t));
+  if (any_file_) {  // owners read files while the batch before this one computes
+    batch->counted.wait();
+    send_slots(*batch);
+    wire_.run([this, batch] { begin_reading(*batch); });
+    wire_.record().wait();
+  }
   requested_.push_back(batch);
+}
+
+/// Says to each rank which of its rows are wanted.
+void ShardedTables::State::send_slots(BatchExchange& batch) {
+  lay_out(batch);
+  const detail::RowLayout& wanted = batch.wanted_layout;
+  const detail::RowLayout& asked = batch.asked_layout;
+  batch.slots_out = batch.slots_memory[0].of(comm_, DataType::i32, wanted.all_rows());
+  batch.slots_in = batch.slots_memory[1].of(comm_, DataType::i32, asked.all_rows());
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (std::size_t t = 0; t < tables_.size(); ++t)
+      std::ranges::copy(batch.wanted[t].of_owner(rank),
+                        batch.slots_out->as<std::int32_t>().data() + wanted.first_row(rank, t));
+  }
+  traffic_.bytes_sent += detail::exchange_parts(
+      comm_, batch.slots_out->view(),
+      [&](int rank) {
+        return PartOf{wanted.first_row(rank, 0), wanted.rows_of(rank)};
+      },
+      batch.slots_in->view(),
+      [&](int rank) {
+        return PartOf{asked.first_row(rank, 0), asked.rows_of(rank)};
+      },
+      wire_);
 }
 
 /// What there is of each rank and table, once all have said so.
@@ -223,31 +267,18 @@ void ShardedTables::State::look_up(std::span<const View> pooled, const Stream& c
   for (std::size_t t = 0; t < tables_.size(); ++t) check_memory(*batch, "the output", t, pooled[t]);
   batch->counted.wait();
   requested_.pop_front();
-  lay_out(*batch);
+  Stream on_wire = wire_;
+  if (any_file_) {
+    if (looked_up_ != nullptr) on_wire.run([this] { end_reading(false); });  // it gets no step
+    wait_for_files();
+  } else {
+    send_slots(*batch);
+  }
   const detail::RowLayout& wanted = batch->wanted_layout;
   const detail::RowLayout& asked = batch->asked_layout;
-  batch->slots_out = batch->slots_memory[0].of(comm_, DataType::i32, wanted.all_rows());
-  batch->slots_in = batch->slots_memory[1].of(comm_, DataType::i32, asked.all_rows());
-  for (int rank = 0; rank < ranks_; ++rank) {
-    for (std::size_t t = 0; t < tables_.size(); ++t)
-      std::ranges::copy(batch->wanted[t].of_owner(rank),
-                        batch->slots_out->as<std::int32_t>().data() + wanted.first_row(rank, t));
-  }
   const auto out = rows_out_.of(comm_, DataType::f32, asked.all_numbers());
   const auto in = rows_in_.of(comm_, DataType::f32, wanted.all_numbers());
-
-  Stream on_wire = wire_;
   on_wire.wait(compute.record());
-  traffic_.bytes_sent += detail::exchange_parts(
-      comm_, batch->slots_out->view(),
-      [&](int rank) {
-        return PartOf{wanted.first_row(rank, 0), wanted.rows_of(rank)};
-      },
-      batch->slots_in->view(),
-      [&](int rank) {
-        return PartOf{asked.first_row(rank, 0), asked.rows_of(rank)};
-      },
-      wire_);
   on_wire.run([this, batch, out] { copy_rows(*batch, *out); });
   traffic_.bytes_sent += detail::exchange_parts(
       comm_, out->view(),
@@ -274,9 +305,7 @@ void ShardedTables::State::copy_rows(BatchExchange& batch, Buffer& rows) {
     for (int rank = 0; rank < ranks_; ++rank) {
       const auto slots = batch.asked_slots(rank, t, rank_);
       held_[t].bring_up_to_date(slots, rule_);
-      if (rank != rank_)
-        detail::gather_rows(held_[t].rows(), slots, columns_[t],
-                            to + batch.asked_layout.first_number(rank, t));
+      if (rank != rank_) held_[t].gather(slots, to + batch.asked_layout.first_number(rank, t));
     }
   }
 }
@@ -309,10 +338,7 @@ std::vector<float> ShardedTables::State::row(int table, std::int64_t row) {
   const auto t = static_cast<std::size_t>(table);
   const auto [owner, slot] = places_[t].of(row);
   std::vector<float> values(static_cast<std::size_t>(columns_[t]));
-  if (owner == rank_) {
-    held_[t].bring_up_to_date(std::span(&slot, 1), rule_);
-    std::copy_n(held_[t].row(slot), columns_[t], values.begin());
-  }
+  if (owner == rank_) values = held_[t].up_to_date(slot, rule_);
   comm_.broadcast(View(std::span(values)), owner, wire_).wait();
   return values;
 }
@@ -345,6 +371,9 @@ const RowPlacement& ShardedTables::placement() const {
 }
 std::int64_t ShardedTables::steps() const {
   return state_->steps();
+}
+FileFigures ShardedTables::file_figures() const {
+  return state_->file_figures();
 }
 TablesTraffic ShardedTables::traffic() const {
   return state_->traffic_;

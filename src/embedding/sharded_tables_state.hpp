@@ -1,5 +1,6 @@
 #pragma once
-// What ShardedTables is made of: see sharded_tables.cpp (requests and look-ups), tables_step.cpp (gradients and updates), tables_saving.cpp.
+// What ShardedTables is made of: see sharded_tables.cpp (requests and look-ups), tables_files.cpp (rows in files), tables_step.cpp (gradients
+// and updates), tables_saving.cpp.
 
 #include <deque>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/diagnosis/counters.hpp"
 #include "collectives/diagnosis/used_by_one.hpp"
 #include "embedding/batch_exchange.hpp"
 #include "embedding/held_rows.hpp"
@@ -42,11 +44,18 @@ class ShardedTables::State {
 
   std::int64_t bytes() const;
   std::int64_t steps() const { return steps_; }
+  FileFigures file_figures() const;
 
  private:
   using Batch = std::shared_ptr<detail::BatchExchange>;
 
+  void fill(std::size_t table, const TablesOptions& options);
   Batch unused_batch();
+  void send_slots(detail::BatchExchange& batch);
+  void begin_reading(const detail::BatchExchange& batch);
+  void wait_for_files();
+  void end_reading(bool changed);
+  void count();
   void lay_out(detail::BatchExchange& batch);
   void check_memory(const detail::BatchExchange& batch, const char* what, std::size_t table,
                     const ConstView& memory) const;
@@ -63,6 +72,13 @@ class ShardedTables::State {
   detail::RowRule rule_;    ///< the wire's: steps that have run
   std::int64_t steps_ = 0;  ///< that were called
   Stream wire_;
+  bool any_file_ = false;  ///< of all ranks alike
+  Stream file_worker_{};   ///< reads and writes files, where there are any
+  std::shared_ptr<detail::Counters> counters_;
+  struct Counted {
+    detail::Growth hits{}, misses{}, read{}, written{}, stalled{};
+  };
+  Counted counted_{};
 
   detail::DigitSort sort_{};         ///< the host's, for requests
   detail::DigitSort update_sort_{};  ///< the wire's

@@ -28,15 +28,13 @@ std::vector<std::int64_t> shape_of(const Table& table, const HeldRows::Array& ar
   return {table.rows, array.columns};
 }
 
-/// Calls visit(tensor, shape, first element, memory) for each run of rows of each array.
+/// Calls visit(array, tensor, shape, block) for each run of rows of each array.
 template <class Visit>
-void each_piece(const Table& table, const std::vector<RowPlaces::Block>& blocks, HeldRows& held,
+void each_piece(const Table& table, const std::vector<RowPlaces::Block>& blocks, const HeldRows& held,
                 const Visit& visit) {
   for (const HeldRows::Array& array : held.arrays()) {
-    const std::int64_t width = std::max(1, array.columns);
     for (const RowPlaces::Block& block : blocks)
-      visit(table.name + array.ending, shape_of(table, array), block.first * width,
-            array.values.slice(block.slot * width, block.count * width));
+      visit(array, table.name + array.ending, shape_of(table, array), block);
   }
 }
 
@@ -47,11 +45,12 @@ checkpoint::State ShardedTables::State::state() {
   wire_.synchronize();
   checkpoint::State result;
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    each_piece(
-        tables_[t], places_[t].blocks_of(rank_), held_[t],
-        [&](const std::string& tensor, std::vector<std::int64_t> shape, std::int64_t first, View memory) {
-          result.pieces.push_back({tensor, std::move(shape), first, ConstView(memory)});
-        });
+    each_piece(tables_[t], places_[t].blocks_of(rank_), held_[t],
+               [&](const HeldRows::Array& array, const std::string& tensor, std::vector<std::int64_t> shape,
+                   const RowPlaces::Block& block) {
+                 result.pieces.push_back({tensor, std::move(shape), block.first * array.width(),
+                                          held_[t].saved(array, block.slot, block.count)});
+               });
   }
   if (rank_ == 0 && steps_ > 0) {
     const std::vector<double>& rates = rule_.rates();
@@ -79,13 +78,17 @@ void ShardedTables::State::load_state(const checkpoint::Values& values, const ch
   wire_.synchronize();
   looked_up_.reset();
   requested_.clear();
+  for (HeldRows& held : held_) {
+    while (held.file() != nullptr && held.file()->batches() > 0) held.file()->end(false);
+  }
   std::vector<Wanted> wanted;
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    each_piece(
-        tables_[t], places_[t].blocks_of(rank_), held_[t],
-        [&](const std::string& tensor, std::vector<std::int64_t> shape, std::int64_t first, View memory) {
-          wanted.push_back({tensor, std::move(shape), first, memory});
-        });
+    each_piece(tables_[t], places_[t].blocks_of(rank_), held_[t],
+               [&](const HeldRows::Array& array, const std::string& tensor, std::vector<std::int64_t> shape,
+                   const RowPlaces::Block& block) {
+                 wanted.push_back({tensor, std::move(shape), block.first * array.width(),
+                                   held_[t].loaded(array, block.slot, block.count)});
+               });
   }
   std::vector<double> rates(static_cast<std::size_t>(std::get<std::int64_t>(steps->second)));
   if (!rates.empty())

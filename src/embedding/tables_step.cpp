@@ -66,6 +66,7 @@ void ShardedTables::State::step(std::span<const ConstView> gradients, const Stre
   wire_.run([this, batch, sums, arrived, rate, scale] {
     rule_.add_step(rate);
     update(*batch, *sums, *arrived, scale);
+    if (any_file_) end_reading(true);
   });
   batch->done = wire_.record();
   ++steps_;

@@ -15,6 +15,9 @@
 // waits on the host until the other ranks have requested their batch; step() waits for them where a row's gradient is several sums. request()
 // does not wait, so a batch that is known early is requested early. Memory of the host.
 //
+// Tables in files (Table::file): request() waits for the other ranks' request of the same batch, and begins to read its rows from the
+// file. Requested before the step() of the batch before it, the next batch's rows come while that one computes.
+//
 //   ShardedTables tables(comm, {{"user", 10'000'000, 64}, {"item", 2'000'000, 64}}, {.rule = RowAdaGrad{.learning_rate = 0.02}});
 //   for (const Batch& batch : data) {
 //     tables.look_up(batch.bags, pooled, compute);           // pooled[t]: samples x columns
@@ -86,13 +89,16 @@ class ShardedTables {
   const RowPlacement& placement() const;
   std::int64_t steps() const;
   TablesTraffic traffic() const;
-  /// Bytes of rows and of their state on this rank.
+  /// Of all this rank's tables in files. Reading and writing goes on behind the program, so bytes may still grow.
+  FileFigures file_figures() const;
+  /// Bytes of rows and of their state on this rank, in memory or in files.
   std::int64_t bytes() const;
   /// Copies one row, on each rank. Collective: all ranks name the same. @throws Error (usage) for a row that is not there
   std::vector<float> row(int table, std::int64_t row);
 
   /// Pieces: this rank's blocks of rows ("NAME"), and of state ("NAME/sum": h of RowAdaGrad; "NAME/exp_avg", "NAME/exp_avg_sq",
-  /// "NAME/step" of LazyAdamW). Any number of ranks and any placement loads them. Valid until the next look_up().
+  /// "NAME/step" of LazyAdamW). Any number of ranks and any placement loads them. Valid until the next look_up(); those of tables in files are
+  /// read from the files as they are saved, and are valid until the next call of any function that is not const.
   checkpoint::State state();
   /// Goes on from what state() gave, on whichever ranks. @throws Error (usage) for values of other tables or another rule
   template <class Checkpoint>

@@ -24,12 +24,43 @@ enum class Pooling : std::uint8_t {
   mean,  ///< the sum over the number of indices
 };
 
-/// f32, in the memory of the host.
+/// Rows in a file, of which those that are read often also lie in memory: a cache. Each rank has a file of its own, with its rows and their state.
+/// The file has no name, so that nothing stays behind and no other table's can be taken for it, and its space is reserved at the start. It is
+/// read and written by io_uring, past the page cache where the filesystem can do that: this needs WEFT_URING and Linux 5.11. Parameters are
+/// bitwise those of a table in memory.
+struct RowFile {
+  std::string directory{};  ///< a folder on a local disk, where ranks may have different ones; empty: no file
+  std::int64_t rows_in_memory =
+      0;  ///< of the whole table; a rank's cache has its share. The rows of a batch lie in memory besides
+  int refresh_every = 64;  ///< after so many batches, which rows were read most often is found out again
+};
+
+/// f32, in the memory of the host, or in a file.
 struct Table {
   std::string name;       ///< in messages and checkpoints; no two tables have one
   std::int64_t rows = 0;  ///< 1 or more
   int columns = 0;        ///< 1 or more
   Pooling pooling = Pooling::sum;
+  RowFile file{};
+};
+
+/// What a rank's files and caches have done so far. A *read* row is one that a batch needs here, once for all ranks that ask for it.
+struct FileFigures {
+  std::int64_t hits = 0;            ///< rows that the cache had when the batch was known
+  std::int64_t misses = 0;          ///< and others
+  std::int64_t reads = 0;           ///< blocks of the file that batches needed
+  std::int64_t reads_hidden = 0;    ///< of these, those that were in memory when the batch was looked up
+  std::int64_t bytes_read = 0;      ///< from files, also to write a part of a block
+  std::int64_t bytes_written = 0;   ///< to files
+  double stall_seconds = 0;         ///< for which look-ups waited for files
+  std::int64_t evictions = 0;       ///< rows that left the cache
+  std::int64_t rows_in_memory = 0;  ///< now, in caches
+  std::int64_t memory_bytes = 0;    ///< of caches, of blocks that batches need, and of lists of rows
+  std::int64_t file_bytes = 0;
+
+  double hit_rate() const {
+    return hits + misses == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(hits + misses);
+  }
 };
 
 /// What a rank's part of the batch reads of one table.

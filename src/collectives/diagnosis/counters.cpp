@@ -203,6 +203,16 @@ std::vector<MetricFamily> Counters::read() const {
   counter("weft_late_seconds_total", late,
           "The longest time that this rank was later than all others with a bucket, of each accounted step.");
 
+  counter("weft_table_hits_total", table_hits,
+          "Rows of tables in files that a batch needed and that were in memory.");
+  counter("weft_table_misses_total", table_misses,
+          "Rows of tables in files that a batch needed and that were not in memory.");
+  counter("weft_table_read_bytes_total", table_read_bytes, "Bytes that were read from files of tables.");
+  counter("weft_table_written_bytes_total", table_written_bytes,
+          "Bytes that were written to files of tables.");
+  counter("weft_table_stall_seconds_total", table_stalls,
+          "Time for which look-ups waited for files of tables.");
+
   counter("weft_pipeline_steps_total", pipeline_steps, "Steps of this rank's pipelines.");
   counter("weft_pipeline_seconds_total", pipeline, "Time of the steps of this rank's pipelines.");
   counter("weft_pipeline_wait_seconds_total", pipeline_waits,

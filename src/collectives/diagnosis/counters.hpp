@@ -103,6 +103,9 @@ class Counters {
   std::atomic<double> loss_scale{std::nan("")};
   std::atomic<double> gradient_norm{std::nan("")};
   Count skipped_steps;
+  // Embedding tables in files
+  Count table_hits, table_misses, table_read_bytes, table_written_bytes;
+  Seconds table_stalls;
   // Pipelines
   Count pipeline_steps;
   Seconds pipeline, pipeline_waits;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <limits>
 
 #include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/uring.hpp"
 #include "weft/embedding/sharded_tables.hpp"
 
 namespace weft::embedding {
@@ -53,6 +56,63 @@ TEST(BadTables, RulesAndPlacementsThatMakeNoSense) {
   refused({.placement = RowPlacement{{{64, {0}}, {64, {0}}}, {}}},
           {"table user has 1 blocks, and 100 rows are 2 of 64"});
   refused({.placement = RowPlacement{{{128, {1}}, {64, {0}}}, {}}}, {"names rank 1 of 1"});
+}
+
+TEST(BadTables, FilesThatMakeNoSense) {
+  const auto refused = [&](ErrorKind kind, const RowFile& file, std::initializer_list<std::string> words) {
+    std::vector<Table> tables = two_tables;
+    tables[1].file = file;
+    expect_error(kind, words, [&] { ShardedTables(self(), tables); });
+  };
+  refused(ErrorKind::usage, {.rows_in_memory = 3},
+          {"table 1 (item) keeps 3 rows in memory, and names no folder", "RowFile::directory"});
+  refused(ErrorKind::usage, {.directory = "/tmp", .rows_in_memory = -1}, {"table 1 (item) keeps -1 rows"});
+  refused(ErrorKind::usage, {.directory = "/tmp", .refresh_every = 0}, {"table 1 (item)", "after 0 batches"});
+  if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
+  refused(ErrorKind::system, {.directory = "/nowhere"},
+          {"the file of table item: cannot make a file in /nowhere", "No such file", "rank 0", "local disk"});
+  refused(ErrorKind::system, {.directory = "/proc/self/exe"},
+          {"the file of table item: cannot make a file in /proc/self/exe", "Not a directory"});
+}
+
+TEST(BadTables, OnesThatAreLargerThanTheDiskOrThanMemory) {
+  if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
+  const test::TemporaryFolder folder;
+  Table huge{"huge", std::int64_t{1} << 26, 1 << 20, Pooling::sum, {.directory = folder.path()}};
+  expect_error(ErrorKind::system,
+               {"the file of table huge: ", " bytes are needed in " + folder.path(), " are free",
+                "No space left on device", "rank 0"},
+               [&] { ShardedTables(self(), {huge}); });
+  huge.file.rows_in_memory = huge.rows;
+  expect_error(
+      ErrorKind::system,
+      {"table huge keeps 67108864 of 67108864 rows of this rank in memory", "are left", "rows_in_memory"},
+      [&] { ShardedTables(self(), {huge}); });
+  // The other ranks hear of it.
+  run_as_threads(2, [&](Communicator comm) {
+    std::vector<Table> tables{{"user", 100, 4, Pooling::sum, {.directory = folder.path()}}};
+    if (comm.rank() == 1) tables[0].file.directory = folder.path() + "/none";
+    if (comm.rank() == 1)
+      return expect_error(ErrorKind::system, {"cannot make a file in " + folder.path() + "/none", "rank 1"},
+                          [&] { ShardedTables(comm, tables); });
+    try {
+      ShardedTables sharded(comm, tables);
+      (void)sharded.row(0, 99);
+      ADD_FAILURE() << "no error was thrown";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("cannot make a file in"), std::string::npos) << error.what();
+    }
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(BadTables, RanksOfWhichOneHasFiles) {
+  run_as_threads(2, [](Communicator comm) {
+    std::vector<Table> mine = two_tables;
+    if (comm.rank() == 1) mine[0].file.directory = "/tmp";
+    expect_error(ErrorKind::mismatch, {"ranks have different embedding tables", "in files", "rank 1"},
+                 [&] { ShardedTables(comm, mine); });
+  });
 }
 
 TEST(BadTables, CallsInAWrongOrderOrWithWrongMemory) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -10,6 +12,9 @@
 
 #include "embedding_twin.hpp"
 #include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/under_tsan.hpp"
+#include "support/uring.hpp"
 
 namespace weft::embedding {
 namespace {
@@ -18,6 +23,17 @@ using test::EmbeddingTwin;
 using test::OwnedBags;
 
 const std::vector<Table> tables{{"user", 700, 16}, {"word", 90, 7, Pooling::mean}, {"country", 3, 40}};
+
+/// The same in files. "word" stays in memory where `all` is false.
+std::vector<Table> in_files(const RowFile& file, bool all = true) {
+  std::vector<Table> result = tables;
+  for (Table& table : result) {
+    if (!all && table.name == "word") continue;
+    table.file = file;
+    table.file.rows_in_memory = file.rows_in_memory * table.rows / tables[0].rows;
+  }
+  return result;
+}
 
 /// A training of ShardedTables on ranks that are threads.
 struct Training {
@@ -30,6 +46,9 @@ struct Training {
   double scale = 1;
   std::optional<RowPlacement> placement{};
   std::function<void(ShardedTables&)> at_start{}, at_end{};
+  std::function<void(const std::vector<MetricFamily>&)> metered{};
+  std::vector<Table> stored = tables;  ///< the same tables, in memory or in files
+  int looks = 0;  ///< of each batch without a step, before the one that is followed by a step
 
   int ranks() const { return static_cast<int>(samples.size()); }
   std::int64_t all() const { return std::accumulate(samples.begin(), samples.end(), std::int64_t{0}); }
@@ -58,7 +77,7 @@ std::vector<std::vector<float>> Training::run() const {
         values[c] = test::initial_value(table, row, static_cast<int>(c));
     };
     if (queued) options.wire = Stream::queued();
-    ShardedTables sharded(comm, tables, options);
+    ShardedTables sharded(comm, stored, options);
     if (at_start) at_start(sharded);
     Stream compute;
     std::vector<Buffer> pooled;
@@ -76,6 +95,11 @@ std::vector<std::vector<float>> Training::run() const {
     };
     if (ahead) request(first_step);
     for (int step = first_step; step < first_step + steps; ++step) {
+      for (int look = 0; look < looks && !ahead; ++look) {
+        request(step + look);
+        sharded.look_up(out, compute);
+        compute.synchronize();
+      }
       if (!ahead) request(step);
       sharded.look_up(out, compute);
       if (ahead && step + 1 < first_step + steps) request(step + 1);
@@ -93,6 +117,7 @@ std::vector<std::vector<float>> Training::run() const {
       sharded.step(gradients, compute, std::nullopt, scale);
     }
     if (at_end) at_end(sharded);
+    if (metered) metered(comm.meter().read());
     std::vector<std::vector<float>> rows(tables.size());
     for (std::size_t t = 0; t < tables.size(); ++t) {
       for (std::int64_t row = 0; row < tables[t].rows; ++row) {
@@ -159,42 +184,63 @@ TEST(ShardedTables, TrainAlikeWithRequestsAheadAndAWireOfItsOwn) {
   }
 }
 
-TEST(ShardedTables, GoOnFromACheckpointOnOtherRanks) {
+/// Calls visit(at, memory) for a range of a tensor, in blocks of 250 elements, which end within rows.
+template <class Visit>
+void each_block(std::int64_t first, std::int64_t count, DataType dtype, std::vector<std::byte>& tensor,
+                const Visit& visit) {
+  for (std::int64_t at = 0; at < count; at += 250)
+    visit(at, View(tensor.data() + static_cast<std::size_t>(first + at) * size_of(dtype),
+                   std::min<std::int64_t>(250, count - at), dtype));
+}
+
+void expect_to_go_on(const std::vector<Table>& from, const std::vector<Table>& to) {
   for (const Rule& rule : rules) {
     // What a checkpoint holds: tensors, whole.
     std::map<std::string, std::vector<std::byte>> tensors;
     checkpoint::Values values;
     std::mutex mutex;
     Training before{.samples = {8, 8, 21}, .rule = rule, .steps = 5};
+    before.stored = from;
     before.at_end = [&](ShardedTables& sharded) {
       const checkpoint::State state = sharded.state();
       const std::lock_guard lock(mutex);
       values = state.values;
       for (const checkpoint::Piece& piece : state.pieces) {
-        const auto view = std::get<ConstView>(piece.values);
         std::int64_t elements = 1;
         for (const std::int64_t dimension : piece.shape) elements *= dimension;
         auto& tensor = tensors[piece.tensor];
-        tensor.resize(static_cast<std::size_t>(elements) * size_of(view.dtype()));
-        std::copy_n(view.bytes(), view.size_bytes(),
-                    tensor.data() + static_cast<std::size_t>(piece.first) * size_of(view.dtype()));
+        tensor.resize(static_cast<std::size_t>(elements) * size_of(piece.dtype()));
+        each_block(piece.first, piece.count(), piece.dtype(), tensor, [&](std::int64_t at, View there) {
+          if (const auto* const computed = std::get_if<checkpoint::Computed>(&piece.values))
+            return computed->fill(at, there);
+          const ConstView view = std::get<ConstView>(piece.values).slice(at, there.count());
+          std::copy_n(view.bytes(), view.size_bytes(), there.bytes());
+        });
       }
     };
     (void)before.run();
     Training after{.samples = {20, 17}, .rule = rule, .first_step = 5, .steps = 4};
+    after.stored = to;
     after.at_start = [&](ShardedTables& sharded) {
       sharded.load_state(values, [&](std::span<const checkpoint::Wanted> wanted) {
         for (const checkpoint::Wanted& one : wanted) {
-          const auto view = std::get<View>(one.values);
-          std::copy_n(
-              tensors.at(one.tensor).data() + static_cast<std::size_t>(one.first) * size_of(view.dtype()),
-              view.size_bytes(), view.bytes());
+          each_block(one.first, one.count(), one.dtype(), tensors.at(one.tensor),
+                     [&](std::int64_t at, View there) {
+                       if (const auto* const taken = std::get_if<checkpoint::Taken>(&one.values))
+                         return taken->take(at, there);
+                       const View view = std::get<View>(one.values).slice(at, there.count());
+                       std::copy_n(there.bytes(), there.size_bytes(), view.bytes());
+                     });
         }
       });
       EXPECT_EQ(sharded.steps(), 5);
     };
     expect_twin(after, "resumed");
   }
+}
+
+TEST(ShardedTables, GoOnFromACheckpointOnOtherRanks) {
+  expect_to_go_on(tables, tables);
 }
 
 TEST(ShardedTables, SendWhatTheBatchNeedsAndNoMore) {
@@ -252,6 +298,143 @@ TEST(ShardedTables, AreReadWithoutAStep) {
       EXPECT_EQ(std::vector<float>(out.begin(), out.begin() + 4), mine);
     }
   });
+}
+
+/// Tables in files; skipped where there is no io_uring.
+class TablesInFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = test::why_no_uring()) GTEST_SKIP() << *why;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "something stayed behind";
+  }
+  /// @param rows in memory, of those of the first table
+  RowFile file(std::int64_t rows, int refresh_every = 3) const {
+    return {.directory = folder_.path(), .rows_in_memory = rows, .refresh_every = refresh_every};
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TablesInFiles, TrainAsOneProcessDoes) {
+  bool ahead = false;  // in turn: each with each number of rows
+  for (const Rule& rule : test::few_under_tsan<Rule>({rules[2], rules[0], rules[1], rules[3]}, 1)) {
+    for (const auto& samples :
+         test::few_under_tsan<std::vector<std::int64_t>>({{18, 19}, {8, 8, 8, 8}, {37}, {0, 37}}, 2)) {
+      for (const std::int64_t rows : {0, 100, 700}) {
+        ahead = !ahead;
+        expect_twin(
+            {.samples = samples, .rule = rule, .ahead = ahead, .stored = in_files(file(rows), rows > 0)},
+            "in files");
+      }
+    }
+  }
+}
+
+TEST_F(TablesInFiles, TrainForLongWhicheverRankHasWhichRows) {
+  const int steps = test::few_under_tsan<int>({60, 200}, 1).back();
+  for (const std::vector<std::int64_t>& samples :
+       std::vector<std::vector<std::int64_t>>{{12}, {6, 6}, {3, 3, 3, 3}}) {
+    const int ranks = static_cast<int>(samples.size());
+    RowPlacement whole;  // each table on one rank
+    RowPlacement cut;    // rows in turn
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      whole.tables.push_back({1024, {static_cast<int>(t) % ranks}});
+      TablePlacement one{1, {}};
+      for (std::int64_t row = 0; row < tables[t].rows; ++row)
+        one.owners.push_back(static_cast<int>(row) % ranks);
+      cut.tables.push_back(one);
+    }
+    for (const RowPlacement& placement : {whole, cut})
+      expect_twin({.samples = samples,
+                   .rule = rules[2],
+                   .steps = steps,
+                   .ahead = ranks != 2,
+                   .placement = placement,
+                   .stored = in_files(file(70, 8))},
+                  "for long");
+  }
+}
+
+TEST_F(TablesInFiles, AreReadWithoutAStepAndWithAWireOfItsOwn) {
+  for (const bool queued : {false, true})
+    expect_twin(
+        {.samples = {14, 9}, .rule = rules[2], .queued = queued, .stored = in_files(file(60)), .looks = 2},
+        "looked up more often");
+}
+
+TEST_F(TablesInFiles, GoOnFromACheckpointOfEither) {
+  expect_to_go_on(in_files(file(50)), tables);
+  expect_to_go_on(tables, in_files(file(50)));
+  expect_to_go_on(in_files(file(0)), in_files(file(700)));
+}
+
+TEST_F(TablesInFiles, SayWhatTheyReadAndWrote) {
+  Training training{.samples = {20}, .steps = 40, .ahead = true, .stored = in_files(file(700))};
+  FileFigures all;
+  training.at_end = [&](ShardedTables& sharded) {
+    (void)sharded.row(0, 0);  // all is over
+    all = sharded.file_figures();
+  };
+  training.metered = [&](const std::vector<MetricFamily>& families) {
+    const auto value_of = [&](std::string_view name) {
+      return std::ranges::find(families, name, &MetricFamily::name)->samples.front().value;
+    };
+    EXPECT_EQ(value_of("weft_table_hits_total"), static_cast<double>(all.hits));
+    EXPECT_EQ(value_of("weft_table_misses_total"), static_cast<double>(all.misses));
+    EXPECT_EQ(value_of("weft_table_read_bytes_total"), static_cast<double>(all.bytes_read));
+    EXPECT_LE(value_of("weft_table_written_bytes_total"), static_cast<double>(all.bytes_written));
+    EXPECT_NEAR(value_of("weft_table_stall_seconds_total"), all.stall_seconds, 1e-6);
+  };
+  (void)training.run();
+  std::set<std::pair<std::size_t, std::int64_t>> seen;
+  std::int64_t reads = 0;
+  std::int64_t late =
+      0;  // a row that the batch before read first was asked for again before it came to the cache
+  std::set<std::pair<std::size_t, std::int64_t>> fresh;
+  for (int step = 0; step < training.steps; ++step) {
+    std::set<std::pair<std::size_t, std::int64_t>> rows;
+    const auto batch = training.batch(step);
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      for (const std::int64_t row : batch[t].indices) rows.emplace(t, row);
+    }
+    std::set<std::pair<std::size_t, std::int64_t>> fresh_now;
+    for (const auto& row : rows) {
+      if (fresh.contains(row)) ++late;
+      if (seen.insert(row).second) fresh_now.insert(row);
+    }
+    fresh = fresh_now;
+    reads += static_cast<std::int64_t>(rows.size());
+  }
+  EXPECT_EQ(all.hits + all.misses, reads);
+  EXPECT_EQ(all.misses, static_cast<std::int64_t>(seen.size()) + late);  // a cache of all rows
+  EXPECT_EQ(all.rows_in_memory, static_cast<std::int64_t>(seen.size()));
+  EXPECT_EQ(all.evictions, 0);
+  EXPECT_LE(all.reads, all.misses);
+  EXPECT_LE(all.reads_hidden, all.reads);
+  EXPECT_GT(all.file_bytes, 0);
+}
+
+TEST_F(TablesInFiles, AreBoundedInMemory) {
+  for (const std::int64_t rows : {0, 70}) {
+    Training training{.samples = {10, 10}, .steps = 40, .ahead = true, .stored = in_files(file(rows))};
+    std::mutex mutex;
+    FileFigures all;
+    training.at_end = [&](ShardedTables& sharded) {
+      (void)sharded.row(0, 0);  // all is over
+      const std::lock_guard lock(mutex);
+      const FileFigures one = sharded.file_figures();
+      all.rows_in_memory += one.rows_in_memory;
+      all.hits += one.hits;
+      all.evictions += one.evictions;
+    };
+    (void)training.run();
+    EXPECT_LE(all.rows_in_memory,
+              rows + rows * 93 / 700 + 4);  // a share of each table, rounded up on each rank
+    EXPECT_EQ(all.hits > 0, rows > 0);
+    EXPECT_EQ(all.evictions > 0, rows > 0);
+  }
 }
 
 }  // namespace
