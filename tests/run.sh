@@ -23,8 +23,8 @@ launchers/setup.sh test
 . launchers/openblas.sh
 . launchers/toolchain.sh
 mkdir -p build
-computing=$((jobs + 1))  # they, too, wait now and then, for a thread or the disk
-waiting=4                # for a deadline, a death or another process
+computing=$jobs
+waiting=3  # for a deadline, a death or another process
 tests/places.sh $computing $waiting build/places.json
 phases="installed in $((SECONDS - begin)) s"
 passed=0

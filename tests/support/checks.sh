@@ -19,7 +19,7 @@ fail() {
 check() {
   local name=$1 expected=$2 pattern=$3
   shift 3
-  timeout -k 5 120 "$@" > "$work/out" 2> "$work/err" < /dev/null
+  timeout -k 5 300 "$@" > "$work/out" 2> "$work/err" < /dev/null
   local status=$?
   if [ $status -ne "$expected" ]; then
     fail "$name: status $status, not $expected"
