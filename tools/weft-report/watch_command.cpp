@@ -201,9 +201,10 @@ class Look {
     return lines;
   }
 
+  /// Served first: who has seen the file finds nothing older there.
   void publish() {
-    if (!options_.metrics.empty()) write_metrics(options_.metrics, record_.watch);
     if (served_) served_->set(figures_of(record_.watch));
+    if (!options_.metrics.empty()) write_metrics(options_.metrics, record_.watch);
   }
 
   /// Whoever writes there is not read.
