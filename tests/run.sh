@@ -25,7 +25,7 @@ launchers/setup.sh test
 mkdir -p build
 computing=$jobs
 waiting=3  # for a deadline, a death or another process
-tests/places.sh $computing $waiting build/places.json
+tests/places.sh "$computing" "$waiting" build/places.json
 phases="installed in $((SECONDS - begin)) s"
 passed=0
 failed=0
