@@ -26,8 +26,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
-# The standard library's headers, read once for the library, once for programs (whose code may stand at a place that the linker knows), and once
-# for tests, which have options of their own (tests/CMakeLists.txt). A source then no longer says which include it lacks: presets minimal and
+# The standard library's headers, read once for the library (-fPIC), once for programs (-fPIE), and once for tests, which have options of
+# their own (tests/CMakeLists.txt). A source then no longer says which include it lacks: presets minimal and
 # tidy and tests/builds.sh compile without.
 option(WEFT_PCH "Headers of the standard library (for tests, GoogleTest too) are precompiled" OFF)
 if(WEFT_PCH)

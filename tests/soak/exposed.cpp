@@ -47,6 +47,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The account's own unions (src/gradient/reducer/step_clock.cpp) are what is judged here: these are written apart.
 struct Interval {
   double begin;
   double end;
