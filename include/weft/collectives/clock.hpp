@@ -2,8 +2,8 @@
 // One clock for all ranks, to compare times that were taken on different ranks.
 //
 // The ranks of a node read the same steady clock. The clocks of two nodes have no common beginning, so the
-// offset between them is measured as NTP does it (D. Mills, RFC 5905, section 8). Each rank asks rank 0
-// several times, and takes the answer that came soonest; that one is half a round trip old. The error is at
+// offset between them is measured as NTP does it (D. Mills, RFC 5905, section 8). One rank of each node asks
+// rank 0 several times, and takes the answer that came soonest; that one is half a round trip old. The error is at
 // most half of that round trip, plus the drift since.
 //
 //   const auto offset = clock_offset(comm);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <map>
 #include <set>
@@ -20,13 +21,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ranks that are threads and take themselves for nodes.
-void run_as_nodes(int ranks, const std::function<void(Communicator)>& body) {
+/// Ranks that are threads, of which each `of_a_node` take themselves for those of a node.
+void run_as_nodes(int ranks, int of_a_node, const std::function<void(Communicator)>& body) {
   const auto store = make_memory_store();
   detail::on_threads(ranks, [&](int rank) {
     auto rendezvous = make_store_rendezvous(store, "nodes", rank, ranks);
     std::vector<std::string> hosts;
-    for (int one = 0; one < ranks; ++one) hosts.push_back(text("node", one));
+    for (int one = 0; one < ranks; ++one) hosts.push_back(text("node", one / of_a_node));
     body(detail::make_communicator(detail::make_threads_backend(rendezvous, {.timeout = 1min}), rendezvous,
                                    Topology(hosts), 1min, nullptr));
   });
@@ -46,12 +47,23 @@ TEST(Clock, IsOneOnANode) {
 
 // Here the offset is known: it is one clock. What is found is off by half of the shortest round trip at most.
 TEST(Clock, OfAnotherNodeIsAskedFor) {
-  run_as_nodes(3, [](Communicator comm) {
+  run_as_nodes(3, 1, [](Communicator comm) {
     const auto begin = std::chrono::steady_clock::now();
     const auto offset = clock_offset(comm);
     EXPECT_LE(std::chrono::abs(offset), std::chrono::steady_clock::now() - begin);
     EXPECT_TRUE(comm.rank() != 0 || offset == 0ns);
   });
+}
+
+// Ranks of a node read one clock: one asks for all of them.
+TEST(Clock, HasOneOffsetOnANode) {
+  std::array<std::chrono::nanoseconds, 6> offsets{};
+  run_as_nodes(6, 2, [&offsets](const Communicator& comm) {
+    offsets[static_cast<std::size_t>(comm.rank())] = clock_offset(comm);
+  });
+  EXPECT_EQ(offsets[0], 0ns);
+  for (std::size_t rank = 0; rank < offsets.size(); rank += 2) EXPECT_EQ(offsets[rank], offsets[rank + 1]);
+  EXPECT_TRUE(offsets[2] != 0ns || offsets[4] != 0ns);
 }
 
 class Traces : public testing::Test {
