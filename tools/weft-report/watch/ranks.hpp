@@ -5,7 +5,8 @@
 //   for (const ras::RasFinding& one : ranks.looked(seconds, looks)) std::cout << one.finding.verdict << '\n';
 //
 // A rank hangs if it gives no answer, or has issued fewer operations than others, and has not moved for so long while another waits in an operation.
-// It is late if, apart from one pause, the others waited for its gradients for a third of their time more than for any other's.
+// It is late if, apart from one pause, the others waited for its gradients for a third of their time more than for any other's; or, for four
+// times as long as the caller has patience, for a twentieth of their time and five times as long as for any other's.
 //
 // WRONG: looks of two jobs in one RanksWatch, or another order of the addresses.
 
@@ -78,7 +79,6 @@ class RanksWatch {
   };
 
   struct Lateness {
-    const Rank* rank = nullptr;
     double late = 0;
     double accounted = 0;
     double share() const { return accounted > 0 ? late / accounted : 0; }
@@ -88,8 +88,9 @@ class RanksWatch {
   std::optional<ras::RasFinding> silent(double now, bool refused) const;
   std::optional<ras::RasFinding> behind(double now) const;
   std::optional<ras::RasFinding> standing_still(double now) const;
-  std::optional<ras::RasFinding> late(double now) const;
-  Lateness lateness(double now, const Rank& rank) const;
+  static Lateness between(const Rank& rank, std::size_t from, std::size_t to);
+  std::vector<Lateness> lateness(const Rank& rank) const;
+  std::optional<ras::RasFinding> late() const;
   double longest_wait() const;
   std::string waiting_words() const;
 

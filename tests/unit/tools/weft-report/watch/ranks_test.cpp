@@ -168,6 +168,42 @@ TEST(RanksWatch, NamesASlowRankAndNotTwoThatAreLateInTurn) {
   }
 }
 
+TEST(RanksWatch, NamesARankThatIsLateByLittleOnlyIfItLasts) {
+  RanksWatch watch(30);
+  Training training;
+  (void)look(watch, training);
+  for (int i = 0; i < 200; ++i) {
+    training.second(-1, 2, 0.09);
+    training.late[1] += 0.015;
+    EXPECT_EQ(look(watch, training), i < 119 ? "" : "warning rank-late 2") << i;
+  }
+  for (int i = 0; i < 200; ++i) {
+    training.second(-1, 2, 0.09);
+    training.late[1] += 0.03;
+    (void)look(watch, training);
+  }
+  EXPECT_EQ(look(watch, training), "") << "another is late a third as much";
+  for (int i = 0; i < 200; ++i) {
+    training.second(-1, 2, 0.04);
+    EXPECT_EQ(look(watch, training), "") << i;
+  }
+}
+
+// A stretch has two accounts or more, however long steps are.
+TEST(RanksWatch, NamesASlowRankWhoseAccountsComeMoreSeldomThanItsPatience) {
+  RanksWatch watch(30);
+  Training training;
+  Training seen = training;
+  (void)look(watch, training);
+  for (int i = 1; i <= 200; ++i) {
+    training.second(-1, 3, 0.6);
+    seen.time = training.time;
+    seen.operations = training.operations;
+    if (i % 64 == 0) seen = training;
+    EXPECT_EQ(look(watch, seen), i < 128 ? "" : "warning rank-late 3") << i;
+  }
+}
+
 TEST(RanksWatch, TakesOnePauseForNoSlowRank) {
   RanksWatch watch(30);
   Training training;
