@@ -1,7 +1,7 @@
 # What is installed: libweft.a and libweft.so, each all floors in one, of the objects that the floors have compiled. What is in a namespace detail,
 # and what belongs to other libraries, stays inside libweft.so.
 set(objects "")
-set(floors weft_core weft_collectives weft_gradient weft_compression weft_schedules weft_pipeline weft_zero weft_embedding weft_deepspeed weft_c)
+set(floors weft_core weft_collectives weft_gradient weft_compression weft_schedules weft_pipeline weft_zero weft_embedding weft_local weft_deepspeed weft_c)
 if(WEFT_CHECKPOINT_ON)
   list(APPEND floors weft_checkpoint)
 endif()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Includes point down: core < collectives < gradient, checkpoint < compression, embedding, zero, pipeline (neighbours) < everything else. Vendor
+# Includes point down: core < collectives < gradient, checkpoint < compression, embedding, local, zero, pipeline (neighbours) < everything else. Vendor
 # headers are included only by include/weft/interop/ in public (torch's by include/weft/torch/), and the library never includes programs or examples.
 # Between two folders (rooms) of src and of tools, arrows point one way; a folder within a room belongs to it. A class has its name alone.
 # usage: includes.sh [FOLDER OF THE PROJECT]; prints each arrow that points up or both ways and exits 1
@@ -11,7 +11,7 @@ floor() {  # sets `floor`
     core) floor=1 ;;
     collectives) floor=2 ;;
     gradient | checkpoint) floor=3 ;;
-    compression | embedding | zero | pipeline) floor=4 ;;
+    compression | embedding | local | zero | pipeline) floor=4 ;;
     *) floor=5 ;;
   esac
 }
@@ -39,7 +39,7 @@ while IFS=: read -r file line; do
     weft/interop/*) to=collectives ;;
     weft/checkpoint/piece.hpp) to=core ;;  # plain values, by which any floor names its state
     weft/*/*) to=${target#weft/} to=${to%%/*} ;;
-    core/* | collectives/* | gradient/* | checkpoint/* | compression/* | embedding/* | zero/* | pipeline/*) to=${target%%/*} ;;
+    core/* | collectives/* | gradient/* | checkpoint/* | compression/* | embedding/* | local/* | zero/* | pipeline/*) to=${target%%/*} ;;
     weft/weft.hpp) to=everything ;;
     common/* | weft-*/* | examples/*) complain "$file includes $target: the library includes no program"; continue ;;
     mpi.h | cuda*.h | nccl.h | torch/* | boost/* | ucp/*)

@@ -31,6 +31,7 @@
 #include "weft/gradient/gradient_space.hpp"
 #include "weft/gradient/initial_values.hpp"
 #include "weft/gradient/param_layout.hpp"
+#include "weft/local/local_steps.hpp"
 #include "weft/pipeline/passes.hpp"
 #include "weft/pipeline/profile.hpp"
 #include "weft/pipeline/schedules.hpp"

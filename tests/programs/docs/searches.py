@@ -22,6 +22,7 @@ SEARCHES = {
     "flight record": ("errors", "hangs"),
     "zero bubble": ("pipeline",),
     "Muon": ("zero",),
+    "DiLoCo": ("less",),
     "adopt_stream": ("libtorch", "streams", "faq", "README"),
     "Debian package": ("install", "start"),
     "DeepSpeed config": ("deepspeed",),

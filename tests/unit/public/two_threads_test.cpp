@@ -21,6 +21,7 @@
 #include "weft/checkpoint/saver.hpp"
 #include "weft/core/stream_trace.hpp"
 #include "weft/embedding/sharded_tables.hpp"
+#include "weft/local/local_steps.hpp"
 #include "weft/pipeline/schedule.hpp"
 #include "weft/pipeline/schedules.hpp"
 #include "weft/pipeline/stage_executor.hpp"
@@ -35,6 +36,7 @@ const std::map<std::string, std::string> places = {
     {"Checkpointer", "here"},
     {"GradientReducer", "here"},
     {"GradientScaler", "here"},
+    {"LocalSteps", "here"},
     {"Saver", "here"},
     {"ShardedOptimizer", "here"},
     {"ShardedParams", "here"},
@@ -203,6 +205,16 @@ TEST(TwoThreads, InShardedTablesAreNamed) {
   run_as_threads(2, [](Communicator comm) {
     embedding::ShardedTables tables(comm, {{"table", 10, 4}});
     expect_one_refused(comm, "ShardedTables", [&] { (void)tables.row(0, 9); });
+  });
+}
+
+TEST(TwoThreads, InLocalStepsAreNamed) {
+  run_as_threads(2, [](Communicator comm) {
+    std::vector<float> weights(10);
+    const ParamLayout one(DataType::f32, {{"weights", 10}});
+    LocalSteps local(comm, one, {View(std::span(weights))}, {.every = 1});
+    const Stream compute;
+    expect_one_refused(comm, "LocalSteps", [&] { local.step(compute); });
   });
 }
 

@@ -1,0 +1,157 @@
+// A training that is saved and goes on is bitwise the one that was not interrupted, also between two outer steps.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "local_twin.hpp"
+#include "support/expect_error.hpp"
+#include "support/under_tsan.hpp"
+
+namespace weft {
+namespace {
+
+using test::expect_error;
+using test::LocalTraining;
+
+/// A checkpoint in memory, which expects each element once.
+class Kept {
+ public:
+  void add(const checkpoint::State& state) {
+    const std::lock_guard lock(mutex_);
+    if (values_.empty()) values_ = state.values;
+    EXPECT_EQ(state.values, values_);
+    for (const checkpoint::Piece& piece : state.pieces) {
+      ASSERT_EQ(piece.dtype(), DataType::f32);
+      std::int64_t all = 1;
+      for (const std::int64_t one : piece.shape) all *= one;
+      auto& [shape, values, there] = tensors_[piece.tensor];
+      if (values.empty()) {
+        shape = piece.shape;
+        values.resize(static_cast<std::size_t>(all));
+        there.resize(values.size());
+      }
+      EXPECT_EQ(shape, piece.shape);
+      const auto first = static_cast<std::size_t>(piece.first),
+                 count = static_cast<std::size_t>(piece.count());
+      ASSERT_LE(first + count, values.size()) << piece.tensor;
+      std::get<checkpoint::Computed>(piece.values).fill(0, View(std::span(values).subspan(first, count)));
+      for (std::size_t i = first; i < first + count; ++i) {
+        EXPECT_FALSE(there[i]) << piece.tensor << " is saved twice";
+        there[i] = true;
+      }
+    }
+  }
+  const checkpoint::Values& values() const { return values_; }
+  void read(std::span<const checkpoint::Wanted> wanted) const {
+    for (const checkpoint::Wanted& one : wanted) {
+      const Tensor& from = tensors_.at(one.tensor);
+      ASSERT_EQ(one.shape, from.shape) << one.tensor;
+      ASSERT_LE(one.first + one.count(), std::ssize(from.values));
+      std::memcpy(std::get<View>(one.values).data(), from.values.data() + one.first,
+                  static_cast<std::size_t>(one.count()) * sizeof(float));
+    }
+  }
+  void expect_whole() const {
+    for (const auto& [name, tensor] : tensors_) {
+      for (const bool one : tensor.there) ASSERT_TRUE(one) << name << " is not whole";
+    }
+  }
+  std::vector<float> tensor(const std::string& name) const { return tensors_.at(name).values; }
+
+ private:
+  struct Tensor {
+    std::vector<std::int64_t> shape;
+    std::vector<float> values;
+    std::vector<bool> there;
+  };
+  std::mutex mutex_;
+  checkpoint::Values values_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+/// Saves after so many steps.
+std::unique_ptr<Kept> saved(LocalTraining training, int steps) {
+  auto kept = std::make_unique<Kept>();
+  training.last_step = steps;
+  training.at_end = [&](const LocalTraining::Rank& rank) { kept->add(rank.local.state(rank.compute)); };
+  training.run();
+  kept->expect_whole();
+  return kept;
+}
+
+LocalTraining resumed(LocalTraining training, const Kept& from, int steps) {
+  training.first_step = steps;
+  training.at_start = [&from](const LocalTraining::Rank& rank) { rank.local.load_state(from, rank.compute); };
+  return training;
+}
+
+TEST(LocalSaving, GoesOnBitwise) {
+  for (const std::string& hook :
+       test::few_under_tsan(std::vector<std::string>{"int8", "", "powersgd:2", "fp16"}, 1)) {
+    for (const OuterOptimizer& outer : {OuterOptimizer(OuterNesterov{}), OuterOptimizer(OuterAverage{})}) {
+      for (const int ranks : test::few_under_tsan(std::vector{2, 4, 1}, 1)) {
+        const LocalTraining whole{.ranks = ranks, .outer = outer, .hook = hook, .queued = ranks == 2};
+        const auto expected = whole.run();
+        for (const int steps : {6, 7, 8}) {  // an outer step is every third
+          const auto kept = saved(whole, steps);
+          EXPECT_EQ(resumed(whole, *kept, steps).run(), expected)
+              << hook << ", " << ranks << " ranks, after " << steps;
+        }
+      }
+    }
+  }
+}
+
+TEST(LocalSaving, OtherRanksBeginAtTheLastOuterStep) {
+  for (const int steps : {6, 7}) {
+    const auto kept = saved({.ranks = 4}, steps);
+    LocalTraining later{.ranks = 2, .last_step = steps};
+    const std::vector<float> outer = saved({.ranks = 4}, 6)->tensor("weight/outer");
+    later = resumed(later, *kept, steps);
+    later.at_end = [&](const LocalTraining::Rank& rank) {
+      EXPECT_TRUE(std::equal(outer.begin(), outer.end(), rank.values.begin()));
+      EXPECT_EQ(rank.local.inner_steps(), 0);
+      EXPECT_EQ(rank.local.outer_step(rank.compute), OuterStep::none);
+    };
+    const auto values = later.run();
+    EXPECT_EQ(values[0], values[1]);
+  }
+}
+
+TEST(LocalSaving, WhatDoesNotFitIsRefused) {
+  const auto kept = saved({.ranks = 2}, 7);
+  LocalTraining other{.ranks = 2, .outer = OuterAverage{}, .last_step = 0};
+  other.at_start = [&](const LocalTraining::Rank& rank) {
+    expect_error(ErrorKind::usage, {"the outer optimizer nesterov", "average"},
+                 [&] { rank.local.load_state(*kept, rank.compute); });
+    expect_error(ErrorKind::usage, {"without LocalSteps whose first parameter is weight"},
+                 [&] { rank.local.load_state(Kept(), rank.compute); });
+    const Kept nothing;
+    expect_error(ErrorKind::mismatch,
+                 {"rank 0 loads outer step 2 and 1 inner steps", "rank 1 loads no state"},
+                 [&] { rank.local.load_state(rank.comm.rank() == 1 ? nothing : *kept, rank.compute); });
+  };
+  other.run();
+}
+
+// A trainer that changes H goes on: an outer step is due after the new number of inner ones.
+TEST(LocalSaving, EveryMayChange) {
+  LocalTraining before{.ranks = 2, .every = 5};
+  const auto kept = saved(before, 3);
+  LocalTraining after{.ranks = 2, .every = 2, .last_step = 6};
+  after = resumed(after, *kept, 3);
+  std::vector<OuterStep> did(6);
+  after.after_step = [&](const LocalTraining::Rank& rank, int step, OuterStep one) {
+    if (rank.comm.rank() == 0) did[static_cast<std::size_t>(step)] = one;
+  };
+  after.run();
+  EXPECT_EQ(did[3], OuterStep::taken);  // the fourth since the last outer step
+  EXPECT_EQ(did[4], OuterStep::none);
+  EXPECT_EQ(did[5], OuterStep::taken);
+}
+
+}  // namespace
+}  // namespace weft
