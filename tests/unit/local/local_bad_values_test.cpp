@@ -44,7 +44,8 @@ TEST(LocalBadValues, AreNamedOnEveryRankAndNothingIsChanged) {
     // With finite values in their place the same training goes on: what was refused has left no trace.
     LocalTraining mended{.ranks = 2, .hook = hook, .last_step = 6};
     mended.after_inner = [&](const LocalTraining::Rank& rank, int step) {
-      if (step == 5 && rank.comm.rank() == 1) rank.values[4810] = rank.values[4811] = rank.values[4839] = 0.5F;
+      if (step == 5 && rank.comm.rank() == 1)
+        rank.values[4810] = rank.values[4811] = rank.values[4839] = 0.5F;
     };
     EXPECT_EQ(one.run(), mended.run()) << hook;
   }

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <functional>
-#include <map>
+#include <thread>
 #include <utility>
 
 #include "local_twin.hpp"
@@ -322,7 +324,23 @@ TEST(LocalSteps, WhatMakesNoSenseIsRefused) {
   });
 }
 
-TEST(LocalSteps, ARankThatTakesNoOuterStepIsNamed) {
+TEST(LocalSteps, ARankThatTakesNoOuterStepInTimeIsNamed) {
+  std::atomic<bool> told = false;
+  run_as_threads(2, [&](Communicator comm) {
+    std::vector<float> values = test::initial_local_values();
+    LocalSteps local(comm, test::local_parameters(values), {.every = 2});
+    local.step(Stream());
+    if (comm.rank() == 1) {  // one inner step behind
+      while (!told) std::this_thread::yield();
+      return;
+    }
+    comm.timeout(std::chrono::milliseconds(200));
+    expect_error(ErrorKind::timeout, {"rank 1"}, [&] { local.step(Stream()); });
+    told = true;
+  });
+}
+
+TEST(LocalSteps, ARankThatLeavesBeforeAnOuterStepIsNamed) {
   run_as_threads(2, [](Communicator comm) {
     std::vector<float> values = test::initial_local_values();
     LocalSteps local(comm, test::local_parameters(values), {.every = 1});

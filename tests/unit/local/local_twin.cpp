@@ -22,8 +22,8 @@ std::vector<float> drawn(std::uint64_t seed, std::uint64_t row) {
   for (std::size_t i = 0; i < columns; ++i) right[i] = normal(row, i);
   std::vector<float> values(local_values);
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(i < rows * columns ? left[i / columns] * right[i % columns]
-                                                      : normal(seed, i));
+    values[i] =
+        static_cast<float>(i < rows * columns ? left[i / columns] * right[i % columns] : normal(seed, i));
   return values;
 }
 
