@@ -77,6 +77,21 @@ grep -q '"name":"backward: ' "$work/trace.json" || fail "no backward pass in the
 # Processes, like threads: bucket size, progress and transport do not change a bit of the loss, nor does a second run.
 loss_of() { grep -oE '"loss":\{[^}]*\}' "$work/run.json"; }
 ddp=("$scaling" "${small[@]}" --strategies ddp --json "$work/run.json")
+# An outer step every third sends a third of what ddp sends, and 24 bytes of each rank that tell of NaN; losses are others.
+check "local steps" 0 "^local:3:average +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies ddp,local:3,local:3:average,local:2+int8,local:100 --json "$work/local.json"
+python3 - "$work/local.json" <<'END' || fail "local steps: bytes or losses are not as they should be"
+import json, sys
+runs = {run["strategy"]: run for run in json.load(open(sys.argv[1]))["runs"]}
+sent = {name: run["wire_bytes_per_step"] for name, run in runs.items()}
+all_of_it = sent["ddp"]
+for name, steps in (("local:3", 3), ("local:3:average", 3), ("local:100", 6)):
+    assert 0.99 * all_of_it / steps < sent[name] < 1.01 * all_of_it / steps, (name, sent)
+assert sent["local:2+int8"] < 0.3 * all_of_it / 2, sent
+assert len({run["loss"]["last"] for run in runs.values()}) == len(runs), runs
+END
+refused "local steps of none" "'local:0'.*local:H.*from 1 on" "$scaling" --strategies local:0
+refused "local steps without a number" "'local:average'.*local:10" "$scaling" --strategies local:average
+refused "a checkpoint of local steps" "--checkpoint with local:4, whose ranks have optimizers of their own" "$scaling" --strategies local:4 --checkpoint "$work/none"
 check "a reference run" 0 "^ddp +2 " "$launch" -n 2 "${ddp[@]}"
 reference=$(loss_of)
 same() {

@@ -24,6 +24,19 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// The last turn may end early, with a step that costs what others do not, and is left out.
+std::vector<double> means_of_turns(const std::vector<double>& values, std::ptrdiff_t first,
+                                   std::ptrdiff_t period) {
+  const std::ptrdiff_t whole = std::ssize(values) / period;
+  std::vector<double> result;
+  for (std::ptrdiff_t begin = 0; begin < whole * period; begin += period) {
+    if (begin < first) continue;
+    result.push_back(mean({values.begin() + begin, values.begin() + begin + period}));
+  }
+  if (result.empty()) result.push_back(mean({values.begin() + first, values.end()}));
+  return result;
+}
+
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const double place = share * static_cast<double>(values.size() - 1);
@@ -80,7 +93,7 @@ bool Contestant::train(std::int64_t steps, examples::Checkpoints& checkpoints, t
     seconds_.push_back(seconds_since(begin));
     comm_.meter().step(seconds_.back());
     exposed_.push_back(training_->exposed_seconds() - exposed);
-    wire_bytes_ = training_->wire_bytes() - sent;
+    wire_bytes_.push_back(static_cast<double>(training_->wire_bytes() - sent));
     progress.advance();
     if (!training_->after_step(checkpoints, steps_done() == all_steps_)) return false;
   }
@@ -93,8 +106,9 @@ Run Contestant::result(double last_loss) {
   const std::ptrdiff_t skipped =
       std::min(std::ssize(seconds_) - 1, static_cast<std::ptrdiff_t>(first_counted_));
   if (seconds_.empty()) throw Error(ErrorKind::internal, "a result of a strategy before a step");
-  const std::vector<double> timed(seconds_.begin() + skipped, seconds_.end());
-  const std::vector<double> waited(exposed_.begin() + skipped, exposed_.end());
+  const auto period = static_cast<std::ptrdiff_t>(training_->period());
+  const std::vector<double> timed = means_of_turns(seconds_, skipped, period);
+  const std::vector<double> waited = means_of_turns(exposed_, skipped, period);
   const GradientReducer* reducer = training_->reducer();
   if (trace_ && reducer != nullptr && reducer->profile())
     trace_->attach("buckets", reducer->profile()->to_json(reducer->layout()));
@@ -106,7 +120,7 @@ Run Contestant::result(double last_loss) {
   run.p99_seconds = std::ranges::max(gather(comm_, quantile(timed, 0.99)));
   for (const double median : medians) run.tokens_per_second += predictions_ / median;
   run.exposed_seconds = mean(gather(comm_, quantile(waited, 0.5)));
-  run.wire_bytes_per_step = mean(gather(comm_, static_cast<double>(wire_bytes_)));
+  run.wire_bytes_per_step = mean(gather(comm_, means_of_turns(wire_bytes_, 0, period).back()));
   run.peak_bytes_per_rank = static_cast<std::int64_t>(
       std::ranges::max(gather(comm_, static_cast<double>(training_->held_bytes()))));
   run.first_loss = first_loss;

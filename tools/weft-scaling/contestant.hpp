@@ -13,6 +13,10 @@ namespace weft::scaling {
 double seconds_since(std::chrono::steady_clock::time_point begin);
 /// A quantile; interpolates between two values.
 double quantile(std::vector<double> values, double share);
+/// The means of whole turns of `period` values, counted from the first value, that begin at `first` or later; of all from `first` on, if
+/// no turn is whole.
+std::vector<double> means_of_turns(const std::vector<double>& values, std::ptrdiff_t first,
+                                   std::ptrdiff_t period);
 double mean(const std::vector<double>& values);
 /// The number of every rank, by rank. Collective.
 std::vector<double> gather(Communicator comm, double mine);
@@ -62,7 +66,7 @@ class Contestant {
   std::unique_ptr<Training> training_;
   std::vector<double> seconds_;
   std::vector<double> exposed_;
-  std::uint64_t wire_bytes_ = 0;
+  std::vector<double> wire_bytes_;
   AccountedSteps accounted_;
 };
 

@@ -152,6 +152,11 @@ void check_checkpoint(const po::variables_map& values, Options& options) {
   if (options.strategies.front() == "nocomm")
     throw Error(ErrorKind::usage, "--checkpoint with nocomm, whose ranks have parameters of their own",
                 "name another strategy, such as --strategies ddp");
+  if (is_local(options.strategies.front()))
+    throw Error(
+        ErrorKind::usage,
+        text("--checkpoint with ", options.strategies.front(), ", whose ranks have optimizers of their own"),
+        "name another strategy, such as --strategies ddp");
   options.checkpoint.run = examples::run_of(options.model, options.seed, options.steps);
 }
 
@@ -185,10 +190,12 @@ void check_effects(const po::variables_map& values, const Options& options) {
     tool::refuse_ignored(
         values, {"start-step"},
         "no strategy has a codec that starts late: casts to fp16 and bf16 send from the first step on");
-  if (!any_strategy(options, [](const std::string& one) { return one != "nocomm"; }))
-    tool::refuse_ignored(values, {"bucket-bytes"}, "nocomm has no buckets");
+  if (!any_strategy(options, [](const std::string& one) { return one != "nocomm" && !is_local(one); }))
+    tool::refuse_ignored(values, {"bucket-bytes"}, "nocomm and local:H have no buckets of gradients");
   if (!any_strategy(options, [](const std::string& one) { return one == "nocomm"; }) ||
-      !any_strategy(options, [](const std::string& one) { return one != "nocomm" && !is_pipeline(one); }))
+      !any_strategy(options, [](const std::string& one) {
+        return one != "nocomm" && !is_pipeline(one) && !is_local(one);
+      }))
     tool::refuse_ignored(values, {"wire-rate"},
                          "the bound needs nocomm and a data-parallel strategy beside it");
 }

@@ -58,7 +58,7 @@ report::ScalingPage::Strategy strategy_of(const Run& run) {
           .first_loss = run.first_loss,
           .last_loss = run.last_loss,
           .samples = run.samples,
-          .compressed = is_coded(run.strategy),
+          .compressed = is_coded(run.strategy) || is_local(run.strategy),
           .curve = std::move(curve)};
 }
 

@@ -1,6 +1,8 @@
 #include "strategy.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "codecs.hpp"
 #include "pipelines.hpp"
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::string_view offload = "+offload";
 constexpr std::string_view pipelined = "pipeline:";
+constexpr std::string_view local = "local:";
 
 /// Nothing, or a colon and a folder.
 bool ends_offload(const std::string& strategy, std::size_t at) {
@@ -25,9 +28,25 @@ std::int64_t start_step(const Options& options) {
   return options.start_step.value_or(std::min<std::int64_t>(5, options.steps / 4));
 }
 
+/// Of "local:H" or "local:H:average".
+LocalChoice local_choice(const std::string& first, const std::string& strategy) {
+  constexpr std::string_view average = ":average";
+  LocalChoice result;
+  std::string_view number = std::string_view(first).substr(local.size());
+  if (number.ends_with(average)) {
+    number.remove_suffix(average.size());
+    result.outer = OuterAverage{};
+  }
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result.every);
+  if (error != std::errc() || end != number.data() + number.size() || result.every < 1)
+    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
+                "give local:H or local:H:average with a whole number of steps from 1 on, such as local:10");
+  return result;
+}
+
 }  // namespace
 
-// pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a codec, and
+// local:H, perhaps with :average, and then perhaps + and a codec; pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a codec, and
 // after zeroN +offload or +offload:DIR.
 Strategy parsed(const std::string& strategy) {
   if (strategy == chosen) return {.codec = chosen};
@@ -56,6 +75,8 @@ Strategy parsed(const std::string& strategy) {
   Strategy result;
   if (first.starts_with("zero") && first.size() == 5 && first[4] >= '0' && first[4] <= '3') {
     result.stage = first[4] - '0';
+  } else if (first.starts_with(local)) {
+    result.local = local_choice(first, strategy);
   } else if (first != "ddp" && first != "nocomm") {
     throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
                 "allowed are " + allowed_strategies());
@@ -66,6 +87,10 @@ Strategy parsed(const std::string& strategy) {
 
 bool is_pipeline(const std::string& strategy) {
   return strategy.starts_with(pipelined);
+}
+
+bool is_local(const std::string& strategy) {
+  return strategy.starts_with(local);
 }
 
 bool starts_late(const std::string& strategy) {
@@ -81,6 +106,7 @@ std::string allowed_strategies() {
   return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload (optimizer state on the host; +offload:DIR: in "
          "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK (and "
          "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto; "
+         "local:H (DiLoCo: an outer step every H steps) and local:H:average, each with +CODEC; "
          "pipeline:NAME (1f1b, zb-h1, zb-v, ...) and pipeline:auto, each with +zero1, +zero2 or +zero3";
 }
 
@@ -105,8 +131,16 @@ void check_strategy(const std::string& strategy) {
 zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options) {
   if (strategy.deepspeed) return options.deepspeed_options.value().sharding;
   return {.stage = strategy.stage,
-          .hook = strategy.codec ? hook_of(*strategy.codec, start_step(options)) : nullptr,
+          .hook = strategy.codec && !strategy.local ? hook_of(*strategy.codec, start_step(options)) : nullptr,
           .bucket_bytes = options.bucket_bytes};
+}
+
+// Its hooks count outer steps: without --start-step they begin with the first.
+LocalStepsOptions local_options_of(const Strategy& strategy, const Options& options) {
+  const LocalChoice& local = strategy.local.value();
+  return {.every = local.every,
+          .outer = local.outer,
+          .hook = strategy.codec ? hook_of(*strategy.codec, options.start_step.value_or(0)) : nullptr};
 }
 
 zero::Offload offload_of(const Strategy& strategy, const Options& options) {

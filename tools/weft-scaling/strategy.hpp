@@ -5,9 +5,16 @@
 #include <string>
 
 #include "options.hpp"
+#include "weft/local/local_steps.hpp"
 #include "weft/zero/sharded_optimizer.hpp"
 
 namespace weft::scaling {
+
+/// Every rank trains alone, and takes an outer step every so many steps.
+struct LocalChoice {
+  std::int64_t every = 1;
+  OuterOptimizer outer{};
+};
 
 /// A name, taken apart.
 struct Strategy {
@@ -15,6 +22,7 @@ struct Strategy {
   std::optional<std::string> schedule{};
   int stage = 0;                       ///< of ZeRO
   std::optional<std::string> codec{};  ///< a name for hook_named(); none if gradients are sent as they are
+  std::optional<LocalChoice> local{};  ///< of local:H; the codec is then that of its differences
   zero::Offload offload{};
   bool deepspeed = false;  ///< all is said by Options::deepspeed_options
 };
@@ -31,12 +39,15 @@ std::string allowed_strategies();
 /// @throws Error (usage) saying what is allowed, and what is nearest
 void check_strategy(const std::string& strategy);
 bool is_pipeline(const std::string& strategy);
+bool is_local(const std::string& strategy);
 /// Whether it has a codec that starts after the first steps: --start-step.
 bool starts_late(const std::string& strategy);
-/// Whether its gradients are sent by a codec.
+/// Whether its gradients, or differences, are sent by a codec.
 bool is_coded(const std::string& strategy);
 /// Options for a new trainer. The hook is null if gradients are sent as they are.
 zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& options);
+/// For a new trainer of local:H, whose own sharding sends nothing.
+LocalStepsOptions local_options_of(const Strategy& strategy, const Options& options);
 zero::Offload offload_of(const Strategy& strategy, const Options& options);
 /// @throws Error (usage) if the model, the ranks or the microbatches do not suit a named pipeline
 void check_pipelines(const Options& options, int ranks);

@@ -32,6 +32,8 @@ class Training {
   virtual double training_loss() = 0;
   /// The held-out loss of this rank's share of so many batches per rank. Collective.
   virtual double held_out_loss(std::int64_t batches) = 0;
+  /// After so many steps what a step costs repeats itself: figures are then means over so many.
+  virtual std::int64_t period() const { return 1; }
   virtual double exposed_seconds() const = 0;
   virtual std::uint64_t wire_bytes() const = 0;
   virtual std::int64_t held_bytes() const = 0;

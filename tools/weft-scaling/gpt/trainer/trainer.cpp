@@ -292,6 +292,17 @@ std::vector<Real> Trainer<Real>::parameters() {
 }
 
 template <class Real>
+std::vector<View> Trainer<Real>::parameters_in_place() {
+  zero::ShardedParams& params = state_->params;
+  std::vector<View> views;
+  for (int i = 0; i < params.layout().parameters(); ++i) {
+    const zero::Gathered whole = params.gather(params.unit_of(ParamId{i}), state_->compute);
+    views.push_back(whole[ParamId{i}]);
+  }
+  return views;
+}
+
+template <class Real>
 const GradientReducer& Trainer<Real>::reducer() const {
   return state_->params.reducer();
 }

@@ -86,6 +86,8 @@ class Trainer {
 
   /// A copy of all parameters, one after the other without gaps. Collective.
   std::vector<Real> parameters();
+  /// Where they lie, in the order of the layout, in stage 0, for what changes them between steps. compute() then waits for the last update.
+  std::vector<View> parameters_in_place();
   const GradientReducer& reducer() const;
   /// zero::ShardedParams::exposed_seconds().
   double exposed_seconds() const;
