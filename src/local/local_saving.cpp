@@ -20,7 +20,6 @@ using checkpoint::Wanted;
 
 const std::string outer_ending = "/outer";
 const std::string momentum_ending = "/outer_momentum";
-const std::string hook_prefix = "local steps: ";
 
 std::string ending_of_rank(int rank) {
   return text("/rank ", rank);
@@ -62,7 +61,8 @@ std::string LocalSteps::State::named(const std::string& what) const {
 checkpoint::State LocalSteps::State::state(const Stream& compute) {
   const auto turn = users_.enter("state");
   checkpoint::State result = reducer_.state();
-  // Another reducer may save into the same checkpoint.
+  // Other reducers may save into the same checkpoint.
+  const std::string hook_prefix = named("hook") + ": ";
   checkpoint::Values values;
   for (auto& [name, value] : result.values) values[hook_prefix + name] = std::move(value);
   for (Piece& piece : result.pieces) piece.tensor = hook_prefix + piece.tensor;
@@ -130,11 +130,12 @@ void LocalSteps::State::load_state(const checkpoint::Values& values, const check
   read(wanted);
   for (const auto& [to, from] : places) copy(to, from.view(), compute);
   Stream(compute).synchronize();
+  const std::string hook_prefix = named("hook") + ": ";
   checkpoint::Values of_hook;
   for (const auto& [name, value] : values) {
     if (name.starts_with(hook_prefix)) of_hook[name.substr(hook_prefix.size())] = value;
   }
-  reducer_.load_state(of_hook, [&read](std::span<const Wanted> of_hook_wanted) {
+  reducer_.load_state(of_hook, [&read, &hook_prefix](std::span<const Wanted> of_hook_wanted) {
     std::vector<Wanted> renamed(of_hook_wanted.begin(), of_hook_wanted.end());
     for (Wanted& one : renamed) one.tensor = hook_prefix + one.tensor;
     read(renamed);

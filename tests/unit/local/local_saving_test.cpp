@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "local_twin.hpp"
 #include "support/expect_error.hpp"
 #include "support/under_tsan.hpp"
+#include "weft/compression/hook_named.hpp"
 
 namespace weft {
 namespace {
@@ -135,6 +139,52 @@ TEST(LocalSaving, WhatDoesNotFitIsRefused) {
                  [&] { rank.local.load_state(rank.comm.rank() == 1 ? nothing : *kept, rank.compute); });
   };
   other.run();
+}
+
+// Two of them, of the halves of a model, save into one checkpoint, each with what its hook keeps.
+TEST(LocalSaving, OneCheckpointHasSeveral) {
+  const ParamLayout first(DataType::f32, {{"first", 1000}}), second(DataType::f32, {{"second", 1000}});
+  const auto train = [&](int from, int to, const Kept* load, Kept* save) {
+    std::vector<float> result;
+    run_as_threads(2, [&](const Communicator& comm) {
+      std::vector<float> a(1000, 1), b(1000, 2);
+      const auto options = [](std::int64_t every) {
+        return LocalStepsOptions{.every = every, .hook = hook_named("int8", 0)};
+      };
+      LocalSteps one(comm, first, {View(std::span(a))}, options(1));
+      LocalSteps other(comm, second, {View(std::span(b))}, options(2));
+      const Stream compute;
+      if (load != nullptr) {
+        one.load_state(*load, compute);
+        other.load_state(*load, compute);
+      }
+      for (int step = from; step < to; ++step) {
+        for (std::size_t i = 0; i < 1000; ++i) {
+          a[i] -= 1e-3F * static_cast<float>((i * 7 + static_cast<std::size_t>(step + comm.rank())) % 13);
+          b[i] -= 1e-3F * static_cast<float>((i * 5 + static_cast<std::size_t>(step + comm.rank())) % 11);
+        }
+        one.step(compute);
+        other.step(compute);
+      }
+      if (save != nullptr) {
+        checkpoint::State both = one.state(compute);
+        checkpoint::State more = other.state(compute);
+        both.values.merge(more.values);
+        EXPECT_TRUE(more.values.empty()) << more.values.begin()->first << " is in both";
+        std::ranges::move(more.pieces, std::back_inserter(both.pieces));
+        save->add(both);
+      }
+      if (comm.rank() == 1) {
+        result = a;
+        result.insert(result.end(), b.begin(), b.end());
+      }
+    });
+    return result;
+  };
+  Kept kept;
+  train(0, 5, nullptr, &kept);
+  kept.expect_whole();
+  EXPECT_EQ(train(5, 9, &kept, nullptr), train(0, 9, nullptr, nullptr));
 }
 
 // A trainer that changes H goes on: an outer step is due after the new number of inner ones.
