@@ -43,11 +43,13 @@ std::unique_ptr<FileRing> make_ring(const embedding::Table& table, std::int64_t 
   });
 }
 
-/// Bytes of lists that have an entry for each row or span.
+/// Bytes of lists that have an entry for each row, span or place.
 std::size_t list_bytes(std::int64_t rows, std::int64_t places, const RowRecord& record) {
   const auto of_rows = static_cast<std::size_t>(rows);
   const std::size_t counts = places > 0 ? of_rows * sizeof(std::uint16_t) + 2 * (of_rows / 8) : 0;
-  return counts + sizeof(std::int32_t) * (of_rows + static_cast<std::size_t>(record.spans(rows)));
+  const std::size_t of_places =
+      static_cast<std::size_t>(places) * (2 * sizeof(std::int32_t) + sizeof(std::int64_t) + 1);
+  return counts + of_places + sizeof(std::int32_t) * (of_rows + static_cast<std::size_t>(record.spans(rows)));
 }
 
 Buffer make_cache(const embedding::Table& table, std::int64_t rows, std::int64_t places,
@@ -74,13 +76,15 @@ RowsInFile::RowsInFile(const embedding::Table& table, std::int64_t rows, std::in
       places_(places),
       cache_(make_cache(table, rows, places, record, rank)),
       ring_(make_ring(table, rows, record, rank)),
-      place_of_(static_cast<std::size_t>(rows), -1),
+      where_(static_cast<std::size_t>(rows)),
       frame_of_(static_cast<std::size_t>(record.spans(rows)), -1),
       hot_(std::make_shared<const RowSet>(places > 0 ? rows : 0)),
       counts_(places > 0 ? rows : 0),
       chosen_(hot_),
       memory_(static_cast<std::int64_t>(cache_.size_bytes() + list_bytes(rows, places, record))),
-      worker_(std::move(worker)) {}
+      worker_(std::move(worker)) {
+  for (std::size_t slot = 0; slot < where_.size(); ++slot) where_[slot] = ~static_cast<std::int32_t>(slot);
+}
 
 RowsInFile::~RowsInFile() {
   try {
@@ -106,12 +110,12 @@ void RowsInFile::fill(const Fill& fill) {
     for (std::int64_t i = 0; i < count; ++i) {
       std::byte* const record = spans->data() +
                                 static_cast<std::size_t>(i / record_.per_span()) * record_.span_bytes() +
-                                at_in_span(i);
+                                at_in_span(static_cast<std::int32_t>(i));
       fill(first + i, {record_.parts(record).row, static_cast<std::size_t>(record_.columns)});
     }
     on_worker([this, first, spans] {
       for (std::size_t at = 0; at < spans->size(); at += record_.span_bytes()) {
-        const auto span = span_of(first) + static_cast<std::int64_t>(at / record_.span_bytes());
+        const auto span = first / record_.per_span() + static_cast<std::int64_t>(at / record_.span_bytes());
         std::memcpy(ring_->take_unread(part_of(span)).data(), spans->data() + at, record_.span_bytes());
         ring_->put_back(true);
       }
@@ -123,10 +127,8 @@ void RowsInFile::fill(const Fill& fill) {
 }
 
 std::byte* RowsInFile::memory_of(std::int64_t slot) {
-  const std::int32_t here = place_of_[static_cast<std::size_t>(slot)];
-  if (here >= 0) return place(here);
-  const std::int32_t frame = frame_of_[static_cast<std::size_t>(span_of(slot))];
-  return frames_[static_cast<std::size_t>(frame)].memory + at_in_span(slot);
+  const std::int32_t where = where_[static_cast<std::size_t>(slot)];
+  return where >= 0 ? place(where) : in_frame(~where);
 }
 
 void RowsInFile::begin(std::vector<std::int32_t> slots) {
@@ -137,22 +139,24 @@ void RowsInFile::begin(std::vector<std::int32_t> slots) {
   std::vector<Moved> reads;
   std::int64_t hits = 0;
   for (const std::int32_t slot : batch.slots) {
-    const std::int32_t here = place_of_[static_cast<std::size_t>(slot)];
-    if (here >= 0) {
-      place_used_[static_cast<std::size_t>(here)] = batch.number;
+    const std::int32_t where = where_[static_cast<std::size_t>(slot)];
+    if (where >= 0) {
+      place_used_[static_cast<std::size_t>(where)] = batch.number;
       ++hits;
       continue;
     }
-    const std::int64_t span = span_of(slot);
-    std::int32_t& frame = frame_of_[static_cast<std::size_t>(span)];
-    if (frame < 0) {
-      frame = free_frame();
-      frames_[static_cast<std::size_t>(frame)].span = span;
-      reads.push_back({span, frames_[static_cast<std::size_t>(frame)].memory});
+    std::int32_t& number = frame_of(~where);
+    if (number < 0) {
+      number = free_frame();
+      Frame& frame = frames_[static_cast<std::size_t>(number)];
+      frame.span = span_of(~where);
+      reads.push_back({frame.span, frame.memory});
     }
-    frames_[static_cast<std::size_t>(frame)].used_until = batch.number;
-    if (batch.frames.empty() || batch.frames.back() != frame) batch.frames.push_back(frame);
+    Frame& frame = frames_[static_cast<std::size_t>(number)];
+    if (frame.used_until != batch.number) batch.frames.push_back(number);
+    frame.used_until = batch.number;
   }
+  std::ranges::sort(reads, {}, &Moved::span);
   hits_ += hits;
   misses_ += static_cast<std::int64_t>(batch.slots.size()) - hits;
   reads_ += static_cast<std::int64_t>(reads.size());
@@ -240,10 +244,11 @@ bool RowsInFile::may_enter(std::int32_t slot) const {
   return static_cast<std::int64_t>(slot_of_.size()) < places_ || (!all_stay_ && hot_->has(slot));
 }
 
-/// A free place, or that of a row which is not among those that are read most and which no batch uses: the one that ends does.
-std::optional<std::int32_t> RowsInFile::place_for(Writes& writes, std::vector<std::int32_t>& frames) {
+/// One that no row has, or that of a row which is not among those that are read most and which no batch uses: the one that ends does.
+std::optional<std::int32_t> RowsInFile::free_place() {
   if (static_cast<std::int64_t>(slot_of_.size()) < places_) {
     slot_of_.push_back(-1);
+    home_.push_back(-1);
     place_used_.push_back(0);
     place_changed_.push_back(0);
     ++cached_;
@@ -252,32 +257,38 @@ std::optional<std::int32_t> RowsInFile::place_for(Writes& writes, std::vector<st
   for (std::size_t looked = 0; looked < slot_of_.size(); ++looked) {
     const std::size_t here = hand_;
     hand_ = hand_ + 1 < slot_of_.size() ? hand_ + 1 : 0;
-    if (place_used_[here] > last_ended_ || hot_->has(slot_of_[here])) continue;
-    evict(static_cast<std::int32_t>(here), writes, frames);
-    return static_cast<std::int32_t>(here);
+    if (place_used_[here] <= last_ended_ && !hot_->has(slot_of_[here]))
+      return static_cast<std::int32_t>(here);
   }
   all_stay_ = true;
   return std::nullopt;
 }
 
-/// The worker copies the record: it may be reading the frame's span, or writing it.
-void RowsInFile::evict(std::int32_t number, Writes& writes, std::vector<std::int32_t>& frames) {
+/// A row of the batch that ends comes from a frame into a place of the cache. A row that was there goes to its home, if that holds it, or else to
+/// the position that the other leaves, whose frame no task of the worker touches: the batch uses it.
+void RowsInFile::enter(std::int32_t slot, std::int32_t number, bool changed) {
   const auto n = static_cast<std::size_t>(number);
-  const std::int32_t slot = slot_of_[n];
-  place_of_[static_cast<std::size_t>(slot)] = -1;
-  ++evictions_;
-  if (place_changed_[n] == 0) return;
-  const std::int32_t there = frame_of_[static_cast<std::size_t>(span_of(slot))];
-  std::byte* memory = nullptr;
-  if (there >= 0) {
-    Frame& frame = frames_[static_cast<std::size_t>(there)];
-    memory = frame.memory;
+  const std::int32_t position = ~where_[static_cast<std::size_t>(slot)];
+  Frame& frame = frames_[static_cast<std::size_t>(frame_of(position))];
+  std::byte* const record = in_frame(position);
+  std::byte* const here = place(number);
+  const std::int32_t before = slot_of_[n];
+  bool at_home = !changed && !frame.changed;
+  if (before >= 0) ++evictions_;
+  if (before >= 0 && place_changed_[n] != 0) {
+    std::swap_ranges(here, here + record_.bytes(), record);
+    where_[static_cast<std::size_t>(before)] = ~position;
     frame.changed = true;
-    frames.push_back(there);
+    at_home = false;
+  } else {
+    std::memcpy(here, record, record_.bytes());
+    if (before >= 0) where_[static_cast<std::size_t>(before)] = ~home_[n];
+    home_[n] = position;
   }
-  writes.evicted.push_back({slot, memory, writes.records.size()});
-  const std::byte* const record = place(number);
-  writes.records.insert(writes.records.end(), record, record + record_.bytes());
+  where_[static_cast<std::size_t>(slot)] = number;
+  slot_of_[n] = slot;
+  place_used_[n] = frame.used_until;
+  place_changed_[n] = at_home ? 0 : 1;
 }
 
 void RowsInFile::end(bool changed) {
@@ -291,73 +302,39 @@ void RowsInFile::end(bool changed) {
     choice_.reset();
   }
   all_stay_ = false;
-  Writes writes;
-  std::vector<std::int32_t> frames = batch.frames;
   for (const std::int32_t slot : batch.slots) {
-    const std::int32_t here = place_of_[static_cast<std::size_t>(slot)];
-    if (here >= 0) {
-      if (changed) place_changed_[static_cast<std::size_t>(here)] = 1;
+    const std::int32_t where = where_[static_cast<std::size_t>(slot)];
+    if (where >= 0) {
+      if (changed) place_changed_[static_cast<std::size_t>(where)] = 1;
       continue;
     }
-    const auto in = static_cast<std::size_t>(frame_of_[static_cast<std::size_t>(span_of(slot))]);
-    const auto free = may_enter(slot) ? place_for(writes, frames) : std::nullopt;
-    if (!free) {
-      frames_[in].changed = frames_[in].changed || changed;
-      continue;
+    if (const auto place = may_enter(slot) ? free_place() : std::nullopt) {
+      enter(slot, *place, changed);
+    } else if (changed) {
+      frames_[static_cast<std::size_t>(frame_of(~where))].changed = true;
     }
-    const auto p = static_cast<std::size_t>(*free);
-    std::memcpy(place(*free), frames_[in].memory + at_in_span(slot), record_.bytes());
-    place_of_[static_cast<std::size_t>(slot)] = *free;
-    slot_of_[p] = slot;
-    place_used_[p] = frames_[in].used_until;
-    place_changed_[p] = changed || frames_[in].changed ? 1 : 0;
   }
   last_ended_ = batch.number;  // only now: until here its rows and frames stay where they are
+  std::vector<Moved> writes;
   std::vector<std::int32_t> written;
-  for (const std::int32_t number : frames) {
+  for (const std::int32_t number : batch.frames) {
     Frame& frame = frames_[static_cast<std::size_t>(number)];
     if (frame.changed && frame.used_until <= last_ended_) {
-      writes.spans.push_back({frame.span, frame.memory});
+      writes.push_back({frame.span, frame.memory});
       frame.changed = false;
       ++frame.tasks;
       written.push_back(number);
     }
     free_if_unused(number);
   }
-  if (writes.spans.empty() && writes.evicted.empty()) return;
-  on_worker([this, writes = std::make_shared<const Writes>(std::move(writes))] { write(*writes); });
+  if (writes.empty()) return;
+  std::ranges::sort(writes, {}, &Moved::span);
+  on_worker([this, writes = std::move(writes)] { write_spans(writes); });
   pending_.push_back({worker_.record(), std::move(written)});
 }
 
-/// Records to frames first: these may be among what is written.
-void RowsInFile::write(const Writes& writes) {
-  std::vector<Evicted> alone;  // in the order of spans, of which each is read and written once
-  for (const Evicted& one : writes.evicted) {
-    if (one.frame == nullptr) {
-      alone.push_back(one);
-    } else {
-      std::memcpy(one.frame + at_in_span(one.slot), writes.records.data() + one.at, record_.bytes());
-    }
-  }
-  std::ranges::sort(alone, {}, &Evicted::slot);
-  const auto begins_span = [&](std::size_t i) {
-    return i == 0 || span_of(alone[i].slot) != span_of(alone[i - 1].slot);
-  };
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    if (begins_span(i)) ring_->want(part_of(span_of(alone[i].slot)));
-  }
-  for (std::size_t i = 0; i < alone.size();) {
-    const std::span<std::byte> here = ring_->take();
-    do {
-      std::memcpy(here.data() + at_in_span(alone[i].slot), writes.records.data() + alone[i].at,
-                  record_.bytes());
-      ++i;
-    } while (i < alone.size() && !begins_span(i));
-    ring_->put_back(true);
-    bytes_read_ += static_cast<std::int64_t>(here.size());
-    bytes_written_ += static_cast<std::int64_t>(here.size());
-  }
-  for (const Moved& one : writes.spans) {
+void RowsInFile::write_spans(const std::vector<Moved>& spans) {
+  for (const Moved& one : spans) {
     const std::span<std::byte> there = ring_->take_unread(part_of(one.span));
     std::memcpy(there.data(), one.memory, there.size());
     ring_->put_back(true);
@@ -368,30 +345,48 @@ void RowsInFile::write(const Writes& writes) {
 void RowsInFile::visit(std::int64_t first, std::int64_t count, bool changes, const Visitor& visitor) {
   if (changes && !in_flight_.empty())
     throw Error(ErrorKind::internal, "rows of a file are changed while batches use them");
+  constexpr std::int64_t at_once = 1 << 16;  // bounds the list of positions
   worker_.synchronize();
   reclaim();
   on_worker([&, this] {
-    const std::int64_t end = first + count;
-    const std::int64_t last_span = count > 0 ? span_of(end - 1) : -1;
-    for (std::int64_t span = span_of(first); span <= last_span; ++span) {
-      if (frame_of_[static_cast<std::size_t>(span)] < 0) ring_->want(part_of(span));
-    }
-    for (std::int64_t span = span_of(first); span <= last_span; ++span) {
-      const std::int32_t frame = frame_of_[static_cast<std::size_t>(span)];
-      std::byte* const memory =
-          frame < 0 ? ring_->take().data() : frames_[static_cast<std::size_t>(frame)].memory;
-      const std::int64_t from = std::max(first, span * record_.per_span());
-      const std::int64_t to = std::min(end, (span + 1) * record_.per_span());
-      for (std::int64_t slot = from; slot < to; ++slot) {
-        const std::int32_t here = place_of_[static_cast<std::size_t>(slot)];
-        if (here >= 0 && changes) place_changed_[static_cast<std::size_t>(here)] = 1;
-        visitor(slot, record_.parts(here >= 0 ? place(here) : memory + at_in_span(slot)));
-      }
-      if (frame < 0) ring_->put_back(changes);
-    }
+    for (std::int64_t from = first; from < first + count; from += at_once)
+      visit_on_worker(from, std::min(from + at_once, first + count), changes, visitor);
     ring_->settle();
   });
   worker_.synchronize();
+}
+
+/// What memory has, and then each span of the file once that has others of the rows.
+void RowsInFile::visit_on_worker(std::int64_t first, std::int64_t end, bool changes, const Visitor& visitor) {
+  struct InFile {
+    std::int32_t position;
+    std::int32_t slot;
+  };
+  std::vector<InFile> others;
+  for (auto slot = static_cast<std::int32_t>(first); slot < end; ++slot) {
+    const std::int32_t where = where_[static_cast<std::size_t>(slot)];
+    if (where < 0 && frame_of(~where) < 0) {
+      others.push_back({~where, slot});
+      continue;
+    }
+    if (where >= 0 && changes) place_changed_[static_cast<std::size_t>(where)] = 1;
+    visitor(slot, record_.parts(memory_of(slot)));
+  }
+  std::ranges::sort(others, {}, &InFile::position);
+  const auto begins_span = [&](std::size_t i) {
+    return i == 0 || span_of(others[i].position) != span_of(others[i - 1].position);
+  };
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (begins_span(i)) ring_->want(part_of(span_of(others[i].position)));
+  }
+  for (std::size_t i = 0; i < others.size();) {
+    std::byte* const memory = ring_->take().data();
+    do {
+      visitor(others[i].slot, record_.parts(memory + at_in_span(others[i].position)));
+      ++i;
+    } while (i < others.size() && !begins_span(i));
+    ring_->put_back(changes);
+  }
 }
 
 embedding::FileFigures RowsInFile::figures() const {

@@ -11,14 +11,14 @@
 //   if (rows.is_read()) ...                   // of the oldest batch; and then its rows are at parts(slot)
 //   rows.end(true);                           // the oldest batch: whether its rows were changed
 //
-// end() gives a row that was not in the cache a place there, if one is free, or if it is one of those that were read most often lately; the row
-// whose place it takes, and changed rows of frames, are written behind the program. Several batches may have begun: a row of two of them is in
-// memory once. Which rows were read most often is found out every `refresh_every` batches, behind the program, and counts from a fixed batch on:
+// end() gives a row that was not in the cache a place there, if one is free, or if it is one of those that were read most often lately. The row
+// whose place it takes goes back to its *home*, a position of the file that still holds it, or, if it was changed, to the position that the
+// other row leaves: into a frame, so that an eviction reads nothing. So a row may lie anywhere in the file, and each row of the cache has a
+// home there. Changed frames are written behind the program. Several batches may have begun: a row of two of them is in memory once. Which rows were read most often is found out every `refresh_every` batches, behind the program, and counts from a fixed batch on:
 // figures are the same in each run.
 //
 // One thread at a time calls. A worker, a stream with a thread of its own, reads and writes the file and counts: it alone touches the ring. It
-// touches memory of a frame only before is_read() says true to the batch that uses it, or after the last such batch has ended, but for records of
-// rows that the cache had until then, which no batch that has begun reads.
+// touches memory of a frame only before is_read() says true to the batch that uses it, or after the last such batch has ended.
 
 #include <atomic>
 #include <chrono>
@@ -75,7 +75,7 @@ class RowsInFile {
   void end(bool changed);
   std::size_t batches() const { return in_flight_.size(); }
 
-  /// Sees the rows [first, first + count) in turn, wherever they are, while nothing is changed by others. Blocks.
+  /// Sees the rows [first, first + count), each once, in the order in which they lie, wherever they are, while nothing is changed by others. Blocks.
   /// @param changes whether the visitor changes records; then no batch may be in flight
   void visit(std::int64_t first, std::int64_t count, bool changes, const Visitor& visitor);
 
@@ -103,25 +103,15 @@ class RowsInFile {
     std::int64_t span;
     std::byte* memory;
   };
-  struct Evicted {  ///< a record that goes from the cache to a frame, or to the file if that is null
-    std::int64_t slot;
-    std::byte* frame;
-    std::size_t at;  ///< in `records`
-  };
-  struct Writes {
-    std::vector<Moved> spans{};
-    std::vector<Evicted> evicted{};
-    std::vector<std::byte> records{};
-  };
   struct Choice {
     Event made{};
     std::int64_t from = 0;  ///< the batch at whose end it counts
     std::shared_ptr<RowSet> rows{};
   };
 
-  std::int64_t span_of(std::int64_t slot) const { return slot / record_.per_span(); }
-  std::size_t at_in_span(std::int64_t slot) const {
-    return static_cast<std::size_t>(slot % record_.per_span()) * record_.bytes();
+  std::int64_t span_of(std::int32_t position) const { return position / record_.per_span(); }
+  std::size_t at_in_span(std::int32_t position) const {
+    return static_cast<std::size_t>(position % record_.per_span()) * record_.bytes();
   }
   FileRing::Span part_of(std::int64_t span) const {
     return {static_cast<std::uint64_t>(span) * record_.span_bytes(), record_.span_bytes()};
@@ -129,18 +119,25 @@ class RowsInFile {
   std::byte* place(std::int32_t number) {
     return cache_.view().bytes() + static_cast<std::size_t>(number) * record_.bytes();
   }
+  std::int32_t& frame_of(std::int32_t position) {
+    return frame_of_[static_cast<std::size_t>(span_of(position))];
+  }
+  std::byte* in_frame(std::int32_t position) {
+    return frames_[static_cast<std::size_t>(frame_of(position))].memory + at_in_span(position);
+  }
   std::byte* memory_of(std::int64_t slot);
   std::int32_t free_frame();
   void free_if_unused(std::int32_t frame);
   void reclaim();
   void choose();
   bool may_enter(std::int32_t slot) const;
-  std::optional<std::int32_t> place_for(Writes& writes, std::vector<std::int32_t>& frames);
-  void evict(std::int32_t place, Writes& writes, std::vector<std::int32_t>& frames);
+  std::optional<std::int32_t> free_place();
+  void enter(std::int32_t slot, std::int32_t place, bool changed);
   template <class Work>
   void on_worker(Work work);
   void read_spans(const std::vector<Moved>& spans, Count& done);
-  void write(const Writes& writes);
+  void write_spans(const std::vector<Moved>& spans);
+  void visit_on_worker(std::int64_t first, std::int64_t end, bool changes, const Visitor& visitor);
 
   std::string name_;
   int rank_;
@@ -151,11 +148,12 @@ class RowsInFile {
   Buffer cache_;
   std::unique_ptr<FileRing> ring_;  ///< the worker's
   // The caller's
-  std::vector<std::int32_t> place_of_;         ///< of each row; below 0: not in the cache
-  std::vector<std::int32_t> frame_of_;         ///< of each span, and the same
-  std::vector<std::int32_t> slot_of_{};        ///< of each place that is taken
+  std::vector<std::int32_t> where_;  ///< of each row: its place in the cache, or ~ its position in the file
+  std::vector<std::int32_t> frame_of_;         ///< of each span; below 0: none
+  std::vector<std::int32_t> slot_of_{};        ///< of each place that is taken; and so on
+  std::vector<std::int32_t> home_{};           ///< a position of the file that no other row has
   std::vector<std::int64_t> place_used_{};     ///< until which batch
-  std::vector<std::uint8_t> place_changed_{};  ///< since it was read
+  std::vector<std::uint8_t> place_changed_{};  ///< its home does not hold the row as it is
   std::size_t hand_ = 0;                       ///< the place that is looked at next for a row to evict
   bool all_stay_ = false;                      ///< the hand went around in vain
   std::shared_ptr<const RowSet> hot_;

@@ -50,7 +50,7 @@ struct FileFigures {
   std::int64_t misses = 0;          ///< and others
   std::int64_t reads = 0;           ///< blocks of the file that batches needed
   std::int64_t reads_hidden = 0;    ///< of these, those that were in memory when the batch was looked up
-  std::int64_t bytes_read = 0;      ///< from files, also to write a part of a block
+  std::int64_t bytes_read = 0;      ///< from files
   std::int64_t bytes_written = 0;   ///< to files
   double stall_seconds = 0;         ///< for which look-ups waited for files
   std::int64_t evictions = 0;       ///< rows that left the cache

@@ -122,6 +122,25 @@ TEST_F(RowsInFileOf, KeepsInTheCacheWhatIsReadMost) {
   for (std::int32_t slot = 10; slot < 90; ++slot) EXPECT_EQ(read(slot, slot), 0);
   EXPECT_EQ(read(5, 9), 5);
   EXPECT_EQ(rows->figures().evictions, evictions);
+  EXPECT_EQ(rows->figures().bytes_read, rows->figures().reads * 4096)
+      << "a row that leaves the cache costs no read";
+}
+
+TEST_F(RowsInFileOf, WritesNothingForRowsThatLeaveTheCacheAsTheyWereRead) {
+  const auto rows = make(100, 5, {.columns = 16}, 4);
+  for (int batch = 0; batch < 20; ++batch) {
+    const std::int32_t first = batch < 2 ? 0 : 5;
+    rows->begin({first, first + 1, first + 2, first + 3, first + 4});
+    wait(*rows);
+    for (std::int32_t slot = first; slot < first + 5; ++slot)
+      EXPECT_EQ(rows->row(slot)[15], static_cast<float>(slot));
+    rows->end(false);
+  }
+  EXPECT_EQ(rows->figures().evictions, 5);
+  EXPECT_EQ(rows->figures().bytes_written, 0);
+  rows->visit(0, 100, false, [](std::int64_t slot, const RowParts& parts) {
+    EXPECT_EQ(parts.row[0], static_cast<float>(slot));
+  });
 }
 
 /// What is not changed is not written, and a block is read once for all its rows.
