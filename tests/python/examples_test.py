@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The example in NumPy, and the first program of docs/python.md: they run on ranks, and learn on two ranks what they learn on one.
+
+usage: examples_test.py WEFT_LAUNCH FOLDER_OF_THE_PROJECT; ends with 77 where python3 has no NumPy.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print(f"skipped: {sys.executable} has no numpy")
+    sys.exit(77)
+
+LAUNCH, TOP = sys.argv[1], pathlib.Path(sys.argv[2])
+TEXT = TOP / "docs/pytorch.md"
+
+
+def launched(ranks, *command):
+    return subprocess.run([LAUNCH, "-n", str(ranks), sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300)
+
+
+class Examples(unittest.TestCase):
+    def losses(self, ranks):
+        done = launched(ranks, TOP / "examples/numpy/train.py", TEXT)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = [float(loss) for loss in re.findall(r"held-out loss ([0-9.]+)", done.stdout)]
+        self.assertEqual(len(found), 4, done.stdout)
+        self.assertIn(f"ranks: {ranks}; a step took", done.stdout)
+        return found
+
+    def test_the_trainer_learns_the_same_on_any_number_of_ranks(self):
+        one, two = self.losses(1), self.losses(2)
+        self.assertLess(one[-1], one[0] - 1.5)
+        for loss, other in zip(one, two):
+            self.assertAlmostEqual(loss, other, delta=0.005)
+
+    def test_the_trainer_refuses_in_one_line(self):
+        for arguments, words in ((["/nowhere"], "cannot read /nowhere"), ([TOP / "python/weft/py.typed"], "has 0 bytes")):
+            done = subprocess.run([sys.executable, TOP / "examples/numpy/train.py", *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 42, done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        done = launched(3, TOP / "examples/numpy/train.py", TEXT)
+        self.assertEqual(done.returncode, 42, done.stderr)
+        self.assertIn("3 ranks cannot share 128 places", done.stderr)
+
+    def test_the_first_program_of_the_page(self):
+        program = re.search(r"```python\n(.*?)```", (TOP / "docs/python.md").read_text(), re.S)[1]
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(program)
+            file.flush()
+            done = launched(4, file.name)
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {rank} of 4: 1.5" for rank in range(4)], done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
