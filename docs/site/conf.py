@@ -19,7 +19,7 @@ html_show_copyright = False
 
 root_doc = "docs/README"
 source_suffix = {".md": "markdown"}
-include_patterns = ["docs/*.md", "docs/contributing/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md", "bench/**/README.md", "examples/**/README.md", "launchers/**/README.md",
+include_patterns = ["docs/*.md", "docs/contributing/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md", "bench/**/README.md", "examples/**/README.md", "launchers/**/README.md", "python/weft/README.md",
                     "src/**/README.md", "tools/README.md", "tools/**/README.md", "tests/emulation/README.md", "tests/fake_nccl/README.md"]
 exclude_patterns = ["build", ".git", "shared", "**/.*"]
 extensions = ["myst_parser", "sphinx_copybutton", "navigation", "files", "sections"]

@@ -23,6 +23,8 @@ SEARCHES = {
     "zero bubble": ("pipeline",),
     "Muon": ("zero",),
     "DiLoCo": ("less",),
+    "numpy": ("python",),
+    "python without torch": ("python",),
     "adopt_stream": ("libtorch", "streams", "faq", "README"),
     "Debian package": ("install", "start"),
     "DeepSpeed config": ("deepspeed",),

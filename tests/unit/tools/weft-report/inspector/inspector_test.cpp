@@ -115,6 +115,21 @@ TEST(InspectorStragglers, UnequalHalvesNameNoRank) {
   EXPECT_TRUE(all.findings.empty()) << words_of(all);
 }
 
+// The latest of 64 is then by 2 % and more from the middle, as one of 64 has to be.
+TEST(InspectorStragglers, RanksOfWhichEachHasAnotherSpeedNameNone) {
+  std::mt19937_64 random(9);
+  for (int run = 0; run < 5; ++run) {
+    auto files = records_of({.seed = 9});
+    for (FileRecords& file : files) {
+      double normal = -6;  // of 12 numbers from 0 to 1: variance 1
+      for (int i = 0; i < 12; ++i) normal += static_cast<double>(random() >> 11) * 0x1p-53;
+      for (Record& record : file.records) record.microseconds *= static_cast<float>(1 + 0.01 * normal);
+    }
+    const Conclusions all = conclude(job_of(std::move(files)), {});
+    EXPECT_TRUE(all.findings.empty()) << words_of(all);
+  }
+}
+
 TEST(InspectorStragglers, OperationsThatOnlySomeRanksHaveAreCompared) {
   // Before 2.30 a dump writes the last operation alone: each rank has others.
   auto files = records_of({.seed = 6, .steps = 400, .straggler = 21, .share = 0.05});
