@@ -143,6 +143,38 @@ TEST_F(RowsInFileOf, WritesNothingForRowsThatLeaveTheCacheAsTheyWereRead) {
   });
 }
 
+/// Rows 5 to 9 become those that are read most at the end of batch 5, when batch 6 has begun, which uses what the cache has.
+TEST_F(RowsInFileOf, LetsNoRowLeaveTheCacheThatABatchUses) {
+  const auto rows = make(100, 5, {.columns = 16}, 4);
+  const auto slots = [](std::int32_t first) {
+    return std::vector<std::int32_t>{first, first + 1, first + 2, first + 3, first + 4};
+  };
+  const auto end = [&rows] {
+    wait(*rows);
+    rows->end(false);
+  };
+  for (int batch = 1; batch <= 4; ++batch) {
+    rows->begin(slots(batch == 1 ? 0 : 5));
+    end();
+  }
+  rows->begin(slots(5));
+  rows->begin(slots(0));
+  end();
+  EXPECT_EQ(rows->figures().evictions, 0);
+  wait(*rows);
+  for (std::int32_t slot = 0; slot < 5; ++slot) {
+    EXPECT_EQ(rows->row(slot)[15], static_cast<float>(slot));
+    std::ranges::fill(std::span(rows->row(slot), 16), 1000.0F);
+  }
+  rows->end(true);
+  rows->begin(slots(5));
+  end();
+  EXPECT_EQ(rows->figures().evictions, 5);
+  rows->visit(0, 100, false, [](std::int64_t slot, const RowParts& parts) {
+    EXPECT_EQ(parts.row[0], slot < 5 ? 1000.0F : static_cast<float>(slot));
+  });
+}
+
 /// What is not changed is not written, and a block is read once for all its rows.
 TEST_F(RowsInFileOf, ReadsAndWritesNoMoreThanItMust) {
   const auto rows = make(320, 0, {.columns = 64});  // 16 rows in a block
