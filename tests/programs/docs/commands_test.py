@@ -75,7 +75,7 @@ def commands_in(words):
         return
     if name in LAUNCHERS:
         for at in range(1, len(words)):
-            if (is_program(words[at]) or words[at] == "mpirun") and words[at - 1] != "-x":
+            if (is_program(words[at]) or words[at] in ("mpirun", "python3")) and words[at - 1] != "-x":
                 yield words[0], words[1:at]
                 yield from commands_in(words[at:])
                 return
