@@ -69,7 +69,8 @@ checkpoint::State LocalSteps::State::state(const Stream& compute) {
   for (int i = 0; i < layout_.parameters(); ++i) {
     const ParamId id{i};
     const auto [first, count] = share_of(layout_.count(id), comm_.rank(), comm_.size());
-    const auto add_share = [&](const std::string& ending, const View& whole) {
+    // Clang 14 has no captures of structured bindings.
+    const auto add_share = [&, first = first, count = count](const std::string& ending, const View& whole) {
       if (count == 0) return;
       result.pieces.push_back(
           copied(layout_.name(id) + ending, layout_.shape(id), first, whole.slice(first, count), compute));
