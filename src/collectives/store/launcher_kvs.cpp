@@ -1,6 +1,7 @@
 #include "collectives/store/launcher_kvs.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -62,20 +63,30 @@ std::shared_ptr<Store> call(const Introduction& rank_0, int rank, Deadline soon,
 std::shared_ptr<Store> read_and_call(LauncherKvs& kvs, const std::string& key, int rank, Deadline deadline,
                                      const StoreOptions& options) {
   std::string before;
+  std::optional<Error>
+      refused;  // with the words that stand: a last try that is cut short by the deadline says less
   for (auto step = first_call;;) {
     const auto words = kvs.get(key, deadline);
     if (!words)
       throw Error(
           ErrorKind::timeout, text("rank 0 did not say where it listens within ", seconds_text(deadline)),
           "see whether rank 0 started or failed; WEFT_CONNECT_TIMEOUT sets how long to wait", {rank, {}, 0});
-    step = *words == before ? step : first_call;
+    if (*words != before) {
+      step = first_call;
+      refused.reset();
+    }
     before = *words;
     const Deadline soon = at_most(step, deadline);
     try {
       return call(introduction(*words, rank), rank, soon, deadline, options);
     } catch (const Error& error) {
       const bool may_be_stale = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::usage;
-      if (!may_be_stale || deadline.left() <= pause) throw;
+      if (error.kind() == ErrorKind::usage) refused = error;
+      if (!may_be_stale) throw;
+      if (deadline.left() <= pause) {
+        if (refused) throw Error(*refused);
+        throw;
+      }
     }
     if (soon.passed()) step *= 2;
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, deadline.left()));
