@@ -168,7 +168,7 @@ class Communicator:
     communicator is broken: later operations raise it again.
 
     Memory is anything on the host with the buffer protocol or `__array_interface__`, and for what weft only reads, `__dlpack__`. It must be
-    contiguous. Types: float16, float32, float64, bfloat16 (weft.bfloat16), int8 to int64, uint8, uint32, uint64. A matrix is as good as a row.
+    contiguous, of any shape. Types: float16, float32, float64, bfloat16 (weft.bfloat16), int8 to int64, uint8, uint32, uint64.
 
     As a context manager it closes at the end; if an exception leaves the block, the other ranks hear of it at once.
     """
@@ -422,11 +422,11 @@ class Communicator:
         self._lib.must(self._lib.comm_give_up(self._open_handle("give_up"), status_of(kind), str(why).encode(errors="replace")))
 
     def close(self) -> None:
-        """Frees it, once what is under way is done. More than once is as good as once."""
+        """Frees it, once what is under way is done. A second call does nothing."""
         if self._handle is None or self._forks != _forks:
             return
         for work in tuple(self._pending):
-            with contextlib.suppress(Error):  # which who waits for it hears
+            with contextlib.suppress(Error):  # Work.wait() raises it for the program
                 work.wait()
         with self._lock:
             if self._handle is not None:
@@ -680,7 +680,7 @@ def _in_child():
     _forks += 1
     for comm in tuple(_open):
         comm._lock = threading.RLock()
-        comm._stream = None  # the thread of it was the parent's
+        comm._stream = None  # its thread stayed in the parent
 
 
 if hasattr(os, "register_at_fork"):

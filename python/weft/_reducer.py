@@ -15,8 +15,9 @@ _UNEVEN = {"refuse": 0, "mean of all": 1, "mean of the rest": 2}
 _MOST = 127  # accounts that libweft keeps
 _averaged = weakref.WeakValueDictionary()  # by address of a parameter, and rank: the Reducer that has it
 
-#: Where a step's time went, in seconds. exposed: what computing waited for communication; link: what communication took; overlap: that beside
-#: computing; slowest: what the step would have taken of the slowest rank, `slowest_rank` (None: no one), alone; skew, late: what ranks waited for others.
+#: Where a step's time went, in seconds, as weft/gradient/step_account.hpp defines it. exposed: computing waited for communication; link: communication
+#: was under way; overlap: of that, while this rank computed; slowest: of exposed, for gradients of another rank, most of it for `slowest_rank` (None: for
+#: none); skew: from the first rank that had a bucket ready to the last; late: this rank after all others. Of the last two the longest of a step.
 StepAccount = collections.namedtuple(
     "StepAccount", ["step", "seconds", "exposed_seconds", "link_seconds", "overlap_seconds", "slowest_seconds", "skew_seconds", "late_seconds", "slowest_rank"])
 #: NaN and infinite gradients of a rank in a step; parameter: the name of the first that has any.
@@ -138,7 +139,10 @@ class Reducer:
 
     @staticmethod
     def _claim(comm, found):
-        """Raises UsageError for a parameter that is averaged twice: here, or in this Reducer and another one that is open."""
+        """Raises UsageError for a parameter that is averaged twice: here, or in this Reducer and another one that is open.
+
+        libweft has this check, too. It holds until a reducer is freed, which here is when the last array of its gradients goes, and not at close().
+        """
         here = {}
         for name, of_one, _ in found:
             if of_one[0] in here:

@@ -16,7 +16,7 @@ namespace {
 // A rank is late by this share of the time of accounted steps more than any other; or, in each of some stretches, by a smaller share that is
 // several times that of any other. A rank that pauses while it exchanges is late with few gradients: of 6 ranks on 2 cores, one that had the
 // processor for a third of its time was late for .05 to .24, the others for .01. Where all were well, 3 ranks on 2 cores, the latest had
-// 3.3 times the second's share.
+// 3.3 times the second's share. `tests/soak.sh watches` has such trainings.
 constexpr double late_share = 1.0 / 3;
 constexpr double lasting_share = 0.05;
 constexpr double lasting_times = 5;

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <string>
@@ -15,6 +17,7 @@
 
 #include "meeting_places.hpp"
 #include "support/expect_error.hpp"
+#include "weft/core/log.hpp"
 
 namespace weft {
 namespace {
@@ -75,6 +78,26 @@ TEST_F(ThroughALauncher, ATokenOfTheJobIsNotLeftWithTheLauncher) {
   const auto rank_0 = open(0, options);
   expect_error(ErrorKind::usage, {"rank 0 at 127.0.0.1", "has another token than this process"},
                [&] { open(1, {.token = "another token of sixteen bytes"}, Deadline::in(500ms)); });
+}
+
+// Rank 0 goes once it has refused rank 1, whose later tries find nobody.
+TEST_F(ThroughALauncher, ARankThatWasRefusedSaysSoThoughItsLastTryIsCutShort) {
+  auto rank_0 = open(0, {.token = "0123456789abcdef0123456789abcdef"});
+  std::promise<void> refused;
+  std::atomic<bool> told = false;
+  log::set_sink([&](log::Level, std::string_view line) {
+    if (line.find("its token is not this job's") != std::string_view::npos && !told.exchange(true))
+      refused.set_value();
+  });
+  std::thread goes([&] {
+    refused.get_future().wait();
+    rank_0.reset();
+  });
+  expect_error(ErrorKind::usage, {"has another token than this process"},
+               [&] { open(1, {.token = "another token of sixteen bytes"}, Deadline::in(3s)); });
+  log::set_sink(nullptr);
+  if (!told.exchange(true)) refused.set_value();
+  goes.join();
 }
 
 TEST_F(ThroughALauncher, WordsOfAStartBeforeAreReadAgain) {
