@@ -135,9 +135,10 @@ def futures_are_asked_for(rank, size):
     return True
 
 
-# The program ends in the middle of its calls: without waiting, with works kept or dropped, with or without destroy_process_group().
+# The program ends in the middle of its calls: without waiting, with works kept or dropped, with or without destroy_process_group(). No
+# rank ends before the other has made its calls: a call after a rank has ended is refused.
 AT_THE_END = """
-import sys
+import pathlib, sys, time
 sys.path.insert(0, {tests!r})
 import torch, torch.distributed as dist
 import weft.torch
@@ -152,6 +153,10 @@ for call in calls.ALL if rank == 0 or "both" in how else ():
         if "kept" in how:
             kept.append(made)
 made = None
+have_called = [pathlib.Path(folder, "called " + str(each)) for each in range(size)]
+have_called[rank].touch()
+while not all(each.exists() for each in have_called):
+    time.sleep(0.001)
 if "destroyed" in how and "both" in how:
     dist.destroy_process_group()
 print("ends", flush=True)
