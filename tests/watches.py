@@ -9,9 +9,9 @@ A training has the machine to itself, or shares it with AT_ONCE - 1 others. What
 meanwhile. On hosts there is one at a time.
 
 Two to four ranks, on this machine or, as root, on three simulated hosts (launchers/cluster.sh) with one or two ranks each. The watch asks the ranks' metrics
-(weft-scaling --metrics) every second, reads the flight records, and has a patience of 3 s (30 with another model than gpt-tiny).
+(weft-scaling --metrics) every second, reads the flight records and the launcher's lines, and has a patience of 3 s (30 with another model than gpt-tiny).
   stop   SIGSTOP
-  kill   SIGKILL: the job ends, and what the others leave names the rank
+  kill   SIGKILL: the job ends, and the launcher, or what the others leave, names the rank
   slow   SIGSTOP and SIGCONT in turn, so that its steps take about three times as long: named while the job goes on
   cut    the link of the rank's host goes down: the ranks of that host are named
   well   nothing: the job comes to its end; no finding, and status 0
@@ -83,7 +83,7 @@ class Training:
         environment.pop("NCCL_RAS_ADDR", None)
         self.out = open(folder / "job", "w")
         self.job = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT, env=environment)
-        self.watch = subprocess.Popen([str(programs / "weft-report"), "watch", *asks, "--records", str(folder / "flight"), "--every", "1", "--patience", str(PATIENCE),
+        self.watch = subprocess.Popen([str(programs / "weft-report"), "watch", *asks, "--records", str(folder / "flight"), "--logs", str(folder / "job"), "--every", "1", "--patience", str(PATIENCE),
                                        "--json", str(folder / "verdict.json")],
                                       stdin=subprocess.DEVNULL, stdout=open(folder / "said", "w"), stderr=subprocess.STDOUT)
 
@@ -95,7 +95,7 @@ class Training:
                 if name == "weft-scaling" and "WEFT_RANK" in environment}
 
     def alarm(self):
-        return re.search(r"^\S+ (?:flight records: )?(?:critical|warning): ", self.said(), re.M)
+        return re.search(r"^\S+ (?:flight records: |logs: )?(?:critical|warning): ", self.said(), re.M)
 
     def end(self):
         for process, _, _ in processes(self.mark):  # so that none sees another die, and says so

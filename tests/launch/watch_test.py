@@ -56,6 +56,9 @@ def is_told(work):
     for words, expected in ((["--watch-port", 9500], "localhost:9500-9501"), (["--watch-port=65535"], "localhost:65535-65536")):
         done = launch(place, "-n", 2, "--watch", *words, "sh", "-c", "exit 0", "x", "--metrics", 9400)
         check(f"the launcher is told {words}", f" --ranks {expected}\n" in done.stderr, done)
+    place_that_listens = stand_in(work, "listens", 'sed "s/pid [0-9]*/pid P/; s/^/heard: /"')
+    done = launch(place_that_listens, "-n", 2, "--watch", "sh", "-c", '[ "$WEFT_RANK" = 0 ] && exec sleep 60; kill -9 $$')
+    check("it is told which rank was killed", done.returncode != 0 and "weft-launch: watch: heard: weft-launch: rank 1 (pid P) was killed by signal 9\n" in done.stderr, done)
     dumps = work / "dumps"
     done = launch(place, "-n", 1, "--watch", "true", TORCH_NCCL_DEBUG_INFO_TEMP_FILE=str(dumps / "nccl_trace_rank_"))
     check("PyTorch's records", f"--records {dumps}\n" in done.stderr, done)

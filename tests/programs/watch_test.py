@@ -165,13 +165,16 @@ def ends_with_what_holds_its_input(work):
     process = subprocess.Popen([REPORT, "watch", "--ranks", rank.words, "--until-closed", "--every", "3600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     check("it goes on while its input is open", process.poll() is None)
-    process.stdin.write("words are not read\n")
+    process.stdin.write("words that say nothing\nweft-launch: rank 0 (pid 7) was killed by ")
+    process.stdin.flush()
+    process.stdin.write("signal 9\n")
     process.stdin.flush()
     before = rank.asked
     process.stdin.close()
     process.stdin = None
     out, _ = process.communicate(timeout=120)
-    check("it looks once more, and ends", process.returncode == 0 and rank.asked == before + 1 and "no finding" in out, out)
+    check("it looks once more, and ends", rank.asked == before + 1, out)
+    check("what is written there is a log", process.returncode == 2 and "standard input: critical: rank 0 (pid 7) was killed by signal 9 (SIGKILL)" in out, out)
     rank.end()
 
 

@@ -1,6 +1,7 @@
 #include "job_watch.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "core/base/host_port.hpp"
+#include "core/base/strings.hpp"
 #include "live_line.hpp"
 #include "weft/core/deadline.hpp"
 #include "weft/core/env.hpp"
@@ -98,7 +100,9 @@ JobWatch::JobWatch(const std::vector<std::string>& words, const std::vector<std:
                    const Guardian& guardian, const Signals& signals) {
   int to_it[2];
   int from_it[2];
-  if (pipe2(to_it, O_CLOEXEC) != 0) throw system_error("cannot create a pipe");
+  // Not a pipe: writing to a watch that has ended raises no signal.
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to_it) != 0)
+    throw system_error("cannot create a socket");
   const detail::Descriptor its_input(to_it[0]);
   input_.reset(to_it[1]);
   if (pipe2(from_it, O_CLOEXEC) != 0) throw system_error("cannot create a pipe");
@@ -107,6 +111,11 @@ JobWatch::JobWatch(const std::vector<std::string>& words, const std::vector<std:
   fcntl(output_.get(), F_SETFL, O_NONBLOCK);
   process_.emplace(ChildOptions{words, environment, {its_input.get(), its_output.get(), its_output.get()}},
                    guardian, signals);
+}
+
+void JobWatch::tell(const std::string& line) const {
+  const std::string words = text("weft-launch: ", detail::printable(line), '\n');
+  (void)::send(input_.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void JobWatch::watch(std::vector<pollfd>& all) const {

@@ -35,6 +35,8 @@ class JobWatch {
   JobWatch(const std::vector<std::string>& words, const std::vector<std::string>& environment,
            const Guardian& guardian, const Signals& signals);
 
+  /// What weft-launch says of a rank or host that has ended, which nobody else may. A watch that does not read is not waited for.
+  void tell(const std::string& line) const;
   /// As those of Ranks.
   void watch(std::vector<pollfd>& all) const;
   void collect();

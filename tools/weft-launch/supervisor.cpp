@@ -104,6 +104,7 @@ void Supervisor::note(const Ended& ended) {
     return ask();
   }
   say(ended.what);
+  if (watch_ != nullptr) watch_->tell(ended.what);
   // A rank that only lost another may end before the one that made the mistake, whose status is the job's.
   const bool is_cause = ended.signal != 0 || ended.status != exit_code(ErrorKind::peer_lost);
   if (is_cause && stage_ == Stage::noticing && !has_cause_) course_.status = ended.status;

@@ -207,8 +207,8 @@ class Look {
     if (!options_.metrics.empty()) write_metrics(options_.metrics, record_.watch);
   }
 
-  /// Whoever writes there is not read.
-  static bool input_closes_within(double seconds) {
+  /// What is written there is heard.
+  bool input_closes_within(double seconds) {
     const Clock::time_point end =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     for (;;) {
@@ -216,8 +216,9 @@ class Look {
       if (left <= 0) return false;
       pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
       if (poll(&input, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000))) <= 0) continue;
-      char space[512];
+      char space[4096];
       const ssize_t got = read(STDIN_FILENO, space, sizeof(space));
+      if (got > 0) sources_.hear({space, static_cast<std::size_t>(got)});
       if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return true;
     }
   }

@@ -28,7 +28,7 @@ po::options_description watch_description() {
       ("until-alarm", "end at the first critical alarm")                                          //
       ("until-closed",
        "end when standard input is closed, after a last look: whoever starts the watch holds the other "
-       "end")  //
+       "end. What is written there is read as a log: the lines of a launcher name a rank that was killed")  //
       ("ranks", po::value<std::vector<std::string>>()->composing()->value_name("PORTS"),
        "ask the ranks of a job of weft, which serve metrics there: PORT, FIRST-LAST, HOST:PORT or "
        "HOST:FIRST-LAST; may be given again. RAS is then asked only where an address is given")  //

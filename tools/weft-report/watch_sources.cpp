@@ -184,9 +184,39 @@ class InspectorFiles {
   double grown_at_ = 0;
 };
 
+/// What was written to standard input.
+class Heard {
+ public:
+  void hear(std::string_view piece) {
+    constexpr std::size_t most = std::size_t{1} << 20;
+    is_cut_ = is_cut_ || piece.size() > most - log_.size();
+    log_ += piece.substr(0, most - log_.size());
+    is_new_ = true;
+  }
+
+  /// @returns whether there is something to say
+  bool look(SourceRead& one) {
+    if (!std::exchange(is_new_, false)) return false;
+    nccl::JobLog log;
+    if (std::string problem = log.add(log_, "standard input"); !problem.empty())
+      one.problems.push_back(std::move(problem));
+    one.findings = plain(nccl::examine(log.job()));
+    if (is_cut_ && !std::exchange(is_cut_said_, true))
+      one.problems.emplace_back("it is longer than 1 MiB: the rest is not read");
+    return true;
+  }
+
+ private:
+  std::string log_{};
+  bool is_new_ = false;
+  bool is_cut_ = false;
+  bool is_cut_said_ = false;
+};
+
 }  // namespace watched
 
 struct WatchSources::State {
+  watched::Heard heard{};
   std::vector<watched::Source> sources{};
   std::optional<watched::InspectorFiles> inspector{};
 };
@@ -206,8 +236,13 @@ WatchSources::WatchSources(const WatchOptions& options) : state_(std::make_uniqu
 
 WatchSources::~WatchSources() = default;
 
+void WatchSources::hear(std::string_view piece) {
+  state_->heard.hear(piece);
+}
+
 std::vector<SourceRead> WatchSources::look(double now, double patience, bool last) {
   std::vector<SourceRead> all;
+  if (SourceRead heard{.name = "standard input"}; state_->heard.look(heard)) all.push_back(std::move(heard));
   for (watched::Source& source : state_->sources) {
     SourceRead one{.name = source.name(), .findings = source.look(last)};
     one.problems = source.problems();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "watch_options.hpp"
@@ -25,6 +26,9 @@ class WatchSources {
   ~WatchSources();
   WatchSources(const WatchSources&) = delete;
   WatchSources& operator=(const WatchSources&) = delete;
+
+  /// Adds what was written to standard input, which is read as a log.
+  void hear(std::string_view piece);
 
   /// Reads what has changed, and seldom enough to cost next to nothing. @param now seconds, which only rise @param last whether no look follows
   std::vector<SourceRead> look(double now, double patience, bool last);

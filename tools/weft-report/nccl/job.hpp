@@ -138,6 +138,16 @@ struct TorchStop {
   Evidence evidence{};
 };
 
+/// What a launcher says of a rank that ended.
+struct RankEnd {
+  std::string who{};  ///< "rank 2 (pid 7 on node1)"
+  std::string launcher{};
+  int signal = 0;
+  int status = 0;
+  std::string lost{};  ///< of a host with its ranks: why
+  Evidence evidence{};
+};
+
 /// Two ends of a connection over RDMA that failed.
 struct GidPair {
   std::string local;
@@ -176,6 +186,7 @@ struct Job {
       failures{};  ///< lines that no job prints that is well: tracebacks, errors of CUDA and PyTorch, signals
   Occurrences
       failed_returns{};  ///< where NCCL left its functions with an error; it may have gone on in another way
+  std::vector<RankEnd> ends{};  ///< what launchers say of ranks that ended, in the order of the lines
   std::vector<TorchStop> torch_stops{};  ///< what PyTorch's watchdog says, for each rank and group
   std::vector<Occurrences> matches{};    ///< for each row of line_rules()
   /// Lines that stand in logs of jobs that are well, too: they only add to other evidence. By their phrase, the first of each.

@@ -114,6 +114,19 @@ void put_symptoms_behind(std::vector<Finding>& findings) {
   }
 }
 
+/// Beside another cause, that a rank ended is the effect: a warning, or nothing if it only gave up.
+void put_ends_behind(std::vector<Finding>& findings) {
+  const auto is_end = [](const Finding& one) { return one.cause == "rank-ended"; };
+  const bool explained = std::ranges::any_of(
+      findings, [&](const Finding& one) { return !is_end(one) && one.severity >= Severity::warning; });
+  if (!explained) return;
+  std::erase_if(findings,
+                [&](const Finding& one) { return is_end(one) && one.severity == Severity::warning; });
+  for (Finding& one : findings) {
+    if (is_end(one)) one.severity = Severity::warning;
+  }
+}
+
 /// A job that ended with an error is never well, even if nothing says why.
 void add_failures(const Job& job, std::vector<Finding>& findings) {
   const bool explained =
@@ -179,6 +192,7 @@ std::vector<Finding> examine(const Job& job) {
   for (Finding& finding : findings) add_context(job, finding);
   add_settings(job, findings);
   put_symptoms_behind(findings);
+  put_ends_behind(findings);
   sort_by_importance(findings);
   return findings;
 }

@@ -5,6 +5,7 @@
 
 #include "weft-report/nccl/communicators.hpp"
 #include "weft-report/nccl/kept.hpp"
+#include "weft-report/nccl/launchers.hpp"
 #include "weft-report/nccl/torch/stops.hpp"
 #include "weft/core/text.hpp"
 
@@ -361,6 +362,16 @@ constexpr Statement statement_table[] = {
     {"ChildFailedError", take_failure},
     {"failed (exitcode: ", take_failure},
     {"Some NCCL operations have failed or timed out", take_failure},
+    {" was killed by signal ", take_end_by_weft_launch},
+    {" ended with status ", take_end_by_weft_launch},
+    {" is lost: ", take_lost_host},
+    {"failed (exitcode: ", take_end_by_torchrun},
+    {" noticed that process rank ", take_end_by_open_mpi},
+    {"srun: error: ", take_end_by_srun},
+    {" RUNNING AT ", take_place_by_hydra},
+    {"KILLED BY SIGNAL: ", take_end_by_hydra},
+    {"EXIT CODE: ", take_end_by_hydra},
+    {"TERMINATED WITH THE EXIT STRING: ", take_end_by_hydra},
     {"  Algorithm   |", take_tuning},
     {"  Protocol    |", take_tuning},
     {"Latency/AlgBw |", take_tuning},

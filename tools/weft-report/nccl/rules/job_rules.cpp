@@ -1,6 +1,8 @@
 // Causes that no single line shows: hosts and settings compared, and lines that mean something only together.
 
 #include <algorithm>
+#include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "weft-report/nccl/log_line.hpp"
@@ -165,6 +167,41 @@ void find_other_library(const Job& job, Findings& findings) {
   findings.push_back(std::move(finding));
 }
 
+/// Whether the end is no other's doing, nor asked for. A rank of weft that has lost others ends with 75; a scheduler asks by signals.
+bool is_own_end(const RankEnd& end) {
+  constexpr int asked = 75;
+  constexpr int by_signal = 128;  // as shells say it
+  const int signal = end.signal != 0 || end.status < by_signal ? end.signal : end.status - by_signal;
+  if (signal == SIGHUP || signal == SIGINT || signal == SIGTERM) return false;
+  return !end.lost.empty() || signal != 0 || (end.status != 0 && end.status != asked);
+}
+
+/// The first rank that ended: others may have followed. A rank that gives up (SIGABRT, a status) says why itself, if its lines are here.
+void find_ended_rank(const Job& job, Findings& findings) {
+  const auto first = std::ranges::find_if(job.ends, is_own_end);
+  if (first == job.ends.end()) return;
+  const bool gave_up = first->lost.empty() && (first->signal == 0 || first->signal == SIGABRT);
+  if (gave_up && job.failures.count > 0) return;
+  std::vector<Evidence> evidence;
+  for (auto one = first; one != job.ends.end() && evidence.size() < 3; ++one)
+    evidence.push_back(one->evidence);
+  Finding finding = finding_of("rank-ended", gave_up ? 0.4 : 0.6, std::move(evidence));
+  if (gave_up) finding.severity = Severity::warning;
+  const char* const name = sigabbrev_np(first->signal);
+  const std::string how = !first->lost.empty() ? text("lost: ", first->lost)
+                          : first->signal == 0 ? text("ended with status ", first->status)
+                          : name == nullptr    ? text("killed by signal ", first->signal)
+                                               : text("killed by signal ", first->signal, " (SIG", name, ')');
+  const bool are_several = first->who.starts_with("ranks ") || first->who.starts_with("tasks ");
+  const bool is_end = first->lost.empty() && first->signal == 0;
+  finding.verdict = text(first->who,
+                         is_end        ? " "
+                         : are_several ? " were "
+                                       : " was ",
+                         how, ", as ", first->launcher, " says");
+  findings.push_back(std::move(finding));
+}
+
 void find_unexplained(const Job& job, Findings& findings) {
   std::vector<Evidence> evidence;
   for (const Fact& one : job.unexplained) evidence.push_back(one.evidence);
@@ -185,6 +222,11 @@ constexpr JobRule job_table[] = {
     {"setting-left-over", "NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_ALGO, NCCL_PROTO and others",
      find_left_over},
     {"other-library", "lines that RCCL, UCX, oneCCL or gloo print", find_other_library},
+    {"rank-ended",
+     "lines of weft-launch, torchrun, mpirun, mpiexec and srun that name a rank: the first that was killed, "
+     "crashed, or ended with a status "
+     "while no other line says why",
+     find_ended_rank},
     {"unexplained-warning", "a line with NCCL WARN that no rule knows", find_unexplained},
 };
 

@@ -86,6 +86,7 @@ constexpr LineRule line_table[] = {
     {"host-memory-exhausted", 0.9, {"Out of memory: Killed process"}},
     {"host-memory-exhausted", 0.9, {"oom_kill event"}},
     {"host-memory-exhausted", 0.9, {"oom-kill:"}},
+    {"host-memory-exhausted", 0.9, {"srun: error: ", ": Out Of Memory"}},
     {"driver-library-missing", 0.95, {"Driver/library version mismatch"}},
     {"driver-library-missing", 0.85, {"Failed to initialize NVML: "}, "mismatch"},
     {"affinity-empty", 0.85, {"Affinity for GPU ", "empty, ignoring"}},

@@ -197,6 +197,8 @@ const std::vector<RuleExample>& job_examples() {
            shm + "node1:8:1 [0] " + shm,
        start(7, "0xa", "0x11", "3" + one_gpu) + start(8, "0xb", "0x11", "4" + other_gpu) + "node1:7:1 [3] " +
            shm + "node1:8:1 [4] " + shm},
+      {"rank-ended", "weft-launch: rank 2 (pid 7) was killed by signal 9\n",
+       "weft-launch: rank 2 (pid 7) was killed by signal 15\n"},
       {"tests-built-without-mpi", test_rank(0, 700) + test_rank(0, 701),
        test_rank(0, 700) + test_rank(1, 701)},
       {"setting-left-over", "mpirun -np 2 -x NCCL_P2P_DISABLE=1 ./train\n",

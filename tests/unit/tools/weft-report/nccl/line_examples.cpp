@@ -152,6 +152,8 @@ std::vector<RuleExample> host() {
        "StepId=7.0 ended\n"},
       {"host-memory-exhausted", "kernel: oom-kill:constraint=CONSTRAINT_MEMCG,task=python\n",
        "oom score 7\n"},
+      {"host-memory-exhausted", "srun: error: node1: task 2: Out Of Memory\n",
+       "srun: error: node1: task 2: Killed\n"},
       {"driver-library-missing", "Failed to initialize NVML: Driver/library version mismatch\n",
        "NVML is initialized\n"},
       {"driver-library-missing", "Failed to initialize NVML: Unknown Error\n", "NVML is initialized\n"},
