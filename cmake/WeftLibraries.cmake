@@ -91,3 +91,7 @@ target_link_options(weft_shared PRIVATE LINKER:--version-script=${map} LINKER:--
 # While the major version is 0, a minor version may break programs: it is part of the name.
 set_target_properties(weft_shared PROPERTIES EXPORT_NAME shared VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINK_DEPENDS ${map})
+# Where python/weft looks for it first, in the package that pip builds for torch.
+if(TARGET weft_torch_distributed)
+  install(FILES $<TARGET_FILE:weft_shared> DESTINATION weft RENAME libweft.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} COMPONENT python)
+endif()

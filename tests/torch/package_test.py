@@ -9,6 +9,7 @@ import unittest
 import zipfile
 
 import weft.torch
+from weft import _library
 from weft.torch import _version
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,7 +35,8 @@ class Package(unittest.TestCase):
             self.assertEqual(built.returncode, 0, built.stderr[-3000:] + built.stdout[-3000:])
             wheel, = pathlib.Path(folder).glob("weft-*.whl")
             names = zipfile.ZipFile(wheel).namelist()
-            for name in ("weft/py.typed", "weft/torch/__main__.py", "weft/torch/_C.pyi", "weft/torch/torch_version.txt"):
+            self.assertIn("+torch-", wheel.name)  # tests/python/wheel_test.py: beside the wheel without torch
+            for name in ("weft/py.typed", "weft/__init__.py", f"weft/{_library.NAME}", "weft/torch/__main__.py", "weft/torch/_C.pyi", "weft/torch/torch_version.txt"):
                 self.assertIn(name, names)
             self.assertFalse([name for name in names if name.startswith(("include", "lib", "bin"))], "the wheel has the module alone")
             subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", f"{folder}/there", str(wheel)], check=True, timeout=120)
@@ -42,6 +44,9 @@ class Package(unittest.TestCase):
                                   text=True, timeout=120, cwd=folder)
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
             self.assertIn(f"{folder}/there", done.stdout)
+            said = subprocess.run([sys.executable, "-m", "weft"], env={**os.environ, "PYTHONPATH": f"{folder}/there", "LD_LIBRARY_PATH": ""},
+                                  check=True, capture_output=True, text=True, timeout=120, cwd=folder).stdout
+            self.assertIn(f"{folder}/there/weft/{_library.NAME}", said)
 
     def test_module_shows_its_own_name_alone(self):
         names = subprocess.run(["nm", "-D", "--defined-only", weft.torch._C.__file__], check=True, capture_output=True, text=True).stdout
