@@ -8,6 +8,7 @@
 #                             place), for docs/site.sh and its tests
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 #   launchers/setup.sh torch  what the quick start builds, and PyTorch of PyPI in ~/.cache/weft-torch (WEFT_TORCH_VENV names another place; several GB)
+#   launchers/setup.sh jax    what the quick start builds, and JAX of PyPI in ~/.cache/weft-jax (WEFT_JAX_VENV names another place; 600 MB), for weft.jax
 #   launchers/setup.sh libtorch  what the quick start builds, and Debian's LibTorch for -DWEFT_TORCH=ON (1 GB with what it needs)
 #   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs (1 GB of it is LibTorch)
 #   launchers/setup.sh arm64  a compiler for 64-bit ARM and an emulator, for tests/soak.sh arm64
@@ -27,9 +28,10 @@ case ${1:-run} in
     python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
     command -v chromium-browser google-chrome >/dev/null || packages+=(chromium) ;;  # another Chromium stays
   torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
+  jax) python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv) ;;
   packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev libtorch-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
-  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, lint, fuzz, docs, peers, torch, libtorch, packages, arm64" >&2; exit 42 ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, lint, fuzz, docs, peers, torch, jax, libtorch, packages, arm64" >&2; exit 42 ;;
 esac
 if [[ "${1:-run}" =~ ^(test|fuzz)$ ]] && ! command -v kubectl >/dev/null; then packages+=(kubernetes-client); fi  # for kustomize; another kubectl stays
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
@@ -41,6 +43,15 @@ torch_environment() {
   echo "setup: installing PyTorch in $venv"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   "$venv/bin/pip" install -q torch numpy expecttest safetensors scikit-build-core || { echo "setup: pip failed; see above" >&2; exit 70; }
+}
+
+# JAX, which Debian has not.
+jax_environment() {
+  local venv=${WEFT_JAX_VENV:-$HOME/.cache/weft-jax}
+  if [ "${1:-run}" != jax ] || "$venv/bin/python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("jax") is None)' 2>/dev/null; then return; fi
+  echo "setup: installing JAX in $venv"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  "$venv/bin/pip" install -q jax || { echo "setup: pip failed; see above" >&2; exit 70; }
 }
 
 # Sphinx with its theme, of the versions that the site is built with.
@@ -65,6 +76,7 @@ lint_environment() {
 
 environments() {
   torch_environment "$@"
+  jax_environment "$@"
   docs_environment "$@"
   lint_environment "$@"
 }
