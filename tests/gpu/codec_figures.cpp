@@ -51,11 +51,10 @@ class Codecs {
         {"check f32", 4.0 * n, [this] {
            stream_.run([this] { kernels_->check(noise_.view(), bad(), detail::cuda::place_of(stream_)); });
          }});
-    constexpr std::pair<BlockFormat, const char*> formats[] = {{BlockFormat::f16, "fp16"},
-                                                               {BlockFormat::bf16, "bf16"},
-                                                               {BlockFormat::e4m3, "fp8 e4m3"},
-                                                               {BlockFormat::e5m2, "fp8 e5m2"},
-                                                               {BlockFormat::i8, "int8"}};
+    constexpr std::pair<BlockFormat, const char*> formats[] = {
+        {BlockFormat::f16, "fp16"},      {BlockFormat::bf16, "bf16"}, {BlockFormat::e4m3, "fp8 e4m3"},
+        {BlockFormat::e5m2, "fp8 e5m2"}, {BlockFormat::i8, "int8"},   {BlockFormat::i4, "int4"},
+        {BlockFormat::e2m1, "fp4"}};
     for (const auto& [format, name] : formats) {
       for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
         const std::string how = std::string(name) + (rounding == Rounding::stochastic ? ", stochastic" : "");

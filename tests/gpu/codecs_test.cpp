@@ -208,7 +208,9 @@ TEST_F(CodesOnDevice, EveryStepIsItsTwin) {
       {BlockFormat::f16, Rounding::nearest, 0},     {BlockFormat::bf16, Rounding::nearest, 0},
       {BlockFormat::e4m3, Rounding::nearest, 0},    {BlockFormat::e4m3, Rounding::stochastic, 3},
       {BlockFormat::e5m2, Rounding::stochastic, 0}, {BlockFormat::i8, Rounding::nearest, 0},
-      {BlockFormat::i8, Rounding::stochastic, 5},   {BlockFormat::e5m2, Rounding::nearest, 0}};
+      {BlockFormat::i8, Rounding::stochastic, 5},   {BlockFormat::e5m2, Rounding::nearest, 0},
+      {BlockFormat::i4, Rounding::nearest, 0},      {BlockFormat::i4, Rounding::stochastic, 5},
+      {BlockFormat::e2m1, Rounding::nearest, 0},    {BlockFormat::e2m1, Rounding::stochastic, 5}};
   for (const BlockForm& form : forms) {
     for (const std::int64_t count : {1, 256, 700, 5003}) {
       for (const int ranks : {1, 3}) {

@@ -105,7 +105,8 @@ bool is_coded(const std::string& strategy) {
 std::string allowed_strategies() {
   return "nocomm, ddp, zero1, zero2, zero3, zeroN+offload (optimizer state on the host; +offload:DIR: in "
          "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK (and "
-         "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, top-k:F, random-k:F), and auto; "
+         "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, int4, fp4, top-k:F, random-k:F), "
+         "and auto; "
          "local:H (DiLoCo: an outer step every H steps) and local:H:average, each with +CODEC; "
          "pipeline:NAME (1f1b, zb-h1, zb-v, ...) and pipeline:auto, each with +zero1, +zero2 or +zero3";
 }

@@ -21,8 +21,11 @@
 // gradients loses no more than one of large ones, and nothing is divided by the number of ranks before it is
 // rounded. bf16 has the range of f32, so it needs neither scales nor blocks.
 //
+// int4 and fp4 have a scale for each 64 elements, in bf16: a power of two would leave up to half of their few
+// numbers unused.
+//
 // A block with NaN, Inf or a magnitude above 2^118 (FLT_MAX / 1024: sums over up to 1023 ranks stay finite)
-// decodes to NaN in all of its elements; bf16 keeps such elements one by one.
+// decodes to NaN in all of its elements; of int4 and fp4, in the 64 of its scale. bf16 keeps such elements one by one.
 
 #include <cstddef>
 #include <cstdint>
@@ -70,7 +73,7 @@ class Codec {
   /// The name that codec_named() takes, and the seed if there is one. Ranks compare names.
   virtual std::string name() const = 0;
   virtual Algebra algebra() const = 0;
-  /// Elements of one block; 1 where there are no blocks.
+  /// Elements of one block, at whose multiples a range may be cut; 1 where there are no blocks.
   virtual std::int64_t block() const = 0;
   /// Bytes of `count` elements, compressed.
   virtual std::int64_t encoded_bytes(std::int64_t count) const = 0;
@@ -106,6 +109,12 @@ std::shared_ptr<const Codec> fp8_codec(Fp8 format, Rounding rounding = Rounding:
 /// 1.004 bytes an element. The error is 1/127 of the block's largest, or 2^-143; stochastic rounding doubles
 /// it.
 std::shared_ptr<const Codec> int8_codec(Rounding rounding = Rounding::nearest, std::uint64_t seed = 0);
+/// 0.531 bytes an element: whole numbers from -7 to 7, in two's complement. The error is 1/13 of the largest of 64, or 2^-127; stochastic
+/// rounding doubles it. Of an odd number of elements the last has a byte for itself.
+std::shared_ptr<const Codec> int4_codec(Rounding rounding = Rounding::nearest, std::uint64_t seed = 0);
+/// As many bytes: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign (E2M1 of the OCP Microscaling formats, section 5.3.3). The error is 1/4 of the element, or
+/// 1/23 of the largest of 64, or 2^-128; stochastic rounding doubles it.
+std::shared_ptr<const Codec> fp4_codec(Rounding rounding = Rounding::nearest, std::uint64_t seed = 0);
 /// Keeps the ceil(fraction * count) largest magnitudes of a call, exactly, in f32; among equal ones the
 /// first. The rest is lost. A place takes about 2 + log2(1 / fraction) bits (Elias-Fano coding); calls of one
 /// length make as many bytes each. @throws Error (usage) unless 0 < fraction <= 1
@@ -115,7 +124,7 @@ std::shared_ptr<const Codec> top_k_codec(double fraction);
 /// not scaled up: use it with error feedback. @throws Error (usage) unless 0 < fraction <= 1
 std::shared_ptr<const Codec> random_k_codec(double fraction, std::uint64_t seed = 0);
 
-/// Takes "fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8" (the last three also with ":stochastic"),
+/// Takes "fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8", "int4", "fp4" (the last five also with ":stochastic"),
 /// "top-k:0.01" and "random-k:0.01". @throws Error (usage) that lists these and names the nearest
 std::shared_ptr<const Codec> codec_named(const std::string& name);
 

@@ -23,7 +23,7 @@
 // whole block; sparse: in elements that were chosen). Such a step does not count: neither the errors nor the
 // step number, which random choices depend on, change.
 //
-// Gradients are f32, in host memory or, with the codecs by blocks (fp16, bf16, fp8, int8), on a CUDA device,
+// Gradients are f32, in host memory or, with the codecs by blocks (fp16, bf16, fp8, int8, int4, fp4), on a CUDA device,
 // whose kernels give the host's bits. For other types, chain: cast_hook(DataType::f32, codec_hook(...)).
 // Encoding and summing are work of the wire stream. Memory: twice the compressed bytes (whole: N times), and
 // the errors.

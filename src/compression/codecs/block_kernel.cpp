@@ -34,6 +34,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 #endif
 // clang-format off
 #include "compression/codecs/block_numbers-inl.hpp"
+#include "compression/codecs/block_lanes-inl.hpp"
+#include "compression/codecs/four_bit_loops-inl.hpp"
 #include "compression/codecs/block_loops-inl.hpp"
 // clang-format on
 HWY_AFTER_NAMESPACE();

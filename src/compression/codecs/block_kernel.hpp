@@ -10,6 +10,11 @@
 // lie beyond what f32 holds (2^150), so it is applied as two factors: the first product is exact, and only
 // the second, on the way back to subnormal numbers, could round.
 //
+// Formats of 4 bits (i4, e2m1) have a scale for each 64 elements, a bf16, for a power of two wastes up to half of
+// their few steps. It is the largest magnitude divided by the format's (7 or 6), rounded up, and at least 2^-126. An
+// element is multiplied by 1 / scale, both of them f32, and rounded. 64 elements take 2 + 32 bytes: the scale, then two elements
+// a byte, the first of them in its lower half; a last byte may hold one. A scale of NaN says that the 64 are NaN.
+//
 // The loops exist twice, with the same bits: block_kernel.cpp with the widest instructions of this machine,
 // block_plain.cpp without vectors.
 
@@ -23,24 +28,52 @@
 namespace weft::detail {
 
 /// i16 stores errors (error feedback); the others travel.
-enum class BlockFormat : std::uint8_t { f16, bf16, e4m3, e5m2, i8, i16 };
+enum class BlockFormat : std::uint8_t { f16, bf16, e4m3, e5m2, i8, i4, e2m1, i16 };
 
 inline constexpr std::int64_t block_elements = 256;
 inline constexpr std::uint32_t largest_coded = 0x7a800000U;  // 2^118, as the bits of an f32
 inline constexpr int lowest_exponent = -136;
 inline constexpr std::uint8_t nan_block = 255;
+inline constexpr std::int64_t four_bit_elements = 64;  // that share a scale; they divide a block
+inline constexpr std::int64_t four_bit_scale_bytes = 2;
+inline constexpr std::int64_t four_bit_bytes = four_bit_scale_bytes + four_bit_elements / 2;
+inline constexpr std::uint16_t nan_scale = 0x7fc0;
 
+constexpr bool is_four_bit(BlockFormat format) {
+  return format == BlockFormat::i4 || format == BlockFormat::e2m1;
+}
+/// Not of formats of 4 bits.
 constexpr std::int64_t element_bytes(BlockFormat format) {
   return format == BlockFormat::f16 || format == BlockFormat::bf16 || format == BlockFormat::i16 ? 2 : 1;
 }
+/// Of a block; not of formats of 4 bits.
 constexpr std::int64_t scale_bytes(BlockFormat format) {
   return format == BlockFormat::bf16 ? 0 : 1;
 }
-constexpr std::int64_t block_bytes(BlockFormat format) {
-  return scale_bytes(format) + block_elements * element_bytes(format);
-}
 constexpr std::int64_t bytes_of(BlockFormat format, std::int64_t count) {
+  if (is_four_bit(format))
+    return (count + four_bit_elements - 1) / four_bit_elements * four_bit_scale_bytes + (count + 1) / 2;
   return (count + block_elements - 1) / block_elements * scale_bytes(format) + count * element_bytes(format);
+}
+
+constexpr std::int64_t block_bytes(BlockFormat format) {
+  return bytes_of(format, block_elements);
+}
+
+/// The scale of 64 elements in 4 bits, as the bits of a bf16: no magnitude is above `top` times it.
+/// @param largest bits of the largest magnitude
+constexpr std::uint16_t four_bit_scale(std::uint32_t largest, float top) {
+  if (largest > largest_coded) return nan_scale;
+  constexpr std::uint32_t least =
+      0x0080;  // 2^-126, so that neither the scale nor its reciprocal is subnormal
+  const auto most = std::bit_cast<float>(largest);
+  std::uint32_t upper = (std::bit_cast<std::uint32_t>(most / top) + 0xffffU) >> 16U;
+  if (std::bit_cast<float>(upper << 16U) * top < most)
+    ++upper;  // the quotient was rounded down; the product is exact
+  return static_cast<std::uint16_t>(upper < least ? least : upper);
+}
+constexpr float four_bit_factor(std::uint16_t scale) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(scale) << 16U);
 }
 
 /// The scale byte of a block.

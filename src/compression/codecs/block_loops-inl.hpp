@@ -1,38 +1,11 @@
-// The loops of block codecs over the numbers of block_numbers-inl.hpp; compiled as often as that file.
+// The loops of block codecs over the numbers of block_numbers-inl.hpp; compiled as often as that file. Formats of 4 bits have
+// theirs in four_bit_loops-inl.hpp.
 //
 // To encode a block: find its largest magnitude, write the byte of its scale, then scale and narrow each
 // element. To decode: widen and scale back, and set, add or subtract. Each pass reads the block once.
 
 namespace weft::detail::WEFT_LANES {
 namespace {
-
-/// Calls `step(d, i)` for whole vectors of elements, then for the remaining ones one by one.
-template <class Step>
-WEFT_LANES_ATTR void for_lanes(std::size_t count, const Step& step) {
-  const FullTag full;
-  const std::size_t lanes = hn::Lanes(full);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) step(full, i);
-  for (; i < count; ++i) step(OneTag(), i);
-}
-
-WEFT_LANES_ATTR std::uint32_t largest(const float* values, std::int64_t count) {
-  const hn::RebindToSigned<FullTag> i32;
-  const std::size_t lanes = hn::Lanes(i32);
-  const auto size = static_cast<std::size_t>(count);
-  auto most = hn::Zero(i32);
-  std::size_t i = 0;
-  for (; i + lanes <= size; i += lanes) {
-    const auto word = hn::BitCast(i32, hn::LoadU(FullTag(), values + i));
-    most = hn::Max(most, hn::And(word, hn::Set(i32, 0x7fffffff)));
-  }
-  auto result = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(i32, most)));
-  for (; i < size; ++i) {
-    const std::uint32_t word = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffU;
-    result = result < word ? word : result;
-  }
-  return result;
-}
 
 template <class Format, Rounding rounding>
 struct Encode {
@@ -63,19 +36,21 @@ struct Encode {
       }
     });
   }
-
-  static WEFT_LANES_ATTR void blocks(std::byte* encoded, const float* values, std::int64_t count,
-                                     RandomKey random, BlockFormat format) {
-    for (std::int64_t begin = 0; begin < count; begin += block_elements) {
-      const std::uint64_t key = rounding == Rounding::stochastic
-                                    ? mixed(random.key ^ static_cast<std::uint64_t>(random.first_block++))
-                                    : 0;
-      const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
-      block(encoded, values + begin, static_cast<std::size_t>(length), key);
-      encoded += block_bytes(format);
-    }
-  }
 };
+
+/// @tparam Coder Encode or EncodeFourBit
+template <class Coder, Rounding rounding>
+WEFT_LANES_ATTR void encode_blocks(BlockFormat format, std::byte* encoded, const float* values,
+                                   std::int64_t count, RandomKey random) {
+  for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+    const std::uint64_t key = rounding == Rounding::stochastic
+                                  ? mixed(random.key ^ static_cast<std::uint64_t>(random.first_block++))
+                                  : 0;
+    const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
+    Coder::block(encoded, values + begin, static_cast<std::size_t>(length), key);
+    encoded += block_bytes(format);
+  }
+}
 
 template <class Format, Into into>
 struct Decode {
@@ -106,66 +81,81 @@ struct Decode {
       put(d, value, values + i);
     });
   }
-
-  static WEFT_LANES_ATTR void blocks(float* values, const std::byte* encoded, std::int64_t count,
-                                     BlockFormat format) {
-    for (std::int64_t begin = 0; begin < count; begin += block_elements) {
-      const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
-      block(values + begin, encoded, static_cast<std::size_t>(length));
-      encoded += block_bytes(format);
-    }
-  }
 };
 
-template <class Format>
+/// @tparam Coder Decode or DecodeFourBit
+template <class Coder>
+WEFT_LANES_ATTR void decode_blocks(BlockFormat format, float* values, const std::byte* encoded,
+                                   std::int64_t count) {
+  for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+    const std::int64_t length = count - begin < block_elements ? count - begin : block_elements;
+    Coder::block(values + begin, encoded, static_cast<std::size_t>(length));
+    encoded += block_bytes(format);
+  }
+}
+
+template <template <class, Into> class Coder, class Format>
 WEFT_LANES_ATTR void decode_as(BlockFormat format, Into into, float* values, const std::byte* encoded,
                                std::int64_t count) {
-  if (into == Into::set) return Decode<Format, Into::set>::blocks(values, encoded, count, format);
-  if (into == Into::add) return Decode<Format, Into::add>::blocks(values, encoded, count, format);
-  return Decode<Format, Into::subtract>::blocks(values, encoded, count, format);
+  if (into == Into::set) return decode_blocks<Coder<Format, Into::set>>(format, values, encoded, count);
+  if (into == Into::add) return decode_blocks<Coder<Format, Into::add>>(format, values, encoded, count);
+  return decode_blocks<Coder<Format, Into::subtract>>(format, values, encoded, count);
 }
 
 WEFT_LANES_ATTR void decode(BlockFormat format, Into into, float* values, const std::byte* encoded,
                             std::int64_t count) {
   switch (format) {
     case BlockFormat::f16:
-      return decode_as<F16>(format, into, values, encoded, count);
+      return decode_as<Decode, F16>(format, into, values, encoded, count);
     case BlockFormat::bf16:
-      return decode_as<BF16>(format, into, values, encoded, count);
+      return decode_as<Decode, BF16>(format, into, values, encoded, count);
     case BlockFormat::e4m3:
-      return decode_as<E4M3>(format, into, values, encoded, count);
+      return decode_as<Decode, E4M3>(format, into, values, encoded, count);
     case BlockFormat::e5m2:
-      return decode_as<E5M2>(format, into, values, encoded, count);
+      return decode_as<Decode, E5M2>(format, into, values, encoded, count);
     case BlockFormat::i8:
-      return decode_as<I8>(format, into, values, encoded, count);
+      return decode_as<Decode, I8>(format, into, values, encoded, count);
+    case BlockFormat::i4:
+      return decode_as<DecodeFourBit, I4>(format, into, values, encoded, count);
+    case BlockFormat::e2m1:
+      return decode_as<DecodeFourBit, E2M1>(format, into, values, encoded, count);
     case BlockFormat::i16:
-      return decode_as<I16>(format, into, values, encoded, count);
+      return decode_as<Decode, I16>(format, into, values, encoded, count);
   }
 }
 
-template <class Format>
+template <template <class, Rounding> class Coder, class Format>
 WEFT_LANES_ATTR void encode_small(BlockFormat format, Rounding rounding, std::byte* encoded,
                                   const float* values, std::int64_t count, RandomKey random) {
   if (rounding == Rounding::nearest)
-    return Encode<Format, Rounding::nearest>::blocks(encoded, values, count, random, format);
-  Encode<Format, Rounding::stochastic>::blocks(encoded, values, count, random, format);
+    return encode_blocks<Coder<Format, Rounding::nearest>, Rounding::nearest>(format, encoded, values, count,
+                                                                              random);
+  encode_blocks<Coder<Format, Rounding::stochastic>, Rounding::stochastic>(format, encoded, values, count,
+                                                                           random);
 }
 
 WEFT_LANES_ATTR void encode(BlockFormat format, Rounding rounding, std::byte* encoded, const float* values,
                             std::int64_t count, RandomKey random) {
   switch (format) {
     case BlockFormat::f16:
-      return Encode<F16, Rounding::nearest>::blocks(encoded, values, count, random, format);
+      return encode_blocks<Encode<F16, Rounding::nearest>, Rounding::nearest>(format, encoded, values, count,
+                                                                              random);
     case BlockFormat::bf16:
-      return Encode<BF16, Rounding::nearest>::blocks(encoded, values, count, random, format);
+      return encode_blocks<Encode<BF16, Rounding::nearest>, Rounding::nearest>(format, encoded, values, count,
+                                                                               random);
     case BlockFormat::e4m3:
-      return encode_small<E4M3>(format, rounding, encoded, values, count, random);
+      return encode_small<Encode, E4M3>(format, rounding, encoded, values, count, random);
     case BlockFormat::e5m2:
-      return encode_small<E5M2>(format, rounding, encoded, values, count, random);
+      return encode_small<Encode, E5M2>(format, rounding, encoded, values, count, random);
     case BlockFormat::i8:
-      return encode_small<I8>(format, rounding, encoded, values, count, random);
+      return encode_small<Encode, I8>(format, rounding, encoded, values, count, random);
+    case BlockFormat::i4:
+      return encode_small<EncodeFourBit, I4>(format, rounding, encoded, values, count, random);
+    case BlockFormat::e2m1:
+      return encode_small<EncodeFourBit, E2M1>(format, rounding, encoded, values, count, random);
     case BlockFormat::i16:
-      return Encode<I16, Rounding::nearest>::blocks(encoded, values, count, random, format);
+      return encode_blocks<Encode<I16, Rounding::nearest>, Rounding::nearest>(format, encoded, values, count,
+                                                                              random);
   }
 }
 

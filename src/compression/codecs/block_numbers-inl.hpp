@@ -39,10 +39,13 @@ class RandomBits {
   WEFT_LANES_ATTR explicit RandomBits(std::uint64_t key)
       : low_(static_cast<std::uint32_t>(key)), high_(key >> 32U) {}
 
-  template <class D>
+  /// Of elements i, i + stride, ... of the block.
+  template <int stride = 1, class D>
   WEFT_LANES_ATTR auto at(D, std::size_t i) const {
     const hn::RebindToUnsigned<D> u32;
-    const auto place = hn::Add(first_places(u32), hn::Set(u32, static_cast<std::uint32_t>(i)));
+    auto place = first_places(u32);
+    if constexpr (stride == 2) place = hn::Add(place, place);
+    place = hn::Add(place, hn::Set(u32, static_cast<std::uint32_t>(i)));
     auto word = hn::Xor(place, hn::Set(u32, low_));
     word = hn::Mul(hn::Xor(word, hn::ShiftRight<16>(word)), hn::Set(u32, 0x7feb352dU));
     word = hn::Add(word, hn::Set(u32, static_cast<std::uint32_t>(high_)));
@@ -60,6 +63,7 @@ template <class Word, class Code>
 struct Stored {
   using T = Word;
   static constexpr bool has_scale = true;
+  static constexpr bool is_four_bit = false;
 
   template <class D>
   static WEFT_LANES_ATTR void store(D d, hn::Vec<D> value, T* to) {
@@ -201,6 +205,7 @@ struct UpperHalf {
 struct F16 {
   using T = hwy::float16_t;
   static constexpr bool has_scale = true;
+  static constexpr bool is_four_bit = false;
   template <class D>
   static WEFT_LANES_ATTR void store(D, hn::Vec<D> value, T* to) {
     const hn::Rebind<T, D> f16;
@@ -236,6 +241,28 @@ struct I16 : Stored<std::uint16_t, Integer<16>> {
   static constexpr int top = 14;
   static constexpr std::uint32_t carry = 0x1ff;
 };
+
+/// Two elements a byte. A scaled magnitude is at most `most`, but for the rounding of 1 / scale: stochastic rounding could round that up, so it
+/// is cut off there.
+template <class CodeOfOne, int most>
+struct FourBit {
+  using Code = CodeOfOne;
+  static constexpr bool is_four_bit = true;
+  static constexpr float top = static_cast<float>(most);
+
+  /// `i` is the place of the first lane's element in its block; the next one's is i + stride.
+  template <Rounding rounding, int stride, class D>
+  static WEFT_LANES_ATTR auto narrow(D d, hn::Vec<D> value, const RandomBits& random, std::size_t i) {
+    if constexpr (rounding == Rounding::stochastic) {
+      value = hn::Max(hn::Min(value, hn::Set(d, top)), hn::Set(d, -top));
+      return Code::narrow(d, value, random.template at<stride>(d, i));
+    } else {
+      return Code::narrow(d, value);
+    }
+  }
+};
+struct I4 : FourBit<Integer<4>, 7> {};
+struct E2M1 : FourBit<SmallFloat<4, 1, 1>, 6> {};
 
 }  // namespace
 }  // namespace weft::detail::WEFT_LANES

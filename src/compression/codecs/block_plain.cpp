@@ -13,6 +13,8 @@
 // clang-format off
 #include "compression/codecs/one_lane-inl.hpp"
 #include "compression/codecs/block_numbers-inl.hpp"
+#include "compression/codecs/block_lanes-inl.hpp"
+#include "compression/codecs/four_bit_loops-inl.hpp"
 #include "compression/codecs/block_loops-inl.hpp"
 // clang-format on
 

@@ -1,4 +1,4 @@
-// The codecs by blocks (fp16, bf16, fp8, int8), and the checks that all codecs share.
+// The codecs by blocks (fp16, bf16, fp8, int8, int4, fp4), and the checks that all codecs share.
 //
 // A block codec adds to the kernel of block_kernel.hpp a name, an error bound, and the key of its random
 // numbers: seed, rank and step make the key, and the number of the block in the flat space selects the
@@ -29,7 +29,7 @@ class BlockCodec final : public Codec {
   std::string name() const override { return name_; }
   Algebra algebra() const override { return Algebra::blockwise; }
   std::int64_t block() const override {
-    return detail::scale_bytes(format_) == 0 ? 1 : detail::block_elements;  // elements that share a scale
+    return detail::scale_bytes(format_) == 0 ? 1 : detail::block_elements;
   }
   std::int64_t encoded_bytes(std::int64_t count) const override { return detail::bytes_of(format_, count); }
   Bound bound() const override { return bound_; }
@@ -109,6 +109,17 @@ std::shared_ptr<const Codec> fp8_codec(Fp8 format, Rounding rounding, std::uint6
 
 std::shared_ptr<const Codec> int8_codec(Rounding rounding, std::uint64_t seed) {
   return std::make_shared<BlockCodec>("int8", BlockFormat::i8, Bound{0, 1.0 / 127, 0x1p-143}, rounding, seed);
+}
+
+// A scale is up to 2^-7 above the largest magnitude divided by 7 or 6, and at least 2^-126. int4 is off by half a scale at most. fp4 is off by half of
+// what is between two of its numbers: a quarter of the lower one at most, or of the scale below that.
+std::shared_ptr<const Codec> int4_codec(Rounding rounding, std::uint64_t seed) {
+  return std::make_shared<BlockCodec>("int4", BlockFormat::i4, Bound{0, 1.0 / 13, 0x1p-127}, rounding, seed);
+}
+
+std::shared_ptr<const Codec> fp4_codec(Rounding rounding, std::uint64_t seed) {
+  return std::make_shared<BlockCodec>("fp4", BlockFormat::e2m1, Bound{0.2501, 1.0 / 23, 0x1p-128}, rounding,
+                                      seed);
 }
 
 }  // namespace weft

@@ -40,6 +40,16 @@ template <class D>
 WEFT_LANES_ATTR void StoreU(Vec<D> value, D, Vec<D>* to) {
   std::memcpy(to, &value, sizeof(value));
 }
+template <class D>
+WEFT_LANES_ATTR void LoadInterleaved2(D d, const Vec<D>* from, Vec<D>& even, Vec<D>& odd) {
+  even = LoadU(d, from);
+  odd = LoadU(d, from + 1);
+}
+template <class D>
+WEFT_LANES_ATTR void StoreInterleaved2(Vec<D> even, Vec<D> odd, D d, Vec<D>* to) {
+  StoreU(even, d, to);
+  StoreU(odd, d, to + 1);
+}
 template <class D, class T>
 WEFT_LANES_ATTR Vec<D> Set(D, T value) {
   return static_cast<Vec<D>>(value);
@@ -102,6 +112,10 @@ WEFT_LANES_ATTR V ShiftRight(V a) {
 template <class V>
 WEFT_LANES_ATTR V Max(V a, V b) {
   return a < b ? b : a;
+}
+template <class V>
+WEFT_LANES_ATTR V Min(V a, V b) {
+  return b < a ? b : a;
 }
 template <class D, class V>
 WEFT_LANES_ATTR V MaxOfLanes(D, V a) {

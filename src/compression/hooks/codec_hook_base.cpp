@@ -41,7 +41,7 @@ void CodecHookBase::expect_takes(const GradientSpace& gradients) const {
   throw Error(ErrorKind::usage,
               text("gradients of ", gradients.dtype(), " on ", gradients.device(), " in ", codec_->name()),
               has_kernels ? "codecs take f32: chain cast_hook(DataType::f32, codec_hook(...))"
-                          : "on devices there are fp16, bf16, fp8 and int8, and PowerSGD");
+                          : "on devices there are fp16, bf16, fp8, int8, int4 and fp4, and PowerSGD");
 }
 
 void CodecHookBase::planned(const BucketPlan& plan, GradientSpace gradients, Communicator& comm) {

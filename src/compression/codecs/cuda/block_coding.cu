@@ -1,13 +1,15 @@
 // The kernels of codecs by blocks. A warp takes a block of 256 elements, 8 of each lane: element i is in lane
 // i % 32. It finds the largest magnitude with 5 exchanges; the rest of a block is each lane's own. Numbers
 // are coded by the host's own source, compiled for threads (block_numbers-inl.hpp). An encoded block of 257
-// or 513 bytes begins anywhere, so its words are moved byte by byte: lanes side by side.
+// or 513 bytes begins anywhere, so its words are moved byte by byte: lanes side by side. In 4 bits, each 64 elements have a largest magnitude
+// of their own: two of each lane.
 //
 // Bytes: encode_parts reads 4 an element and writes the encoded parts; with errors it also reads and writes
 // those and writes 4. sum_mine reads what all ranks encoded of a part. decode_means reads an encoded part and
 // writes 4.
 
 #include <algorithm>
+#include <type_traits>
 
 #include "compression/codecs/cuda/block_coding_launch.hpp"
 #include "core/cuda/launch.cuh"
@@ -57,10 +59,12 @@ __device__ void stored(const Elements& from, float* to, int length) {
   for_own(length, [&](int k, int i) { to[i] = from.at[k]; });
 }
 
+/// Of the lanes' elements from the begin-th to the one before the end-th.
+template <int begin = 0, int end = own>
 __device__ std::uint32_t largest_of(const Elements& values) {
   std::uint32_t most = 0;
 #pragma unroll
-  for (int k = 0; k < own; ++k) {
+  for (int k = begin; k < end; ++k) {
     const std::uint32_t word = __float_as_uint(values.at[k]) & 0x7fffffffU;
     most = word > most ? word : most;
   }
@@ -76,10 +80,71 @@ __device__ float scaled(float value, SplitPower scale) {
   return __fmul_rn(__fmul_rn(value, scale.first), scale.second);
 }
 
+/// Calls f(std::integral_constant<int, k>()) for each 64 elements of a block that begin below its `length`; they are the lane's k-th and the one after.
+template <int k = 0, class Function>
+__device__ void for_each_64(int length, Function f) {
+  if constexpr (k < own) {
+    if (32 * k >= length) return;
+    f(std::integral_constant<int, k>());
+    for_each_64<k + 2>(length, f);
+  }
+}
+__device__ std::byte* of_64(std::byte* encoded, int k) {
+  return encoded + k / 2 * four_bit_bytes;
+}
+__device__ const std::byte* of_64(const std::byte* encoded, int k) {
+  return encoded + k / 2 * four_bit_bytes;
+}
+
+/// Encodes a block in 4 bits; a lane's elements become their decoded values. Lanes side by side make a byte, which the even one stores.
+template <class Format, Rounding rounding>
+__device__ void encode_four_bit(std::byte* encoded, Elements& values, std::uint64_t key, int length) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const RandomBits random(key);
+  for_each_64(length, [&](auto first) {
+    std::byte* const to = of_64(encoded, first);
+    const std::uint16_t scale = four_bit_scale(largest_of<first, first + 2>(values), Format::top);
+    if (lane < four_bit_scale_bytes) to[lane] = static_cast<std::byte>(scale >> (8 * lane));
+    const bool is_nan = scale == nan_scale;
+    const float up = four_bit_factor(scale);
+    const float down = __fdiv_rn(1.0F, up);
+#pragma unroll
+    for (int k = first; k < first + 2; ++k) {
+      const int i = lane + 32 * k;
+      const OneTag d;
+      std::uint32_t code = 0;
+      if (!is_nan && i < length) {
+        code = Format::template narrow<rounding, 1>(d, __fmul_rn(values.at[k], down), random,
+                                                    static_cast<std::size_t>(i));
+      }
+      const std::uint32_t beside = __shfl_xor_sync(0xffffffffU, code, 1);
+      if (lane % 2 == 0 && i < length)
+        to[four_bit_scale_bytes + (i % four_bit_elements) / 2] = static_cast<std::byte>(code | beside << 4U);
+      if (i < length)
+        values.at[k] = is_nan ? __uint_as_float(0x7fc00000U) : __fmul_rn(Format::Code::widen(d, code), up);
+    }
+  });
+}
+
+template <class Format>
+__device__ Elements decode_four_bit(const std::byte* encoded, int length) {
+  Elements result{};
+  for_own(length, [&](int k, int i) {
+    const std::byte* const from = of_64(encoded, k);
+    const auto scale =
+        static_cast<std::uint16_t>(static_cast<unsigned>(from[0]) | static_cast<unsigned>(from[1]) << 8U);
+    const auto pair = static_cast<std::uint32_t>(from[four_bit_scale_bytes + (i % four_bit_elements) / 2]);
+    const float value = Format::Code::widen(OneTag(), i % 2 == 0 ? pair & 15U : pair >> 4U);
+    result.at[k] =
+        scale == nan_scale ? __uint_as_float(0x7fc00000U) : __fmul_rn(value, four_bit_factor(scale));
+  });
+  return result;
+}
+
 /// Encodes a block; a lane's elements become their decoded values.
 template <class Format, Rounding rounding>
-__device__ void encode(std::byte* encoded, Elements& values, std::uint32_t largest, std::uint64_t key,
-                       int length) {
+__device__ void encode_whole(std::byte* encoded, Elements& values, std::uint32_t largest, std::uint64_t key,
+                             int length) {
   using T = typename Format::T;
   SplitPower down{1.0F, 1.0F};
   SplitPower up{1.0F, 1.0F};
@@ -117,7 +182,7 @@ __device__ void encode(std::byte* encoded, Elements& values, std::uint32_t large
 }
 
 template <class Format>
-__device__ Elements decode(const std::byte* encoded, int length) {
+__device__ Elements decode_whole(const std::byte* encoded, int length) {
   using T = typename Format::T;
   SplitPower up{1.0F, 1.0F};
   bool is_nan = false;
@@ -137,6 +202,24 @@ __device__ Elements decode(const std::byte* encoded, int length) {
     result.at[k] = is_nan ? __uint_as_float(0x7fc00000U) : value;
   });
   return result;
+}
+
+template <class Format, Rounding rounding>
+__device__ void encode(std::byte* encoded, Elements& values, std::uint32_t largest, std::uint64_t key,
+                       int length) {
+  if constexpr (Format::is_four_bit) {
+    encode_four_bit<Format, rounding>(encoded, values, key, length);
+  } else {
+    encode_whole<Format, rounding>(encoded, values, largest, key, length);
+  }
+}
+template <class Format>
+__device__ Elements decode(const std::byte* encoded, int length) {
+  if constexpr (Format::is_four_bit) {
+    return decode_four_bit<Format>(encoded, length);
+  } else {
+    return decode_whole<Format>(encoded, length);
+  }
 }
 
 /// Calls visit(i, length) for the blocks of `count` elements that are this warp's: the block begins at element i.
@@ -291,6 +374,10 @@ cudaError_t with(BlockForm form, Function function) {
       return with_rounding(std::type_identity<E5M2>());
     case BlockFormat::i8:
       return with_rounding(std::type_identity<I8>());
+    case BlockFormat::i4:
+      return with_rounding(std::type_identity<I4>());
+    case BlockFormat::e2m1:
+      return with_rounding(std::type_identity<E2M1>());
     case BlockFormat::i16:
       break;  // of errors, which do not travel
   }

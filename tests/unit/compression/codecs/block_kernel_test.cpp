@@ -92,8 +92,9 @@ TEST(BlockKernel, GivesTheBitsOfPlainLoops) {
       const auto size = static_cast<std::int64_t>(count);
       EXPECT_EQ(block_kernel().largest(values.data(), size),
                 plain_block_kernel().largest(values.data(), size));
-      for (const BlockFormat format : {BlockFormat::f16, BlockFormat::bf16, BlockFormat::e4m3,
-                                       BlockFormat::e5m2, BlockFormat::i8, BlockFormat::i16}) {
+      for (const BlockFormat format :
+           {BlockFormat::f16, BlockFormat::bf16, BlockFormat::e4m3, BlockFormat::e5m2, BlockFormat::i8,
+            BlockFormat::i4, BlockFormat::e2m1, BlockFormat::i16}) {
         for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
           const auto code = encoded(block_kernel(), format, values, rounding);
           ASSERT_EQ(code, encoded(plain_block_kernel(), format, values, rounding))

@@ -130,6 +130,15 @@ TEST(Codec, ABlockThatHoldsWhatCannotBeSummedIsNaNAndItsNeighboursAreNot) {
       EXPECT_TRUE(std::isnan(sum[299]));
     }
   }
+  for (const char* name : {"int4", "int4:stochastic", "fp4", "fp4:stochastic"}) {  // 64 have a scale
+    for (const float bad : test::not_finite_enough()) {
+      auto values = test::log_normal(768, 1e-3, 7);
+      values[300] = bad;
+      const auto decoded = round_trip(*codec_named(name), values);
+      for (std::size_t i = 0; i < 768; ++i)
+        ASSERT_EQ(std::isnan(decoded[i]), i / 64 == 300 / 64) << name << ", " << bad << ", element " << i;
+    }
+  }
   const std::vector<float> bad = test::not_finite_enough();
   const auto kept = round_trip(*bf16_codec(), bad);
   EXPECT_TRUE(std::isnan(kept[0]));
@@ -142,7 +151,8 @@ TEST(Codec, ABlockThatHoldsWhatCannotBeSummedIsNaNAndItsNeighboursAreNot) {
 // By a mean over steps: its spread is the step of the format, divided by the root of their number.
 TEST(Codec, StochasticRoundingIsRightOnAverage) {
   constexpr std::uint64_t steps = 4000;
-  for (const char* name : {"fp8-e4m3:stochastic", "fp8-e5m2:stochastic", "int8:stochastic"}) {
+  for (const char* name : {"fp8-e4m3:stochastic", "fp8-e5m2:stochastic", "int8:stochastic", "int4:stochastic",
+                           "fp4:stochastic"}) {
     const auto codec = codec_named(name);
     const auto values = test::log_normal(256, 1e-3, 8);
     double largest = 0;
@@ -224,6 +234,13 @@ TEST(Codec, TakesOneScaleByteABlock) {
   EXPECT_EQ(bf16_codec()->encoded_bytes(1000), 2000);
   EXPECT_EQ(fp8_codec(Fp8::e4m3)->encoded_bytes(256), 257);
   EXPECT_EQ(int8_codec()->encoded_bytes(257), 259);
+  for (const auto& codec : {int4_codec(), fp4_codec()}) {
+    EXPECT_EQ(codec->encoded_bytes(0), 0);
+    EXPECT_EQ(codec->encoded_bytes(1), 2 + 1);
+    EXPECT_EQ(codec->encoded_bytes(64), 2 + 32);
+    EXPECT_EQ(codec->encoded_bytes(65), 4 + 33);
+    EXPECT_EQ(codec->encoded_bytes(256), 8 + 128);
+  }
   EXPECT_EQ(random_k_codec(0.01)->encoded_bytes(4096 + 1), 4 * (41 + 1));
   test::expect_error(ErrorKind::usage, {"from element 100", "multiple of 256"}, [] {
     std::vector<float> values(256);

@@ -131,9 +131,12 @@ std::vector<float> gradient(int step, int rank) {
                                         static_cast<unsigned>(100 * step + rank)));
 }
 
-constexpr std::array names{
-    "fp16",       "bf16",         "fp8-e4m3", "fp8-e5m2:stochastic", "int8", "int8:stochastic",
-    "top-k:0.05", "random-k:0.05"};
+constexpr std::array names{"fp16",       "bf16",
+                           "fp8-e4m3",   "fp8-e5m2:stochastic",
+                           "int8",       "int8:stochastic",
+                           "int4",       "int4:stochastic",
+                           "fp4",        "fp4:stochastic",
+                           "top-k:0.05", "random-k:0.05"};
 
 class EveryCodecHook : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodecHook, testing::ValuesIn(names), [](const auto& one) {
@@ -335,7 +338,7 @@ TEST_P(EveryCodecHook, ANewPlanChangesNothing) {
 }
 
 TEST(CodecHook, SendsTwiceTheCodeOfItsPartAndAHeaderToEveryOther) {
-  for (const char* name : {"fp16", "bf16", "fp8-e4m3", "int8"}) {
+  for (const char* name : {"fp16", "bf16", "fp8-e4m3", "int8", "int4", "fp4"}) {
     for (const int ranks : {1, 2, 4}) {
       const auto codec = codec_named(name);
       std::int64_t expected = 0;

@@ -34,8 +34,8 @@ class CodecsOnDevice : public testing::TestWithParam<const char*> {
   FakeNcclRanks nccl_;
 };
 INSTANTIATE_TEST_SUITE_P(Codecs, CodecsOnDevice,
-                         testing::Values("fp16", "bf16", "int8", "int8:stochastic", "fp8-e4m3",
-                                         "fp8-e5m2:stochastic"));
+                         testing::Values("fp16", "bf16", "int8", "int8:stochastic", "int4", "fp4:stochastic",
+                                         "fp8-e4m3", "fp8-e5m2:stochastic"));
 
 TEST_P(CodecsOnDevice, MeansHaveTheBitsOfTheHost) {
   for (const int ranks : {1, 3}) {
@@ -70,7 +70,8 @@ TEST(CodecsWithoutKernels, AreRefusedOnDevices) {
   const WithFakeCuda cuda;
   FakeNcclRanks nccl;
   run_with_fakes(nccl, 1, [](const Communicator& comm) {
-    expect_error(ErrorKind::usage, {"gradients of f32 on cuda:0 in top-k", "fp16, bf16, fp8 and int8"},
+    expect_error(ErrorKind::usage,
+                 {"gradients of f32 on cuda:0 in top-k", "fp16, bf16, fp8, int8, int4 and fp4"},
                  [&] { GradientReducer(comm, layout, {.hook = codec_hook(codec_named("top-k:0.1"))}); });
   });
 }
