@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,18 +19,7 @@ import time
 import urllib.request
 
 WINDOW = 4  # seconds
-
-
-def free_ports(count):
-    for port in range(21000, 32000, count):
-        try:
-            for one in range(port, port + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", one))
-            return port
-        except OSError:
-            continue
-    raise SystemExit("there are no free ports")
+PORT = 21400  # and the next one: where the ranks serve their metrics
 
 
 def steps(port):
@@ -53,7 +41,7 @@ def seconds_a_step(port, watch, asks):
 def main():
     programs, text = pathlib.Path(sys.argv[1]), sys.argv[2]
     rounds, every, model = (sys.argv[3:] + ["24", "1", "gpt-tiny"][len(sys.argv) - 3:])[:3]
-    port = free_ports(2)
+    port = PORT
     with tempfile.TemporaryDirectory() as work:
         environment = dict(os.environ, WEFT_FLIGHT_DIR=work, OPENBLAS_NUM_THREADS="1")
         job = subprocess.Popen([programs / "weft-launch", "-n", "2", programs / "weft-scaling", "--model", model, "--text", text, "--strategies", "ddp", "--steps", "1000000",

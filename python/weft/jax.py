@@ -45,13 +45,14 @@ def average(gradients, comm=None):
     for name, leaf in zip(names, leaves):
         _check(name, leaf)
     comm = _communicator.world() if comm is None else comm
-    described = [f"{name}: {leaf.dtype.name}{list(leaf.shape)}" for name, leaf in zip(names, leaves)]
+    described = "\n".join(f"{name}: {leaf.dtype.name}{list(leaf.shape)}" for name, leaf in zip(names, leaves)).encode()
+    digest = hashlib.sha256(described).digest()[:8]
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-        means = io_callback(lambda *arrays: _averaged(comm, described, arrays), shapes, *leaves, ordered=True)
+        means = io_callback(lambda *arrays: _averaged(comm, described, digest, arrays), shapes, *leaves, ordered=True)
     else:
         means = [jax.device_put(mean, next(iter(leaf.devices()))) if isinstance(leaf, jax.Array) else mean
-                 for leaf, mean in zip(leaves, _averaged(comm, described, leaves))]
+                 for leaf, mean in zip(leaves, _averaged(comm, described, digest, leaves))]
     return jax.tree_util.tree_unflatten(tree, means)
 
 
@@ -72,9 +73,9 @@ def _check(name, leaf):
         raise UsageError(f"weft: average: `{name}` is spread over {count} devices of JAX; give the array of one device")
 
 
-def _averaged(comm, described, arrays):
+def _averaged(comm, described, digest, arrays):
     """NumPy arrays: the means. One operation for each type."""
-    _agree(comm, described)
+    _agree(comm, described, digest)
     arrays = [np.asarray(array) for array in arrays]
     means, works = [None] * len(arrays), []
     for kind in dict.fromkeys(array.dtype for array in arrays):
@@ -90,10 +91,9 @@ def _averaged(comm, described, arrays):
     return means
 
 
-def _agree(comm, described):
+def _agree(comm, text, digest):
     """Raises MismatchError, on every rank, where the ranks' pytrees differ."""
-    text = "\n".join(described).encode()
-    mine, digests = np.frombuffer(hashlib.sha256(text).digest()[:8], np.int64), np.zeros(comm.size, np.int64)
+    mine, digests = np.frombuffer(digest, np.int64), np.zeros(comm.size, np.int64)
     comm.all_gather(mine, digests).wait()
     if (digests == digests[0]).all():
         return

@@ -176,7 +176,28 @@ TEST(FourBit, WhatWasDecodedIsCodedAsItWas) {
   }
 }
 
-// 1 / scale is rounded, so the largest may be scaled to just above the format's: chance must not round it up, to another sign.
+// 1 / scale is rounded, so the largest may be scaled to just above the format's: chance must not round it up, to another sign. It would do so once in
+// some millions of elements.
+TEST(FourBit, ChanceNeverRoundsUpWhatIsJustAboveTheFormat) {
+  for (const Twin& twin : twins) {
+    std::uint32_t scale = 0x3f80;
+    const auto most = [&] { return static_cast<float>(twin.top * static_cast<double>(of_bf16(scale))); };
+    const auto is_above = [&] {
+      const volatile float scaled = most() * (1.0F / of_bf16(scale));
+      return static_cast<double>(scaled) > twin.top;
+    };
+    while (!is_above()) ASSERT_LT(++scale, 0x4000U);
+    const std::vector<float> values(64, most());
+    std::vector<std::byte> code(static_cast<std::size_t>(bytes_of(twin.format, 64)));
+    block_kernel().encode(twin.format, Rounding::nearest, code.data(), values.data(), 64, {});
+    const std::vector<std::byte> expected = code;
+    for (std::uint64_t key = 0; key < 200'000; ++key) {
+      block_kernel().encode(twin.format, Rounding::stochastic, code.data(), values.data(), 64, {key, 0});
+      ASSERT_EQ(code, expected) << key;
+    }
+  }
+}
+
 TEST(FourBit, ChanceKeepsTheLargestAndItsSign) {
   for (const Twin& twin : twins) {
     for (std::uint32_t scale = 0x3f80; scale < 0x4000; ++scale) {
