@@ -139,6 +139,14 @@ void Counters::step_given(double seconds) {
 }
 
 std::vector<MetricFamily> Counters::read() const {
+  // A part is added after the whole that it belongs to and read before it: however much is added meanwhile, no
+  // reader sees a part that is more than its whole.
+  const double gradients_sent = gradient_wire_bytes.value();
+  const double overlapped = overlap.value();
+  const double waited_for_late = late_wait.value();
+  const double was_late = late.value();
+  const double pipeline_waited = pipeline_waits.value();
+
   Operations operations;
   {
     const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
@@ -161,8 +169,8 @@ std::vector<MetricFamily> Counters::read() const {
       {1, {{"version", WEFT_VERSION}, {"backend", backend_}, {"size", std::to_string(size_)}}});
 
   std::vector<MetricFamily> all{std::move(info), std::move(times)};
-  const auto counter = [&all](std::string_view name, const auto& sum, std::string_view help) {
-    all.push_back(metric_of(name, Kind::counter, sum.value(), help));
+  const auto counter = [&all](std::string_view name, double sum, std::string_view help) {
+    all.push_back(metric_of(name, Kind::counter, sum, help));
   };
   all.push_back(metric_of("weft_steps_total", Kind::counter, count, "Steps of training."));
   MetricFamily exposed = metric("weft_exposed_seconds_total", Kind::counter,
@@ -171,7 +179,7 @@ std::vector<MetricFamily> Counters::read() const {
   exposed.samples = {{gradients_exposed.value(), {{"wait", "gradients"}}},
                      {parameters_exposed.value(), {{"wait", "parameters"}}}};
   all.push_back(std::move(exposed));
-  counter("weft_offload_stall_seconds_total", offload_stalls,
+  counter("weft_offload_stall_seconds_total", offload_stalls.value(),
           "Part of the exposed time in which an update on the host was not yet done.");
 
   all.push_back(std::move(operations.issued));
@@ -182,43 +190,43 @@ std::vector<MetricFamily> Counters::read() const {
   all.push_back(metric_of("weft_oldest_operation_seconds", Kind::gauge, operations.oldest,
                           "How long the oldest operation that is under way has taken; 0 where none is."));
 
-  counter("weft_gradient_raw_bytes_total", gradient_raw_bytes,
+  counter("weft_gradient_raw_bytes_total", gradient_raw_bytes.value(),
           "Bytes that this rank would have sent for gradients without compression.");
-  counter("weft_gradient_wire_bytes_total", gradient_wire_bytes,
-          "Bytes that this rank has sent for gradients.");
+  counter("weft_gradient_wire_bytes_total", gradients_sent, "Bytes that this rank has sent for gradients.");
 
-  counter("weft_accounted_steps_total", accounted_steps,
+  counter("weft_accounted_steps_total", accounted_steps.value(),
           "Steps whose times all ranks have compared: accounted steps.");
-  counter("weft_accounted_seconds_total", accounted,
+  counter("weft_accounted_seconds_total", accounted.value(),
           "Time of accounted steps, from their beginning to their last gradient.");
-  counter("weft_link_busy_seconds_total", link_busy,
+  counter("weft_link_busy_seconds_total", link_busy.value(),
           "Time of accounted steps in which gradients that all ranks had ready were on their way.");
-  counter("weft_overlap_seconds_total", overlap,
+  counter("weft_overlap_seconds_total", overlapped,
           "Part of the time that the link was busy in which the compute stream did not wait.");
-  counter("weft_late_wait_seconds_total", late_wait,
+  counter("weft_late_wait_seconds_total", waited_for_late,
           "Time of accounted steps in which this rank waited for gradients that another had not ready.");
-  counter("weft_arrival_skew_seconds_total", skew,
+  counter("weft_arrival_skew_seconds_total", skew.value(),
           "The longest time between the first and the last rank to have a bucket ready, of each accounted "
           "step.");
-  counter("weft_late_seconds_total", late,
+  counter("weft_late_seconds_total", was_late,
           "The longest time that this rank was later than all others with a bucket, of each accounted step.");
 
-  counter("weft_table_hits_total", table_hits,
+  counter("weft_table_hits_total", table_hits.value(),
           "Rows of tables in files that a batch needed and that were in memory.");
-  counter("weft_table_misses_total", table_misses,
+  counter("weft_table_misses_total", table_misses.value(),
           "Rows of tables in files that a batch needed and that were not in memory.");
-  counter("weft_table_read_bytes_total", table_read_bytes, "Bytes that were read from files of tables.");
-  counter("weft_table_written_bytes_total", table_written_bytes,
+  counter("weft_table_read_bytes_total", table_read_bytes.value(),
+          "Bytes that were read from files of tables.");
+  counter("weft_table_written_bytes_total", table_written_bytes.value(),
           "Bytes that were written to files of tables.");
-  counter("weft_table_stall_seconds_total", table_stalls,
+  counter("weft_table_stall_seconds_total", table_stalls.value(),
           "Time for which look-ups waited for files of tables.");
 
-  counter("weft_pipeline_steps_total", pipeline_steps, "Steps of this rank's pipelines.");
-  counter("weft_pipeline_seconds_total", pipeline, "Time of the steps of this rank's pipelines.");
-  counter("weft_pipeline_wait_seconds_total", pipeline_waits,
+  counter("weft_pipeline_steps_total", pipeline_steps.value(), "Steps of this rank's pipelines.");
+  counter("weft_pipeline_seconds_total", pipeline.value(), "Time of the steps of this rank's pipelines.");
+  counter("weft_pipeline_wait_seconds_total", pipeline_waited,
           "Time of these in which the device waited for another device: the bubble.");
 
-  counter("weft_skipped_steps_total", skipped_steps,
+  counter("weft_skipped_steps_total", skipped_steps.value(),
           "Steps that changed nothing because gradients were NaN or infinite.");
   all.push_back(metric_if_known("weft_loss_scale", loss_scale, "The factor that losses are multiplied by."));
   all.push_back(metric_if_known("weft_gradient_norm", gradient_norm,

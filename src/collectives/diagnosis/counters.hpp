@@ -24,22 +24,22 @@ class Communicator;
 
 namespace weft::detail {
 
-/// A sum that any thread adds to.
+/// A sum that any thread adds to. Who reads it sees all that its adders had added anywhere before.
 class Count {
  public:
-  void add(std::uint64_t more = 1) { value_.fetch_add(more, std::memory_order_relaxed); }
-  double value() const { return static_cast<double>(value_.load(std::memory_order_relaxed)); }
+  void add(std::uint64_t more = 1) { value_.fetch_add(more, std::memory_order_release); }
+  double value() const { return static_cast<double>(value_.load(std::memory_order_acquire)); }
 
  private:
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// A sum of times, in whole nanoseconds.
+/// A sum of times, in whole nanoseconds, ordered as a Count.
 class Seconds {
  public:
-  void add(std::chrono::nanoseconds time) { value_.fetch_add(time.count(), std::memory_order_relaxed); }
-  void add(double seconds) { value_.fetch_add(std::llround(seconds * 1e9), std::memory_order_relaxed); }
-  double value() const { return static_cast<double>(value_.load(std::memory_order_relaxed)) * 1e-9; }
+  void add(std::chrono::nanoseconds time) { value_.fetch_add(time.count(), std::memory_order_release); }
+  void add(double seconds) { value_.fetch_add(std::llround(seconds * 1e9), std::memory_order_release); }
+  double value() const { return static_cast<double>(value_.load(std::memory_order_acquire)) * 1e-9; }
 
  private:
   std::atomic<std::int64_t> value_{0};

@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "collectives/diagnosis/counters.hpp"
 #include "support/expect_error.hpp"
@@ -138,6 +142,46 @@ TEST(Meter, StepsOfATrainerCountInsteadOfThoseThatPartsFinish) {
   EXPECT_EQ(steps.buckets.back().count, 4U);
   EXPECT_TRUE(std::isinf(steps.buckets.back().upper));
   EXPECT_EQ(sum_of(meter, "weft_steps_total"), 4);
+}
+
+TEST(Meter, ShowsNoPartThatIsMoreThanItsWholeWhileBothAreAddedTo) {
+  const Communicator comm = self();
+  const Meter meter = comm.meter();
+  detail::Counters& counters = detail::counters(comm);
+  const auto log = std::make_shared<detail::OperationLog>("busy", std::vector<int>{0}, 0);
+  counters.add(log);
+  // In the order in which reducers and pipelines add: what was sent before what of it were gradients.
+  std::atomic<bool> enough{false};
+  std::thread adds([&] {
+    for (std::uint64_t number = 1; !enough; ++number) {
+      log->done_at_once(log->issued(detail::OperationLog::Sequence::host, {.number = number}, 1000));
+      counters.gradient_wire_bytes.add(1000);
+      for (detail::Seconds* seconds : {&counters.link_busy, &counters.overlap, &counters.skew, &counters.late,
+                                       &counters.pipeline, &counters.pipeline_waits})
+        seconds->add(std::chrono::nanoseconds(1000));
+    }
+  });
+  struct Pair {
+    const char* part;
+    const char* whole;
+  };
+  constexpr std::array pairs{Pair{"weft_gradient_wire_bytes_total", "weft_wire_bytes_total"},
+                             Pair{"weft_overlap_seconds_total", "weft_link_busy_seconds_total"},
+                             Pair{"weft_late_seconds_total", "weft_arrival_skew_seconds_total"},
+                             Pair{"weft_pipeline_wait_seconds_total", "weft_pipeline_seconds_total"}};
+  for (int i = 0; i < 2000; ++i) {
+    const auto all = meter.read();
+    const auto sum = [&all](std::string_view name) {
+      double result = 0;
+      for (const auto& sample : family(all, name).samples) result += sample.value;
+      return result;
+    };
+    for (const auto& [part, whole] : pairs) EXPECT_LE(sum(part), sum(whole)) << part << " of " << whole;
+  }
+  EXPECT_GT(sum_of(meter, "weft_gradient_wire_bytes_total"), 0);
+  enough = true;
+  adds.join();
+  counters.end(*log);
 }
 
 TEST(Meter, RefusesAccountsOfMoreStepsThanAreKept) {
