@@ -2,13 +2,16 @@
 """Bugs put in on purpose, one at a time, each of which the tests have to notice: tests/mutations.tsv.
 
     tests/mutations.py [NUMBER...]      the bugs with these numbers (from 1), or all of them; ends with 1 if one is not noticed
+    tests/mutations.py --draw 20        20 bugs, drawn with --seed from all rooms in turn; --presets asan,dev leaves the others out
     tests/mutations.py --check          only whether each bug's text stands in its file, once; nothing is built
 
 A copy of the tree is built in build/mutations. A bug's row names the preset in which tests/run.sh runs the tests that are to
 notice it, and those tests; a bug counts as noticed if one of them fails, or if it does not compile. That they all pass without
 a bug is looked at first.
 """
+import argparse
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -64,13 +67,50 @@ def noticed(preset, tests):
     return (failed[0].split("***")[0].split(":", 1)[-1].strip(" .") if failed else ""), tested.stdout
 
 
+def drawn(all_rows, count, seed, presets):
+    """Numbers of `count` rows: one of each room (src/NAME, tools/NAME) in turn, until they are enough.
+
+    A row whose tests are torch's counts as one of a preset "torch": it builds weft against torch, for minutes."""
+    order = random.Random(seed)
+    rooms = {}
+    for number, row in enumerate(all_rows, 1):
+        if ("torch" if row[1].startswith("torch.") else row[0]) in presets:
+            rooms.setdefault("/".join(row[2].split("/")[:2]), []).append(number)
+    for numbers in rooms.values():
+        order.shuffle(numbers)
+    result = []
+    while len(result) < count and any(rooms.values()):
+        result += [numbers.pop() for numbers in rooms.values() if numbers]
+    return sorted(result[:count])
+
+
+def arguments(all_rows):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("numbers", metavar="NUMBER", nargs="*", type=int, help=f"rows of tests/mutations.tsv, 1 to {len(all_rows)}")
+    parser.add_argument("--check", action="store_true", help="build nothing")
+    parser.add_argument("--draw", metavar="COUNT", type=int, help="so many of the rows")
+    parser.add_argument("--seed", type=int, default=0, help="of --draw; default: 0")
+    parser.add_argument("--presets", default="asan,dev,recorded,torch,tsan", help="--draw takes rows of these; default: all")
+    given = parser.parse_args()
+    if given.draw is not None and given.numbers:
+        parser.error("either --draw or NUMBERs")
+    for number in given.numbers:
+        if not 1 <= number <= len(all_rows):
+            parser.error(f"there is no row {number}: the table has {len(all_rows)}")
+    return given
+
+
 def main():
     all_rows = rows()
-    if sys.argv[1:] == ["--check"]:
+    given = arguments(all_rows)
+    if given.check:
         for row in all_rows:
             place(row[2], row[3], root)
         return print(f"{len(all_rows)} bugs, each at its place")
-    chosen = [int(word) for word in sys.argv[1:]] or range(1, len(all_rows) + 1)
+    chosen = given.numbers or range(1, len(all_rows) + 1)
+    if given.draw is not None:
+        chosen = drawn(all_rows, given.draw, given.seed, given.presets.split(","))
+        print(f"drawn with seed {given.seed}: {' '.join(map(str, chosen))}", flush=True)
     copy_tree()
     for row in all_rows:
         place(row[2], row[3])  # the table fits the tree
@@ -94,7 +134,7 @@ def main():
         missed += not by
         print(f"{number:3} {preset:5} {os.path.relpath(path, tree)}: {bug}: "
               f"{'noticed by ' + by if by else 'NOT NOTICED'} ({time.monotonic() - begin:.0f} s)", flush=True)
-    print(f"{len(list(chosen))} bugs, {missed} not noticed")
+    print(f"{len(chosen)} bugs, {missed} not noticed")
     sys.exit(1 if missed else 0)
 
 
