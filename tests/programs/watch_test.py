@@ -165,16 +165,19 @@ def ends_with_what_holds_its_input(work):
     process = subprocess.Popen([REPORT, "watch", "--ranks", rank.words, "--until-closed", "--every", "3600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     check("it goes on while its input is open", process.poll() is None)
-    process.stdin.write("words that say nothing\nweft-launch: rank 0 (pid 7) was killed by ")
+    for step in range(60000):  # 3 MB
+        process.stdin.write(f"[rank 1] step {step:6}: loss 3.14159, 2.718 s a step\n")
+    process.stdin.write("weft-launch: rank 0 (pid 7) was killed by ")
     process.stdin.flush()
-    process.stdin.write("signal 9\n")
+    process.stdin.write("signal 9")  # and no line feed
     process.stdin.flush()
     before = rank.asked
     process.stdin.close()
     process.stdin = None
     out, _ = process.communicate(timeout=120)
     check("it looks once more, and ends", rank.asked == before + 1, out)
-    check("what is written there is a log", process.returncode == 2 and "standard input: critical: rank 0 (pid 7) was killed by signal 9 (SIGKILL)" in out, out)
+    check("what is written there is a log of whatever length", process.returncode == 2 and "standard input: critical: rank 0 (pid 7) was killed by signal 9 (SIGKILL)" in out, out)
+    check("it is read to its end", "not read" not in out, out)
     rank.end()
 
 

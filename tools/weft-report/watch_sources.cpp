@@ -184,33 +184,26 @@ class InspectorFiles {
   double grown_at_ = 0;
 };
 
-/// What was written to standard input.
+/// What was written to standard input, of whatever length: what it says is kept, not its text.
 class Heard {
  public:
   void hear(std::string_view piece) {
-    constexpr std::size_t most = std::size_t{1} << 20;
-    is_cut_ = is_cut_ || piece.size() > most - log_.size();
-    log_ += piece.substr(0, most - log_.size());
+    feed_.add(piece);
     is_new_ = true;
   }
 
-  /// @returns whether there is something to say
-  bool look(SourceRead& one) {
+  /// @param last whether no look follows @returns whether there is something to say
+  bool look(SourceRead& one, bool last) {
+    if (last && feed_.finish()) is_new_ = true;
     if (!std::exchange(is_new_, false)) return false;
-    nccl::JobLog log;
-    if (std::string problem = log.add(log_, "standard input"); !problem.empty())
-      one.problems.push_back(std::move(problem));
-    one.findings = plain(nccl::examine(log.job()));
-    if (is_cut_ && !std::exchange(is_cut_said_, true))
-      one.problems.emplace_back("it is longer than 1 MiB: the rest is not read");
+    one.findings = plain(nccl::examine(log_.job()));
     return true;
   }
 
  private:
-  std::string log_{};
+  nccl::JobLog log_{};
+  nccl::LogFeed feed_{log_, "standard input"};
   bool is_new_ = false;
-  bool is_cut_ = false;
-  bool is_cut_said_ = false;
 };
 
 }  // namespace watched
@@ -242,7 +235,8 @@ void WatchSources::hear(std::string_view piece) {
 
 std::vector<SourceRead> WatchSources::look(double now, double patience, bool last) {
   std::vector<SourceRead> all;
-  if (SourceRead heard{.name = "standard input"}; state_->heard.look(heard)) all.push_back(std::move(heard));
+  if (SourceRead heard{.name = "standard input"}; state_->heard.look(heard, last))
+    all.push_back(std::move(heard));
   for (watched::Source& source : state_->sources) {
     SourceRead one{.name = source.name(), .findings = source.look(last)};
     one.problems = source.problems();

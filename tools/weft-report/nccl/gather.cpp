@@ -328,4 +328,20 @@ const Job& JobLog::job() const {
   return gatherer_->job;
 }
 
+LogFeed::LogFeed(JobLog& log, std::string file)
+    : lines_(std::make_unique<LineCutter>(
+          std::move(file),
+          [&all = *log.gatherer_](const std::string& name, int number, std::string_view line) {
+            all.take(name, number, line);
+          })) {}
+LogFeed::~LogFeed() = default;
+
+void LogFeed::add(std::string_view piece) {
+  lines_->add(piece);
+}
+
+bool LogFeed::finish() {
+  return lines_->finish();
+}
+
 }  // namespace weft::report::nccl

@@ -86,6 +86,25 @@ bool take_end_by_open_mpi(const Said& said, Process&, Job& job) {
                   said);
 }
 
+/// "  Process name: [[35302,1],0]", and PRRTE's "  Process name: [prterun-node1-7@1,0]", below "mpirun detected that one or more processes exited
+/// with non-zero status": the same help files. The rank stands behind the last comma.
+bool take_name_by_open_mpi(const Said& said, Process&, Job& job) {
+  const std::string_view name = until(after(said.text, "  Process name: ["), "\r");
+  const std::string_view behind = name.substr(std::min(name.rfind(','), name.size()));
+  const std::string_view rank = until(after(behind, ","), "]");
+  if (rank.empty() || rank.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  return keep_end(job, {.who = text("rank ", rank), .launcher = "mpirun"}, said);
+}
+
+/// "  Exit code:    1", of the rank above
+bool take_code_by_open_mpi(const Said& said, Process&, Job& job) {
+  if (job.ends.empty() || job.ends.back().launcher != "mpirun") return false;
+  RankEnd& end = job.ends.back();
+  if (end.signal != 0 || end.status != 0) return false;
+  end.status = integer_in(trimmed(after(said.text, "  Exit code: ")));
+  return true;
+}
+
 /// "srun: error: node1: task 2: Killed", "srun: error: node[1-2]: tasks 0,3-5: Exited with exit code 1"
 bool take_end_by_srun(const Said& said, Process&, Job& job) {
   constexpr std::pair<std::string_view, int> signals[] = {{"Killed", SIGKILL},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "core/files/input_file.hpp"
 #include "weft-report/documents/start.hpp"
@@ -13,42 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t block_bytes = documents::start_bytes;
-
-/// Cuts blocks of bytes into lines. What follows the last line feed of a block waits for the next one.
-class LineCutter {
- public:
-  LineCutter(const std::string& file, const TakeLine& take) : file_(file), take_(take) {}
-
-  void add(std::string_view block) {
-    while (!block.empty()) {
-      const auto end = block.find('\n');
-      if (end == std::string_view::npos) return keep(block);
-      if (kept_.empty()) {
-        emit(block.substr(0, end));
-      } else {
-        keep(block.substr(0, end));
-        emit(kept_);
-        kept_.clear();
-      }
-      block.remove_prefix(end + 1);
-    }
-  }
-  void finish() {
-    if (!kept_.empty()) emit(kept_);
-    kept_.clear();
-  }
-
- private:
-  void keep(std::string_view part) {
-    kept_ += part.substr(0, std::min(part.size(), longest_line - std::min(kept_.size(), longest_line)));
-  }
-  void emit(std::string_view line) { take_(file_, ++number_, line.substr(0, longest_line)); }
-
-  const std::string& file_;
-  const TakeLine& take_;
-  std::string kept_;
-  int number_ = 0;
-};
 
 /// What follows the first block, up to `most` bytes in all.
 std::string read_rest(detail::InputFile& file, std::string content, std::size_t most) {
@@ -139,6 +104,34 @@ void read_text(std::string_view content, const std::string& file, const TakeLine
   LineCutter cutter(file, take);
   cutter.add(content);
   cutter.finish();
+}
+
+LineCutter::LineCutter(std::string file, TakeLine take) : file_(std::move(file)), take_(std::move(take)) {}
+
+void LineCutter::add(std::string_view block) {
+  while (!block.empty()) {
+    const auto end = block.find('\n');
+    if (end == std::string_view::npos) return keep(block);
+    if (kept_.empty()) {
+      emit(block.substr(0, end));
+    } else {
+      keep(block.substr(0, end));
+      emit(kept_);
+      kept_.clear();
+    }
+    block.remove_prefix(end + 1);
+  }
+}
+
+bool LineCutter::finish() {
+  if (kept_.empty()) return false;
+  emit(kept_);
+  kept_.clear();
+  return true;
+}
+
+void LineCutter::keep(std::string_view part) {
+  kept_ += part.substr(0, std::min(part.size(), longest_line - std::min(kept_.size(), longest_line)));
 }
 
 }  // namespace weft::report::nccl

@@ -35,4 +35,23 @@ void read_inputs(const std::vector<std::string>& paths, const InputTakers& take)
 /// The lines of a text in memory, cut at the same length.
 void read_text(std::string_view content, const std::string& file, const TakeLine& take);
 
+/// Cuts blocks of bytes into lines. What follows the last line feed of a block waits for the next one.
+class LineCutter {
+ public:
+  LineCutter(std::string file, TakeLine take);
+
+  void add(std::string_view block);
+  /// What waits is a line, too. @returns whether anything waited
+  bool finish();
+
+ private:
+  void keep(std::string_view part);
+  void emit(std::string_view line) { take_(file_, ++number_, line.substr(0, longest_line)); }
+
+  std::string file_;
+  TakeLine take_;
+  std::string kept_;
+  int number_ = 0;
+};
+
 }  // namespace weft::report::nccl

@@ -33,8 +33,26 @@ class JobLog {
   const Job& job() const;
 
  private:
+  friend class LogFeed;
   struct Gatherer;
   std::unique_ptr<Gatherer> gatherer_;
+};
+
+/// A log that comes in pieces while its job runs. The JobLog takes each line when its line feed has come, and has to outlive the feed.
+class LogFeed {
+ public:
+  /// @param file as evidence names it
+  LogFeed(JobLog& log, std::string file);
+  ~LogFeed();
+  LogFeed(const LogFeed&) = delete;
+  LogFeed& operator=(const LogFeed&) = delete;
+
+  void add(std::string_view piece);
+  /// No more comes: what follows the last line feed is a line, too. @returns whether anything did
+  bool finish();
+
+ private:
+  std::unique_ptr<class LineCutter> lines_;
 };
 
 /// What the logs had to say anything about, and which subsystems of NCCL_DEBUG_SUBSYS would add to it. For jobs without a finding: nothing

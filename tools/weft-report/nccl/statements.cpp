@@ -367,6 +367,8 @@ constexpr Statement statement_table[] = {
     {" is lost: ", take_lost_host},
     {"failed (exitcode: ", take_end_by_torchrun},
     {" noticed that process rank ", take_end_by_open_mpi},
+    {"  Process name: [", take_name_by_open_mpi},
+    {"  Exit code: ", take_code_by_open_mpi},
     {"srun: error: ", take_end_by_srun},
     {" RUNNING AT ", take_place_by_hydra},
     {"KILLED BY SIGNAL: ", take_end_by_hydra},

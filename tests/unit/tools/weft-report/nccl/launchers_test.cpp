@@ -72,6 +72,15 @@ TEST(Launchers, SpeakOfAStatusOnlyWhereNothingElseDoes) {
   EXPECT_EQ(verdict_on(ended), "warning: rank 1 (pid 7) ended with status 1, as weft-launch says");
   EXPECT_EQ(verdict_on("RuntimeError: no data\n" + ended), "");
   EXPECT_EQ(verdict_on("kernel: oom-kill:constraint=CONSTRAINT_MEMCG,task=python\n" + ended), "");
+  const std::string by_mpirun =
+      "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+      "the job to be terminated. The first process to do so was:\n\n";
+  EXPECT_EQ(verdict_on(by_mpirun + "  Process name: [[35302,1],3]\n  Exit code:    17\n"),
+            "warning: rank 3 ended with status 17, as mpirun says");
+  EXPECT_EQ(verdict_on(by_mpirun + "  Process name: [prterun-gpu-node07-613@1,48]\r\n  Exit code:    1\r\n"),
+            "warning: rank 48 ended with status 1, as mpirun says");
+  EXPECT_EQ(verdict_on(by_mpirun + "  Process name: [[...],0]\n  Exit code:    75\n"), "");
+  EXPECT_EQ(verdict_on("  Process name: [explorer, exe]\n  Exit code:    3\n"), "");
   EXPECT_EQ(verdict_on("=   PID 28 RUNNING AT n1\n=   EXIT CODE: 1\n"),
             "warning: the process of a rank (pid 28 on n1) ended with status 1, as mpiexec says");
 }
@@ -104,6 +113,7 @@ TEST(Launchers, SurviveLinesThatAreCut) {
       "api.py] failed (exitcode: -9) local_rank: 2 (pid: 1734) of binary: p|"
       "mpirun noticed that process rank 3 with PID 1 on node n exited on signal 11 (S).|srun: error: n: task "
       "2: Killed|"
+      "  Process name: [[35302,1],3]|  Exit code:    17|"
       "=   RANK 1 PID 6 RUNNING AT n|=   KILLED BY SIGNAL: 9 (Killed)|=   EXIT CODE: 9|WITH THE EXIT STRING: "
       "K (signal 9)";
   for (std::size_t end = 0; end <= whole.size(); ++end) {

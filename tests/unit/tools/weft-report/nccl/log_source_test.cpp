@@ -208,5 +208,30 @@ TEST_F(NcclLogFiles, WithRanksMixedSayTheSame) {
   }
 }
 
+TEST(LogFeed, SaysOfALogInPiecesWhatTheWholeSays) {
+  const std::string content =
+      "[rank 1] step 1: loss 3.1\r\n\nnode1:7:7 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n"
+      "weft-launch: rank 0 (pid 7) was killed by signal 9";
+  JobLog whole;
+  ASSERT_EQ(whole.add(content, "log"), "");
+  const auto expected = examine(whole.job());
+  ASSERT_FALSE(expected.empty());
+  for (std::size_t size = 1; size <= content.size(); ++size) {
+    JobLog log;
+    LogFeed feed(log, "log");
+    for (std::size_t at = 0; at < content.size(); at += size)
+      feed.add(std::string_view(content).substr(at, size));
+    EXPECT_EQ(log.job().lines, 3);  // the fourth may go on
+    EXPECT_TRUE(feed.finish());
+    EXPECT_FALSE(feed.finish());
+    EXPECT_EQ(log.job().lines, 4);
+    const auto found = examine(log.job());
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_EQ(found.front().verdict, expected.front().verdict);
+    ASSERT_FALSE(found.front().evidence.empty());
+    EXPECT_EQ(found.front().evidence.front().line, 4);
+  }
+}
+
 }  // namespace
 }  // namespace weft::report::nccl
