@@ -2,9 +2,11 @@
 // The result of a report: findings, each with its evidence and its fix, most important first. Plain values.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::report {
@@ -48,11 +50,20 @@ struct Finding {
   std::string versions{};  ///< of NCCL, to which it is limited: "2.17 and newer"; empty: all
 };
 
-/// The most severe first; of these the surest first. Others keep their order.
-inline void sort_by_importance(std::vector<Finding>& findings) {
-  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
-    return a.severity != b.severity ? a.severity > b.severity : a.confidence > b.confidence;
-  });
+/// Places in `findings`: of the most severe first; of these of the surest first. Others keep their order.
+std::vector<std::size_t> order_of_importance(const std::vector<const Finding*>& findings);
+
+/// In that order.
+void sort_by_importance(std::vector<Finding>& findings);
+
+/// The same of values that each hold a finding.
+template <typename Holder>
+void sort_by_importance(std::vector<Holder>& all) {
+  std::vector<const Finding*> findings;
+  for (const Holder& one : all) findings.push_back(&one.finding);
+  std::vector<Holder> sorted;
+  for (const std::size_t at : order_of_importance(findings)) sorted.push_back(std::move(all[at]));
+  all = std::move(sorted);
 }
 
 /// The exit status of a program: 0 nothing wrong, 1 warnings only, 2 something critical.

@@ -302,10 +302,7 @@ Conclusions conclude(const Job& job, nccl::Job beside, const std::string& gpu) {
   find_changes(job, all);
   find_bandwidths(job, gpu, std::move(beside), all);
   find_gaps(job, all);
-  std::ranges::stable_sort(all.findings, [](const Named& a, const Named& b) {
-    return a.finding.severity != b.finding.severity ? a.finding.severity > b.finding.severity
-                                                    : a.finding.confidence > b.finding.confidence;
-  });
+  sort_by_importance(all.findings);
   return all;
 }
 

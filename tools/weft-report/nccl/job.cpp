@@ -6,6 +6,13 @@
 
 namespace weft::report::nccl {
 
+Job::Job() = default;
+Job::Job(const Job&) = default;
+Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(const Job&) = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
+
 std::set<std::string> Job::hosts() const {
   std::set<std::string> names;
   for (const Process& one : processes) {

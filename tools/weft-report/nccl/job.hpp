@@ -170,6 +170,14 @@ struct Warned {
 };
 
 struct Job {
+  // Written out in job.cpp: each source that copies a job would make code for all that is in it.
+  Job();
+  Job(const Job&);
+  Job(Job&&) noexcept;
+  Job& operator=(const Job&);
+  Job& operator=(Job&&) noexcept;
+  ~Job();
+
   std::vector<Process> processes{};
   std::vector<Fact> versions{};  ///< each version of NCCL once, by the line that printed it first
   std::map<std::string, std::vector<Fact>>

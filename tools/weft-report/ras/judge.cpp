@@ -101,10 +101,7 @@ class Judge {
     for (const Communicator& one : now_.communicators) judge(one);
     judge_groups();
     judge_progress();
-    std::ranges::stable_sort(findings_, [](const RasFinding& a, const RasFinding& b) {
-      return a.finding.severity != b.finding.severity ? a.finding.severity > b.finding.severity
-                                                      : a.finding.confidence > b.finding.confidence;
-    });
+    sort_by_importance(findings_);
     return std::move(findings_);
   }
 
