@@ -9,6 +9,7 @@
 #   launchers/setup.sh peers  what the quick start builds and runs, and PyTorch for bench/peers/compare.sh
 #   launchers/setup.sh torch  what the quick start builds, and PyTorch of PyPI in ~/.cache/weft-torch (WEFT_TORCH_VENV names another place; several GB)
 #   launchers/setup.sh jax    what the quick start builds, and JAX of PyPI in ~/.cache/weft-jax (WEFT_JAX_VENV names another place; 600 MB), for weft.jax
+#   launchers/setup.sh rust   what the quick start builds, and rustc (400 MB with what it needs), for examples/rust
 #   launchers/setup.sh libtorch  what the quick start builds, and Debian's LibTorch for -DWEFT_TORCH=ON (1 GB with what it needs)
 #   launchers/setup.sh packages  what the quick start builds, and what launchers/packages/debian.sh needs (1 GB of it is LibTorch)
 #   launchers/setup.sh arm64  a compiler for 64-bit ARM and an emulator, for tests/soak.sh arm64
@@ -29,9 +30,10 @@ case ${1:-run} in
     command -v chromium-browser google-chrome >/dev/null || packages+=(chromium) ;;  # another Chromium stays
   torch) python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || packages+=(python3-dev python3-venv) ;;
   jax) python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv) ;;
+  rust) command -v rustc >/dev/null || packages+=(rustc) ;;  # another rustc stays
   packages) packages+=(dpkg-dev file help2man python3 lintian prometheus-cpp-dev libtorch-dev) ;;
   arm64) packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user googletest) ;;
-  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, lint, fuzz, docs, peers, torch, jax, libtorch, packages, arm64" >&2; exit 42 ;;
+  *) echo "setup.sh: unknown argument '$1'; allowed are run, test, lint, fuzz, docs, peers, torch, jax, rust, libtorch, packages, arm64" >&2; exit 42 ;;
 esac
 if [[ "${1:-run}" =~ ^(test|fuzz)$ ]] && ! command -v kubectl >/dev/null; then packages+=(kubernetes-client); fi  # for kustomize; another kubectl stays
 if [ "${1:-run}" = fuzz ]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
