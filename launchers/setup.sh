@@ -20,7 +20,7 @@ packages=(g++ cmake ninja-build openmpi-bin libopenmpi-dev libpmix-dev libucx-de
           libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libssl-dev libxxhash-dev libpugixml-dev libyaml-cpp-dev)
 case ${1:-run} in
   run) ;;
-  test | fuzz) packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 python3-jsonschema python3-numpy python3-venv python3-yaml dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
+  test | fuzz) packages+=(abigail-tools libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev prometheus-cpp-dev prometheus ccache git procps iproute2 python3 python3-jsonschema python3-numpy python3-venv python3-yaml dpkg-dev file help2man pkg-config mpich munge slurm-wlm) ;;  # iproute2: several hosts on one machine; mpich: its launcher alone
   lint) packages=(git shellcheck python3); python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv) ;;
   peers) packages+=(python3-torch iproute2) ;;
   libtorch) packages+=(libtorch-dev patch) ;;  # patch: examples/torch are programs and the lines that make them parallel
