@@ -9,12 +9,15 @@
 `python -m weft` says which library was found, `python -m weft demo` runs two ranks on this machine.
 """
 
+from ._checkpointer import Checkpointer
 from ._communicator import Communicator, Group, Work, alone, built_with, run, run_as_threads, version, world
 from ._errors import Error, InternalError, MismatchError, PeerLostError, SystemError, TimeoutError, UsageError
 from ._memory import bfloat16
 from ._reducer import BadValues, Reducer, StepAccount, sync_initial_values
+from ._zero import Gathered, StepResult, Zero
 
 __all__ = [
-    "BadValues", "Communicator", "Error", "Group", "InternalError", "MismatchError", "PeerLostError", "Reducer", "StepAccount", "SystemError", "TimeoutError",
-    "UsageError", "Work", "alone", "bfloat16", "built_with", "run", "run_as_threads", "sync_initial_values", "version", "world",
+    "BadValues", "Checkpointer", "Communicator", "Error", "Gathered", "Group", "InternalError", "MismatchError", "PeerLostError", "Reducer", "StepAccount",
+    "StepResult", "SystemError", "TimeoutError", "UsageError", "Work", "Zero", "alone", "bfloat16", "built_with", "run", "run_as_threads",
+    "sync_initial_values", "version", "world",
 ]

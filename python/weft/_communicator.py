@@ -50,12 +50,12 @@ def _number(value, name, kind=int):
 
 
 class _Handle:
-    """A handle of weft.h that is freed with its last user."""
+    """A handle of weft.h that is freed with its last user, and before what it keeps."""
 
-    __slots__ = ("value", "_free", "_forks", "__weakref__")
+    __slots__ = ("value", "keeps", "_free", "_forks", "__weakref__")
 
-    def __init__(self, value, free):
-        self.value, self._free, self._forks = value, free, _forks
+    def __init__(self, value, free, keeps=None):
+        self.value, self.keeps, self._free, self._forks = value, keeps, free, _forks
 
     def __del__(self):
         if self._forks == _forks:  # in a child after fork() it is the parent's

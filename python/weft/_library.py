@@ -52,6 +52,27 @@ class BadValues(ctypes.Structure):
     _fields_ = [("step", ctypes.c_uint64), ("nans", Int64), ("infinities", Int64), ("rank", Int), ("first", Int)]
 
 
+class ZeroOptions(ctypes.Structure):
+    _fields_ = [("size", Size), ("stage", Int), ("hook", Text), ("hook_start_step", Int64), ("bucket_bytes", Size), ("bucket_ring_bytes", Size),
+                ("units", ctypes.POINTER(Int)), ("frozen", ctypes.POINTER(Int)), ("units_count", Int), ("frozen_count", Int), ("unused", Int),
+                ("count_bad_values", Int), ("micro_batches", Int64), ("shard_ranks", Int), ("held_units", Int), ("prefetch_bytes", Size),
+                ("whole_below", Int64), ("offload_parameters", Int), ("offload_gradients", Int), ("initial_values", Int)]
+
+
+class OptimizerOptions(ctypes.Structure):
+    _fields_ = [("size", Size), ("rule", Int), ("decay_matrices", Int), ("learning_rate", Double), ("beta1", Double), ("beta2", Double), ("epsilon", Double),
+                ("momentum", Double), ("weight_decay", Double), ("trust_coefficient", Double), ("clip_norm", Double), ("loss_scale", Int),
+                ("skip_non_finite", Int), ("split_masters", Int), ("offload_share", Double)]
+
+
+class StepResult(ctypes.Structure):
+    _fields_ = [("size", Size), ("skipped", Int), ("has_norm", Int), ("norm", Double)]
+
+
+class CheckpointerOptions(ctypes.Structure):
+    _fields_ = [("size", Size), ("folder", Text), ("run", Text), ("every", Int64), ("keep_last", Int)]
+
+
 #: name: (what it returns, its arguments). tests/python compares them with weft.h.
 FUNCTIONS = {
     "weft_error": (Text, []),
@@ -124,6 +145,34 @@ FUNCTIONS = {
     "weft_reducer_exposed_seconds": (Double, [Pointer]),
     "weft_reducer_held_bytes": (Int64, [Pointer]),
     "weft_reducer_free": (Int, [Pointer]),
+    "weft_optimizer_defaults": (Int, [Int, ctypes.POINTER(OptimizerOptions)]),
+    "weft_zero_create": (Int, [Pointer, Pointer, ctypes.POINTER(ZeroOptions), Out]),
+    "weft_zero_load": (Int, [Pointer, Int, Pointer, Int]),
+    "weft_zero_set_optimizer": (Int, [Pointer, ctypes.POINTER(OptimizerOptions)]),
+    "weft_zero_whole": (Int, [Pointer, Int, Pointer]),
+    "weft_zero_units": (Int, [Pointer]),
+    "weft_zero_unit_of": (Int, [Pointer, Int]),
+    "weft_zero_gather": (Int, [Pointer, Int, Pointer]),
+    "weft_zero_release": (Int, [Pointer, Int]),
+    "weft_zero_parameter": (Pointer, [Pointer, Int]),
+    "weft_zero_begin_step": (Int, [Pointer, Int]),
+    "weft_zero_accumulating": (Int, [Pointer]),
+    "weft_zero_gradient": (Pointer, [Pointer, Int, Pointer]),
+    "weft_zero_ready": (Int, [Pointer, Int, Pointer]),
+    "weft_zero_poll": (Int, [Pointer]),
+    "weft_zero_finish_step": (Int, [Pointer, Pointer]),
+    "weft_zero_step": (Int, [Pointer, Pointer, Double, ctypes.POINTER(StepResult)]),
+    "weft_zero_loss_scale": (Double, [Pointer]),
+    "weft_zero_steps": (Int64, [Pointer]),
+    "weft_zero_exposed_seconds": (Double, [Pointer]),
+    "weft_zero_held_bytes": (Int64, [Pointer]),
+    "weft_zero_free": (Int, [Pointer]),
+    "weft_checkpointer_create": (Int, [Pointer, ctypes.POINTER(CheckpointerOptions), Out]),
+    "weft_checkpointer_resume_zero": (Int, [Pointer, Pointer, Pointer, ctypes.POINTER(Int64)]),
+    "weft_checkpointer_after_step_zero": (Int, [Pointer, Int64, Int, Pointer, Pointer, ctypes.POINTER(Int)]),
+    "weft_checkpointer_resume": (Int, [Pointer, Pointer, Out, ctypes.POINTER(Int64)]),
+    "weft_checkpointer_after_step": (Int, [Pointer, Int64, Int, Pointer, Out, ctypes.POINTER(Int)]),
+    "weft_checkpointer_free": (Int, [Pointer]),
 }
 
 

@@ -31,6 +31,15 @@ def _word(table, word, name):
         raise UsageError(f"weft: {name}={word!r}; there are {', '.join(map(repr, table))}") from None
 
 
+def _hook(hook, start_step):
+    """Both as weft.h has them."""
+    if hook is not None and not isinstance(hook, str):
+        raise UsageError(f"weft: `hook` is of type {type(hook).__name__}; give its name, such as \"bf16\"")
+    if start_step is not None:
+        start_step = _number(start_step, "hook_start_step") or -1  # 0 is the default there
+    return hook.encode() if hook is not None else None, start_step or 0
+
+
 def _parameters(given, write):
     """[(name, memory, shape)] of a mapping of names to arrays, or of a sequence of arrays."""
     named = list(given.items()) if hasattr(given, "items") else [(str(i), one) for i, one in enumerate(given)]
@@ -75,7 +84,80 @@ def sync_initial_values(comm: Communicator, parameters, compare=False) -> None:
         lib.must(lib.sync_initial_values(handle, layout.value, values, _library.HOST, 0 if compare else 1))
 
 
-class Reducer:
+class _OfParameters:
+    """What a Reducer and a Zero have in common: parameters by name and number, a handle, and a stream that is waited for."""
+
+    def _check_device(self, comm):
+        name = type(self).__name__
+        comm._open_handle(name)
+        if not comm._is_on_host:
+            raise UsageError(f"weft: {name}: this communicator computes on a device, whose memory Python cannot read; connect with WEFT_DEVICE=host")
+
+    def _set(self, comm, found, handle):
+        lib, stream = comm._lib, _Pointer()
+        lib.must(lib.stream_create(_library.HOST, 0, _byref(stream)))
+        self._comm, self._handle, self._stream, self._held = comm, handle, _Handle(stream, lib.stream_free), []
+        self._parameters = [of_one[3] for _, of_one, _ in found]  # so that their addresses are theirs
+
+    def _named(self, found):
+        self.names = [name for name, *_ in found]  #: of the parameters, by number
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self._counts, self._kind = [of_one[1] for _, of_one, _ in found], found[0][1][2]
+
+    def _check_gradient(self, number, count, kind):
+        if (count, kind) != (self._counts[number], self._kind):
+            raise UsageError(f"weft: ready: the gradient of {self.names[number]} has {count} elements of {NAMES[kind]}; the parameter has "
+                             f"{self._counts[number]} of {NAMES[self._kind]}")
+
+    def _view_at(self, address, number, shape):
+        """A memoryview of the parameter's shape, or of (1,), which keeps the handle."""
+        if not address:
+            raise error_of(self._lib.last_status(), self._lib.message())
+        array = array_at(address, self._counts[number], self._kind, self._handle)
+        return memoryview(array).cast("B").cast(memoryview(array).format.lstrip("<"), shape or (1,))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _mine(self, name):
+        if self._handle is None:
+            raise UsageError(f"weft: {name}: this {type(self).__name__} was closed; use it before close(), or before the end of its `with` block")
+        self._comm._open_handle(f"{type(self).__name__}.{name}")
+        return self._handle.value
+
+    def _number_of(self, parameter):
+        if isinstance(parameter, str):
+            if parameter not in self._numbers:
+                raise UsageError(f"weft: a parameter {parameter!r}; there are {', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}")
+            return self._numbers[parameter]
+        if not 0 <= _number(parameter, "parameter") < len(self.names):
+            raise UsageError(f"weft: a parameter of number {parameter}; there are {len(self.names)}, from 0")
+        return int(parameter)
+
+    def _must(self, status):
+        self._lib.must(status)
+
+    def _asked(self, value):
+        if value == -1:
+            raise error_of(self._lib.last_status(), self._lib.message())
+        return value
+
+    def _wait(self):
+        """Until the stream has run all; Ctrl-C ends the wait."""
+        lib, stream = self._lib, self._stream.value
+        status = lib.stream_synchronize(stream, _SLICE)
+        while status == _TIMEOUT and lib.stream_poll(stream) == 0:
+            status = lib.stream_synchronize(stream, _SLICE)
+        if status == _TIMEOUT:  # of the stream's work, or its last slice ended as the work did
+            status = lib.stream_synchronize(stream, _library.NO_DEADLINE)
+        self._must(status)
+        self._held.clear()
+
+
+class Reducer(_OfParameters):
     """Averages gradients over the ranks, bucket by bucket, beside backward.
 
         reducer = weft.Reducer(comm, parameters)             # in the order of forward
@@ -107,30 +189,22 @@ class Reducer:
                  uneven="refuse", count_bad_values=False, micro_batches=0):
         self._handle = None
         lib = self._lib = comm._lib
-        comm._open_handle("Reducer")
+        self._check_device(comm)
         found = _parameters(parameters, False)
-        self.names = [name for name, *_ in found]  #: of the parameters, by number
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-        self._counts, self._kind = [of_one[1] for _, of_one, _ in found], found[0][1][2]
+        self._named(found)
         places = None if order is None else [self._number_of(one) for one in order]
-        if hook is not None and not isinstance(hook, str):
-            raise UsageError(f"weft: `hook` is of type {type(hook).__name__}; give its name, such as \"bf16\"")
-        if hook_start_step is not None:
-            hook_start_step = _number(hook_start_step, "hook_start_step") or -1  # 0 is the default there
+        hook, hook_start_step = _hook(hook, hook_start_step)
         options = _library.ReducerOptions(
-            size=ctypes.sizeof(_library.ReducerOptions), hook=hook.encode() if hook is not None else None, hook_start_step=hook_start_step or 0,
+            size=ctypes.sizeof(_library.ReducerOptions), hook=hook, hook_start_step=hook_start_step,
             bucket_bytes=_number(bucket_bytes or 0, "bucket_bytes"), alone_bytes=_number(alone_bytes or 0, "alone_bytes"),
             order=(ctypes.c_int * len(places))(*places) if places is not None else None, order_count=len(places or ()),
             unused=_word(_UNUSED, unused, "unused"), uneven=_word(_UNEVEN, uneven, "uneven"), count_bad_values=bool(count_bad_values),
             micro_batches=_number(micro_batches, "micro_batches"))
         self._claim(comm, found)
-        layout, made, stream = _layout(lib, found), _Pointer(), _Pointer()
+        layout, made = _layout(lib, found), _Pointer()
         with comm._lock:
             lib.must(lib.reducer_create(comm._open_handle("Reducer"), layout.value, options, _byref(made)))
-        owner = _Handle(made, lib.reducer_free)
-        lib.must(lib.stream_create(_library.HOST, 0, _byref(stream)))
-        self._comm, self._handle, self._stream, self._held = comm, owner, _Handle(stream, lib.stream_free), []
-        self._parameters = [of_one[3] for _, of_one, _ in found]  # so that their addresses are theirs
+        self._set(comm, found, _Handle(made, lib.reducer_free))
         for _, of_one, _ in found:
             _averaged[of_one[0], comm.rank] = self
         #: Where backward writes, and where the means are after a step: a memoryview of each parameter's shape, which numpy.asarray() takes. Of float16
@@ -154,11 +228,7 @@ class Reducer:
                                  "other one before, or leave the parameter to it")
 
     def _view(self, number, shape):
-        address = self._lib.reducer_gradient(self._handle.value, number)
-        if not address:
-            raise error_of(self._lib.last_status(), self._lib.message())
-        array = array_at(address, self._counts[number], self._kind, self._handle)
-        return memoryview(array).cast("B").cast(memoryview(array).format.lstrip("<"), shape or (1,))
+        return self._view_at(self._lib.reducer_gradient(self._handle.value, number), number, shape)
 
     def __repr__(self):
         return f"<weft.Reducer of {len(self.names)} parameters{'' if self._handle is not None else ', closed'}>"
@@ -178,9 +248,7 @@ class Reducer:
             self._must(self._lib.reducer_ready(handle, number, self._stream.value))
             return
         address, count, kind, holder = memory(gradient, False, "gradient")
-        if (count, kind) != (self._counts[number], self._kind):
-            raise UsageError(f"weft: ready: the gradient of {self.names[number]} has {count} elements of {NAMES[kind]}; the parameter has "
-                             f"{self._counts[number]} of {NAMES[self._kind]}")
+        self._check_gradient(number, count, kind)
         self._held.append(holder)
         self._must(self._lib.reducer_ready_from(handle, number, address, self._stream.value))
 
@@ -242,43 +310,3 @@ class Reducer:
     def close(self) -> None:
         """Ends it. Its memory goes with the last of `gradients`, or of what was made of them."""
         self._handle, self.gradients, self._parameters = None, [], []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def _mine(self, name):
-        if self._handle is None:
-            raise UsageError(f"weft: {name}: this Reducer was closed; use it before close(), or before the end of its `with` block")
-        self._comm._open_handle(f"Reducer.{name}")
-        return self._handle.value
-
-    def _number_of(self, parameter):
-        if isinstance(parameter, str):
-            if parameter not in self._numbers:
-                raise UsageError(f"weft: a parameter {parameter!r}; there are {', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}")
-            return self._numbers[parameter]
-        if not 0 <= _number(parameter, "parameter") < len(self.names):
-            raise UsageError(f"weft: a parameter of number {parameter}; there are {len(self.names)}, from 0")
-        return int(parameter)
-
-    def _must(self, status):
-        self._lib.must(status)
-
-    def _asked(self, value):
-        if value == -1:
-            raise error_of(self._lib.last_status(), self._lib.message())
-        return value
-
-    def _wait(self):
-        """Until the stream has run all; Ctrl-C ends the wait."""
-        lib, stream = self._lib, self._stream.value
-        status = lib.stream_synchronize(stream, _SLICE)
-        while status == _TIMEOUT and lib.stream_poll(stream) == 0:
-            status = lib.stream_synchronize(stream, _SLICE)
-        if status == _TIMEOUT:  # of the stream's work, or its last slice ended as the work did
-            status = lib.stream_synchronize(stream, _library.NO_DEADLINE)
-        self._must(status)
-        self._held.clear()

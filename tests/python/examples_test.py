@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The example in NumPy, and the first program of docs/python.md: they run on ranks, and learn on two ranks what they learn on one.
+"""The example in NumPy, and the programs of docs/python.md: they run on ranks, and learn on two ranks what they learn on one.
 
 usage: examples_test.py WEFT_LAUNCH FOLDER_OF_THE_PROJECT; ends with 77 where python3 has no NumPy.
 """
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,8 @@ LAUNCH, TOP = sys.argv[1], pathlib.Path(sys.argv[2])
 TEXT = TOP / "docs/pytorch.md"
 
 
-def launched(ranks, *command):
-    return subprocess.run([LAUNCH, "-n", str(ranks), sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300)
+def launched(ranks, *command, **options):
+    return subprocess.run([LAUNCH, "-n", str(ranks), sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300, **options)
 
 
 class Examples(unittest.TestCase):
@@ -48,6 +49,27 @@ class Examples(unittest.TestCase):
         done = launched(3, TOP / "examples/numpy/train.py", TEXT)
         self.assertEqual(done.returncode, 42, done.stderr)
         self.assertIn("3 ranks cannot share 128 places", done.stderr)
+
+    def test_the_program_with_zero_of_the_page(self):
+        program = re.search(r"```python\n((?:(?!```).)*weft\.Zero.*?)```", (TOP / "docs/python.md").read_text(), re.S)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "train.py").write_text(program)
+
+            def weights(ranks):
+                done = launched(ranks, "train.py", cwd=folder)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                found = re.findall(r"rank \d+: \[([^]]*)\]", done.stdout)
+                self.assertEqual(len(found), ranks, done.stdout)
+                for words in found:
+                    for place, weight in enumerate(map(float, words.split())):
+                        self.assertAlmostEqual(weight, place, delta=0.1)
+
+            weights(2)
+            checkpoints = sorted(path.name for path in (pathlib.Path(folder) / "checkpoints").glob("step-*"))
+            self.assertEqual(checkpoints, ["step-00000300", "step-00000400"])
+            shutil.rmtree(pathlib.Path(folder) / "checkpoints/step-00000400")
+            weights(3)
+            self.assertTrue((pathlib.Path(folder) / "checkpoints/step-00000400").exists())
 
     def test_the_first_program_of_the_page(self):
         program = re.search(r"```python\n(.*?)```", (TOP / "docs/python.md").read_text(), re.S)[1]
