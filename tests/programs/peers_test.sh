@@ -28,6 +28,8 @@ done
 check "one round" 0 "^weft ddp +40.3 +0.623 +1.00$" "${table[@]}" --weft "${weft[0]}" --torch "${torch[0]}"
 check "figures on standard output, the rest on standard error" 0 '^\{"workload": "mlp-8x1024"' "${table[@]}" --weft "${weft[0]}" --torch "${torch[0]}" --json -
 [ "$(wc -l < "$work/out")" -eq 1 ] || fail "more than the figures on standard output"
+refused "NumPy without mpi4py" "python.* has no numpy and no mpi4py; pip install" "$python" -S "$root/bench/peers/numpy_mpi4py.py"
+refused "a step in JAX without JAX" "python.* has no jax; launchers/setup.sh jax" "$python" -S "$root/bench/peers/jax_step.py"
 check "a full disk" 70 "cannot write the figures to /dev/full: No space" "${table[@]}" --weft "${weft[0]}" --torch "${torch[0]}" --json /dev/full
 
 changed() { sed "$1" "$2" > "$work/changed.json"; }
