@@ -124,6 +124,10 @@ class GradientReducer {
   /// As ReducerOptions::count_bad_values from the next step on, for a caller that says itself what was found:
   /// nothing is logged. All ranks call it between the same steps.
   void count_bad_values();
+  /// With count_bad_values, where finish_step() comes long after the last mark_ready(), as behind other work: the counts leave now, so that
+  /// finish_step() need not wait until all ranks are in theirs. All ranks call it, in the same steps, once every parameter is marked. Does not
+  /// block; poll() progresses it. @throws Error (usage) before that, a second time in one step, or where nothing is counted
+  void share_bad_values();
   /// With norm_block, once finish_step's stream has the means: their sums of squares, f64, by block of the
   /// flat space, in the gradients' kind of memory. With Means::sharded, blocks of other ranks are zero, so
   /// that an all_reduce(sum) is exact.

@@ -261,6 +261,10 @@ const std::vector<BadValues>& GradientReducer::bad_values() {
 void GradientReducer::count_bad_values() {
   state_->count_bad_values();
 }
+void GradientReducer::share_bad_values() {
+  const auto turn = state_->turn("share_bad_values");
+  state_->share_bad_values();
+}
 checkpoint::State GradientReducer::state() {
   const auto turn = state_->turn("state");
   return state_->state();

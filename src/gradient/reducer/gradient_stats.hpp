@@ -24,6 +24,8 @@ class BadValueCounter {
   /// Starts an all_gather of 24 bytes per rank once `counted` are done, the events after which the step is
   /// counted. Collective; does not block.
   void share(Communicator& comm, std::uint64_t step, const std::vector<Event>& counted);
+  /// Progresses what share() started.
+  void poll() { host_.poll(); }
   /// Done when found() would not block.
   const Event& shared() const { return shared_.event(); }
   /// The bad values of the step that was shared last. Blocks until they are known. This rank's are logged,

@@ -81,6 +81,7 @@ class GradientReducer::State {
   }
   const std::vector<BadValues>& bad_values();
   void count_bad_values();
+  void share_bad_values();
   ConstView squares() const;
   checkpoint::State state();
   void load_state(const checkpoint::Values& values, const checkpoint::Reader& read);
@@ -175,6 +176,7 @@ class GradientReducer::State {
   int micro_steps_ = 0;                               // whose gradients are in the arena
   std::size_t next_bucket_ = 0;                       // the first that has not been launched
   bool open_ = false;
+  bool bad_values_left_ = false;  // before finish_step: share_bad_values()
   Exchange exchange_ = Exchange::now;
 };
 

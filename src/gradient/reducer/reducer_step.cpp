@@ -191,7 +191,21 @@ void GradientReducer::State::launch_closed_buckets(const Stream& stream) {
   wire_->add_exposed(carried);
 }
 
+void GradientReducer::State::share_bad_values() {
+  const bool counts = bad_values_ && open_ && exchange_ == Exchange::now;
+  if (!counts || bad_values_left_ || !ready_->all_marked())
+    throw Error(ErrorKind::usage,
+                text("share_bad_values() ", !counts            ? "outside a step that counts them"
+                                            : bad_values_left_ ? "twice in one step"
+                                                               : "before every parameter is marked"),
+                "call it once in a step, between the last mark_ready and finish_step, with count_bad_values",
+                {comm_.rank(), "share_bad_values", ready_->step()});
+  bad_values_->share(comm_, ready_->step(), reduced_);
+  bad_values_left_ = true;
+}
+
 void GradientReducer::State::poll() {
+  if (bad_values_left_) bad_values_->poll();
   if (!open_ || (next_bucket_ == 0 && !ring_) || !wire_->is_inline()) return;
   const auto begin = Wire::Clock::now();
   wire_->poll();
@@ -262,7 +276,8 @@ void GradientReducer::State::finish_step(Stream stream, const BucketConsumer& co
   if (exchange_ == Exchange::no_sync) return;
   if (device_clock_) compute_ = stream;
   used_.share(comm_);
-  if (bad_values_) bad_values_->share(comm_, ready_->step(), reduced_);
+  if (bad_values_ && !std::exchange(bad_values_left_, false))
+    bad_values_->share(comm_, ready_->step(), reduced_);
   for (std::size_t bucket = 0; bucket < reduced_.size(); ++bucket) {
     // In a bucket ring the event is kept: streams that write to the place next wait for it, too.
     Event reduced = ring_ ? reduced_[bucket] : std::exchange(reduced_[bucket], {});

@@ -432,6 +432,43 @@ TEST_P(OnEveryWire, BadValuesAreCountedBeforeTheyAreSummedAndNamed) {
   EXPECT_EQ(logged[1], "rank 2: 0 NaN and 2 infinite values in its gradients of step 4, first in head");
 }
 
+// Each rank knows of all ranks' before any of them finishes the step.
+TEST_P(OnEveryWire, BadValuesMayBeSharedBeforeAStepIsFinished) {
+  run_as_threads(3, [](Communicator comm) {
+    GradientReducer reducer(comm, layout, {.buckets = BucketBytes{700}, .wire = wire()});
+    reducer.count_bad_values();
+    Stream compute;
+    const auto refused = [&](const std::string& why) {
+      test::expect_error(ErrorKind::usage, {"share_bad_values() " + why},
+                         [&] { reducer.share_bad_values(); });
+    };
+    refused("outside a step");
+    for (int step = 0; step < 4; ++step) {
+      reducer.begin_step();
+      for (int parameter = layout.parameters() - 1; parameter >= 0; --parameter) {
+        produce(reducer, parameter, step, comm.rank());
+        if (step == 2 && comm.rank() == 1 && parameter == 2)
+          reducer.gradient(ParamId{parameter}).as<float>()[6] = NAN;
+        if (parameter == 0) refused("before every parameter is marked");
+        reducer.mark_ready(ParamId{parameter}, compute);
+      }
+      reducer.share_bad_values();
+      refused("twice in one step");
+      reducer.poll();
+      for (const bool finished : {false, true}) {
+        if (finished) reducer.finish_step(compute);
+        const auto& bad = reducer.bad_values();
+        ASSERT_EQ(bad.size(), step == 2 ? 1U : 0U) << step << ", finished " << finished;
+        if (step != 2) continue;
+        EXPECT_EQ(bad[0].rank, 1);
+        EXPECT_EQ(bad[0].first, ParamId{2});
+        EXPECT_EQ(bad[0].nans, 1);
+      }
+    }
+    compute.synchronize();
+  });
+}
+
 /// Squares of the means of one step, for all blocks.
 std::vector<double> squares(std::size_t bucket_bytes, Means means, const std::optional<Stream>& wire) {
   std::vector<double> result;
