@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gradient/plan/plan_agreement.hpp"
+#include "local/fragments.hpp"
 #include "local/local_steps_state.hpp"
 #include "local/outer_update.hpp"
 #include "weft/core/copy.hpp"
@@ -20,6 +21,7 @@ using checkpoint::Wanted;
 
 const std::string outer_ending = "/outer";
 const std::string momentum_ending = "/outer_momentum";
+const std::string mean_ending = "/outer_mean";
 
 std::string ending_of_rank(int rank) {
   return text("/rank ", rank);
@@ -52,40 +54,71 @@ const T* found(const checkpoint::Values& values, const std::string& name) {
   return one == values.end() ? nullptr : std::get_if<T>(&one->second);
 }
 
+/// "0 0 1": by parameter.
+std::string words_of(const std::vector<int>& fragments) {
+  std::string words;
+  for (const int one : fragments) words += text(words.empty() ? "" : " ", one);
+  return words;
+}
+
+// What a checkpoint says of a fragment.
+constexpr std::int64_t no_age = -1;
+constexpr const char* behind_value = "behind";
+constexpr const char* moved_value = "moved";
+constexpr const char* age_value = "steps under way";
+constexpr const char* bad_value = "bad values";
+
 }  // namespace
 
 std::string LocalSteps::State::named(const std::string& what) const {
   return text("local steps/", what, "/", layout_.name(ParamId{0}));
 }
 
+std::string LocalSteps::State::named(const std::string& what, const Fragment& fragment) const {
+  return text("local steps/", what, "/", layout_.name(fragment.ids.front()));
+}
+
 checkpoint::State LocalSteps::State::state(const Stream& compute) {
   const auto turn = users_.enter("state");
-  checkpoint::State result = reducer_.state();
-  // Other reducers may save into the same checkpoint.
-  const std::string hook_prefix = named("hook") + ": ";
-  checkpoint::Values values;
-  for (auto& [name, value] : result.values) values[hook_prefix + name] = std::move(value);
-  for (Piece& piece : result.pieces) piece.tensor = hook_prefix + piece.tensor;
-  for (int i = 0; i < layout_.parameters(); ++i) {
-    const ParamId id{i};
-    const auto [first, count] = share_of(layout_.count(id), comm_.rank(), comm_.size());
-    // Clang 14 has no captures of structured bindings.
-    const auto add_share = [&, first = first, count = count](const std::string& ending, const View& whole) {
-      if (count == 0) return;
-      result.pieces.push_back(
-          copied(layout_.name(id) + ending, layout_.shape(id), first, whole.slice(first, count), compute));
-    };
-    add_share(outer_ending, outer(id));
-    if (has_momentum()) add_share(momentum_ending, momentum(id));
-    if (inner_ > 0)
-      result.pieces.push_back(copied(layout_.name(id) + ending_of_rank(comm_.rank()), layout_.shape(id), 0,
-                                     parameters_[static_cast<std::size_t>(i)], compute));
+  checkpoint::State result;
+  for (Fragment& one : fragments_) {
+    if (one.age) arrive(one, compute);  // it is taken in when it is due, as if nothing had been saved
+    // Other reducers may save into the same checkpoint.
+    const std::string hook_prefix = named("hook", one) + ": ";
+    checkpoint::State of_hook = one.reducer.state();
+    for (auto& [name, value] : of_hook.values) result.values[hook_prefix + name] = std::move(value);
+    for (Piece& piece : of_hook.pieces) {
+      piece.tensor = hook_prefix + piece.tensor;
+      result.pieces.push_back(std::move(piece));
+    }
+    for (std::size_t i = 0; i < one.ids.size(); ++i) {
+      const ParamId id = one.ids[i];
+      const auto [first, count] = share_of(layout_.count(id), comm_.rank(), comm_.size());
+      // Clang 14 has no captures of structured bindings.
+      const auto add_share = [&, first = first, count = count](const std::string& ending, const View& whole) {
+        if (count == 0) return;
+        result.pieces.push_back(
+            copied(layout_.name(id) + ending, layout_.shape(id), first, whole.slice(first, count), compute));
+      };
+      add_share(outer_ending, outer(id));
+      if (has_momentum()) add_share(momentum_ending, momentum(id));
+      if (one.age && one.bad.empty())
+        add_share(mean_ending, one.reducer.gradient(ParamId{static_cast<int>(i)}));
+      if (one.moved > 0)
+        result.pieces.push_back(
+            copied(layout_.name(id) + ending_of_rank(comm_.rank()), layout_.shape(id), 0, now(id), compute));
+    }
+    result.values[named(behind_value, one)] = one.behind;
+    result.values[named(moved_value, one)] = one.moved;
+    result.values[named(age_value, one)] = one.age.value_or(no_age);
+    if (one.age) result.values[named(bad_value, one)] = one.bad;
   }
-  values[named("inner steps")] = inner_;
-  values[named("outer steps")] = outer_steps_;
-  values[named("ranks")] = std::int64_t{comm_.size()};
-  values[named("outer optimizer")] = detail::kind_of(options_.outer);
-  result.values = std::move(values);
+  result.values[named("inner steps")] = inner_steps();
+  result.values[named("outer steps")] = outer_steps_;
+  result.values[named("ranks")] = std::int64_t{comm_.size()};
+  result.values[named("outer optimizer")] = detail::kind_of(options_.outer);
+  result.values[named("every")] = options_.every;
+  result.values[named("fragments")] = words_of(fragment_of_);
   Stream(compute).synchronize();
   return result;
 }
@@ -113,7 +146,21 @@ void LocalSteps::State::load_state(const checkpoint::Values& values, const check
                 text("a checkpoint with the outer optimizer ", *kind, ", and this one is ",
                      detail::kind_of(options_.outer)),
                 "go on with the same outer optimizer", here);
-  const bool between = *inner > 0 && *ranks == comm_.size();
+  // What has no fragments was saved before there were any.
+  const auto* const words = found<std::string>(values, named("fragments"));
+  const std::string fragments =
+      words != nullptr ? *words : words_of(std::vector<int>(fragment_of_.size(), 0));
+  if (fragments != words_of(fragment_of_))
+    throw Error(ErrorKind::usage,
+                text("a checkpoint whose parameters are in the fragments ", fragments,
+                     ", and here they are in ", words_of(fragment_of_)),
+                "go on with the same LocalStepsOptions::fragments and fragment_of", here);
+  const bool has_all_ranks = *ranks == comm_.size();
+  const auto number = [&](const std::string& name, std::int64_t otherwise) {
+    const auto* const value = found<std::int64_t>(values, name);
+    return value == nullptr ? otherwise : *value;
+  };
+  const bool anew = options_.fragments > 1 && number(named("every"), options_.every) != options_.every;
   // To the host first: a reader fills host memory.
   std::vector<std::pair<View, Buffer>> places;
   std::vector<Wanted> wanted;
@@ -121,31 +168,48 @@ void LocalSteps::State::load_state(const checkpoint::Values& values, const check
     places.emplace_back(to, Buffer::on_host(to.dtype(), to.count()));
     wanted.push_back({std::move(tensor), layout_.shape(id), 0, places.back().second.view()});
   };
-  for (int i = 0; i < layout_.parameters(); ++i) {
-    const ParamId id{i};
-    want(layout_.name(id) + outer_ending, id, outer(id));
-    if (has_momentum()) want(layout_.name(id) + momentum_ending, id, momentum(id));
-    want(layout_.name(id) + (between ? ending_of_rank(comm_.rank()) : outer_ending), id,
-         parameters_[static_cast<std::size_t>(i)]);
+  for (Fragment& one : fragments_) {
+    if (one.age) arrive(one, compute);  // and is dropped
+    one.moved = has_all_ranks ? number(named(moved_value, one), *inner) : 0;
+    one.behind = anew || !has_all_ranks ? detail::steps_behind(options_, one.number)
+                                        : number(named(behind_value, one), *inner);
+    const std::int64_t age = number(named(age_value, one), no_age);
+    const auto* const bad = found<std::string>(values, named(bad_value, one));
+    one.age = age == no_age ? std::nullopt : std::optional(age);
+    one.bad = bad == nullptr ? std::string() : *bad;
+    one.is_here = one.age.has_value();
+    one.bytes = 0;
+    for (std::size_t i = 0; i < one.ids.size(); ++i) {
+      const ParamId id = one.ids[i];
+      want(layout_.name(id) + outer_ending, id, outer(id));
+      if (has_momentum()) want(layout_.name(id) + momentum_ending, id, momentum(id));
+      if (one.age && one.bad.empty())
+        want(layout_.name(id) + mean_ending, id, one.reducer.gradient(ParamId{static_cast<int>(i)}));
+      want(layout_.name(id) + (one.moved > 0 ? ending_of_rank(comm_.rank()) : outer_ending), id, now(id));
+    }
   }
   read(wanted);
   for (const auto& [to, from] : places) copy(to, from.view(), compute);
   Stream(compute).synchronize();
-  const std::string hook_prefix = named("hook") + ": ";
+  for (Fragment& one : fragments_) load_hook(one, values, read);
+  if (*inner > 0 && !has_all_ranks && comm_.rank() == 0)
+    log::warn(text("saved ", *inner, " inner steps after outer step ", *outer_steps, " of ", *ranks,
+                   " ranks: ", comm_.size(), " ranks begin at that outer step"));
+  outer_steps_ = *outer_steps;
+}
+
+void LocalSteps::State::load_hook(Fragment& fragment, const checkpoint::Values& values,
+                                  const checkpoint::Reader& read) {
+  const std::string hook_prefix = named("hook", fragment) + ": ";
   checkpoint::Values of_hook;
   for (const auto& [name, value] : values) {
     if (name.starts_with(hook_prefix)) of_hook[name.substr(hook_prefix.size())] = value;
   }
-  reducer_.load_state(of_hook, [&read, &hook_prefix](std::span<const Wanted> of_hook_wanted) {
+  fragment.reducer.load_state(of_hook, [&read, &hook_prefix](std::span<const Wanted> of_hook_wanted) {
     std::vector<Wanted> renamed(of_hook_wanted.begin(), of_hook_wanted.end());
     for (Wanted& one : renamed) one.tensor = hook_prefix + one.tensor;
     read(renamed);
   });
-  if (*inner > 0 && !between && comm_.rank() == 0)
-    log::warn(text("saved ", *inner, " inner steps after outer step ", *outer_steps, " of ", *ranks,
-                   " ranks: ", comm_.size(), " ranks begin at that outer step"));
-  inner_ = between ? *inner : 0;
-  outer_steps_ = *outer_steps;
 }
 
 }  // namespace weft

@@ -1,57 +1,66 @@
-// Construction, and outer steps: differences through the reducer, the test for bad values, the update of each parameter.
+// Construction: what ranks compare, fragments and their reducers; and the public class. Outer steps are in outer_steps.cpp.
 
 #include "weft/local/local_steps.hpp"
 
-#include <array>
-#include <chrono>
+#include <algorithm>
 
 #include "core/memory/elementwise.hpp"
 #include "gradient/plan/plan_agreement.hpp"
 #include "gradient/plan/shape_text.hpp"
+#include "local/fragments.hpp"
 #include "local/local_steps_state.hpp"
 #include "local/outer_update.hpp"
 #include "weft/core/copy.hpp"
 #include "weft/core/error.hpp"
-#include "weft/core/log.hpp"
 
 namespace weft {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr const char* object = "LocalSteps";
-/// All differences are there at once, and nothing computes beside them.
+/// All differences of a fragment are there at once.
 constexpr std::size_t bucket_bytes = std::size_t{4} << 20;
 
-std::string described(const LocalStepsOptions& options) {
-  return text("every ", options.every, ", ", detail::described(options.outer), ", hook ",
-              options.hook ? options.hook->name() : all_reduce_hook()->name(), ", ",
+std::string described(const LocalStepsOptions& options, const CommHook& hook) {
+  return text("every ", options.every, ", ", detail::described(options.outer), ", ", options.fragments,
+              " fragments, delay ", options.delay, ", mixing ", options.mixing, ", hook ", hook.name(), ", ",
               options.bad == BadDifference::refuse ? "refuses" : "skips", " bad values, ",
               options.initial == InitialValues::compare ? "compares" : "broadcasts", " initial values");
 }
 
-std::vector<std::string> described(const ParamLayout& layout) {
+/// @param fragments by parameter, where the trainer chose them
+std::vector<std::string> described(const ParamLayout& layout, const std::vector<int>& fragments) {
   std::vector<std::string> lines;
-  for (int i = 0; i < layout.parameters(); ++i)
+  for (int i = 0; i < layout.parameters(); ++i) {
     lines.push_back(text(layout.name(ParamId{i}), ", ", detail::shape_text(layout.shape(ParamId{i})), " of ",
                          layout.dtype()));
+    if (!fragments.empty()) lines.back() += text(", in fragment ", fragments[static_cast<std::size_t>(i)]);
+  }
   return lines;
 }
 
-/// Where all ranks agree: what differs would else be found in the middle of a training, or never.
-ReducerOptions agreed(Communicator& comm, const ParamLayout& layout, const std::vector<View>& parameters,
-                      const LocalStepsOptions& options) {
-  detail::agree_on(comm, described(options),
-                   {"ranks have different LocalStepsOptions", "use the same options on every rank", object});
-  detail::agree_on(
-      comm, described(layout),
-      {"ranks have different parameters", "build the same model on every rank", object, "parameter"});
-  std::vector<NamedValues> values;
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    values.push_back({layout.name(ParamId{static_cast<int>(i)}), parameters[i]});
-  sync_initial_values(comm, values, options.initial);
-  const auto asked = options.hook ? options.hook->bucket_bytes(comm) : std::nullopt;
-  return {.buckets = BucketBytes{asked.value_or(bucket_bytes)}, .hook = options.hook, .wire = options.wire};
+/// By fragment. @throws Error (usage) where one hook would be for two
+std::vector<std::shared_ptr<CommHook>> hooks_of(const LocalStepsOptions& options) {
+  if (options.hook && options.make_hook)
+    throw Error(ErrorKind::usage, "LocalStepsOptions with hook and with make_hook",
+                "give one of them: make_hook where there are several fragments");
+  if (options.hook && options.fragments > 1)
+    throw Error(ErrorKind::usage,
+                text("one hook (", options.hook->name(), ") for ", options.fragments, " fragments"),
+                "a hook keeps the state of one exchange: give LocalStepsOptions::make_hook, which makes one "
+                "for each");
+  std::vector<std::shared_ptr<CommHook>> hooks;
+  for (int i = 0; i < options.fragments; ++i) {
+    auto hook = options.make_hook ? options.make_hook(i) : options.hook;
+    if (!hook) hook = all_reduce_hook();
+    const auto same = std::find(hooks.begin(), hooks.end(), hook);
+    if (same != hooks.end())
+      throw Error(ErrorKind::usage,
+                  text("LocalStepsOptions::make_hook gave one hook (", hook->name(), ") for fragments ",
+                       same - hooks.begin(), " and ", i),
+                  "a hook keeps the state of one exchange: make a new one at each call");
+    hooks.push_back(std::move(hook));
+  }
+  return hooks;
 }
 
 }  // namespace
@@ -63,18 +72,46 @@ LocalSteps::State::State(Communicator comm, const ParamLayout& layout, std::vect
       layout_(layout.without_storages()),
       parameters_(std::move(parameters)),
       options_((check(options), std::move(options))),
-      reducer_(comm_, layout_, agreed(comm_, layout_, parameters_, options_)),
+      fragment_of_(detail::fragments_of(layout_, options_)),
+      fragments_(made_fragments()),
       outer_(Buffer::on(comm_.device(), layout_.dtype(), layout_.size())),
       bad_(Buffer::on(comm_.device(), DataType::i64, 2)),
       counters_(detail::shared_counters(comm_)) {
-  reducer_.count_bad_values();
   if (has_momentum()) momentum_ = Buffer::on(comm_.device(), layout_.dtype(), layout_.size());
+  std::int64_t largest = 0;
+  for (int i = 0; i < layout_.parameters(); ++i) largest = std::max(largest, layout_.count(ParamId{i}));
+  if (options_.mixing != 0) scratch_ = Buffer::on(comm_.device(), layout_.dtype(), largest);
   Stream stream(comm_.device());
   detail::fill(outer_.view(), 0, stream);
   if (has_momentum()) detail::fill(momentum_.view(), 0, stream);
-  for (int i = 0; i < layout_.parameters(); ++i)
-    copy(outer(ParamId{i}), parameters_[static_cast<std::size_t>(i)], stream);
+  for (int i = 0; i < layout_.parameters(); ++i) copy(outer(ParamId{i}), now(ParamId{i}), stream);
   stream.synchronize();
+}
+
+// Where all ranks agree: what differs would else be found in the middle of a training, or never.
+std::vector<LocalSteps::State::Fragment> LocalSteps::State::made_fragments() {
+  const auto hooks = hooks_of(options_);
+  detail::agree_on(comm_, described(options_, *hooks.front()),
+                   {"ranks have different LocalStepsOptions", "use the same options on every rank", object});
+  detail::agree_on(
+      comm_, described(layout_, options_.fragment_of),
+      {"ranks have different parameters", "build the same model on every rank", object, "parameter"});
+  std::vector<NamedValues> values;
+  for (int i = 0; i < layout_.parameters(); ++i)
+    values.push_back({layout_.name(ParamId{i}), now(ParamId{i})});
+  sync_initial_values(comm_, values, options_.initial);
+  std::vector<Fragment> result;
+  for (int i = 0; i < options_.fragments; ++i) {
+    const auto& hook = hooks[static_cast<std::size_t>(i)];
+    std::vector<ParamId> ids = detail::parameters_of(fragment_of_, i);
+    const ParamLayout layout = detail::layout_of(layout_, ids);
+    const std::size_t bytes = hook->bucket_bytes(comm_).value_or(bucket_bytes);
+    GradientReducer reducer(comm_, layout,
+                            {.buckets = BucketBytes{bytes}, .hook = hook, .wire = options_.wire});
+    reducer.count_bad_values();
+    result.push_back({i, std::move(ids), std::move(reducer), detail::steps_behind(options_, i)});
+  }
+  return result;
 }
 
 void LocalSteps::State::check(const LocalStepsOptions& options) const {
@@ -82,6 +119,7 @@ void LocalSteps::State::check(const LocalStepsOptions& options) const {
   if (options.every < 1)
     throw Error(ErrorKind::usage, text("an outer step every ", options.every, " inner steps"),
                 "set LocalStepsOptions::every to 1 or more", here);
+  detail::check_streaming(options);
   detail::check(options.outer);
   if (layout_.dtype() != DataType::f32 && layout_.dtype() != DataType::f64)
     throw Error(ErrorKind::usage, text("parameters of type ", layout_.dtype()),
@@ -102,89 +140,28 @@ void LocalSteps::State::check(const LocalStepsOptions& options) const {
   }
 }
 
-OuterStep LocalSteps::State::step(const Stream& compute) {
-  const auto turn = users_.enter("step");
-  ++account_.inner_steps;
-  ++inner_;
-  return inner_ < options_.every ? OuterStep::none : take_outer_step(compute);
-}
-
-OuterStep LocalSteps::State::outer_step(const Stream& compute) {
-  const auto turn = users_.enter("outer_step");
-  return inner_ == 0 ? OuterStep::none : take_outer_step(compute);
-}
-
-OuterStep LocalSteps::State::take_outer_step(const Stream& compute) {
-  const auto begin = Clock::now();
-  const std::uint64_t sent = comm_.wire_bytes();
-  reducer_.begin_step();
-  for (int i = layout_.parameters() - 1; i >= 0; --i) {
-    const ParamId id{i};
-    detail::difference(reducer_.gradient(id), outer(id), parameters_[static_cast<std::size_t>(i)], compute);
-    reducer_.mark_ready(id, compute);
-  }
-  reducer_.finish_step(compute);
-  const std::string bad = bad_values(compute);
-  account_.bytes_last = comm_.wire_bytes() - sent;
-  account_.bytes_sent += account_.bytes_last;
-  const auto number = static_cast<std::uint64_t>(outer_steps_ + 1);
-  if (!bad.empty() && options_.bad == BadDifference::refuse)
-    throw Error(ErrorKind::usage, text("outer step ", number, ": ", bad),
-                "nothing was changed: lower the inner rate, look at this rank's batches, or set "
-                "BadDifference::skip_step",
-                {comm_.rank(), "LocalSteps::step", number});
-  if (!bad.empty()) {
-    if (comm_.rank() == 0) log::warn(text("outer step ", number, " is skipped: ", bad));
-    counters_->skipped_steps.add();
-  }
-  // The mean of one rank is its own difference, so that a difference need not come back through rounding.
-  const bool stays = comm_.size() == 1 && !has_momentum();
-  for (int i = 0; i < layout_.parameters(); ++i) {
-    const ParamId id{i};
-    const View now = parameters_[static_cast<std::size_t>(i)];
-    if (!bad.empty()) {
-      copy(now, outer(id), compute);
-    } else if (stays) {
-      copy(outer(id), now, compute);
-    } else {
-      detail::update(options_.outer, {outer(id), momentum(id), reducer_.gradient(id), now}, compute);
-    }
-  }
-  inner_ = 0;
-  ++(bad.empty() ? account_.outer_steps : account_.skipped);
-  if (bad.empty()) ++outer_steps_;
-  account_.outer_step_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-  return bad.empty() ? OuterStep::taken : OuterStep::skipped;
-}
-
-// The reducer's hooks leave no trace of such a step. All ranks have the same mean, and so find the same in it.
-std::string LocalSteps::State::bad_values(Stream compute) {
-  std::array<std::int64_t, 2> found{};
-  detail::fill(bad_.view(), 0, compute);
-  detail::count_bad(bad_.view(), reducer_.gradients(), compute);
-  copy(View(std::span(found)), bad_.view(), compute);
-  compute.synchronize();  // operations have deadlines of their own, which name who is missing
-  const std::vector<BadValues>& ranks = reducer_.bad_values();
-  if (ranks.empty() && found[0] + found[1] == 0) return {};
-  if (ranks.empty())
-    return text(
-        "no rank's difference is NaN or infinite, but their mean is beyond the range of what carries it: ",
-        found[0], " NaN and ", found[1], " infinite values");
-  std::string words;
-  for (const BadValues& one : ranks)
-    words += text(words.empty() ? "" : "; ", "rank ", one.rank, " has ", one.nans, " NaN and ",
-                  one.infinities, " infinite values in its difference, first in ", layout_.name(one.first));
-  return words;
-}
-
 LocalStepsAccount LocalSteps::State::account() const {
   LocalStepsAccount result = account_;
-  result.exposed_seconds = reducer_.exposed_seconds();
+  for (const Fragment& one : fragments_) result.exposed_seconds += one.reducer.exposed_seconds();
   return result;
 }
 
 std::int64_t LocalSteps::State::held_bytes() const {
-  return reducer_.held_bytes() + static_cast<std::int64_t>(outer_.size_bytes() + momentum_.size_bytes());
+  std::int64_t of_reducers = 0;
+  for (const Fragment& one : fragments_) of_reducers += one.reducer.held_bytes();
+  return of_reducers +
+         static_cast<std::int64_t>(outer_.size_bytes() + momentum_.size_bytes() + scratch_.size_bytes());
+}
+
+std::int64_t LocalSteps::State::inner_steps() const {
+  std::int64_t most = 0;
+  for (const Fragment& one : fragments_) most = std::max(most, one.moved);
+  return most;
+}
+
+int LocalSteps::State::fragment_of(ParamId id) const {
+  (void)layout_.count(id);  // refuses what is no parameter
+  return fragment_of_[index(id)];
 }
 
 LocalSteps::LocalSteps(Communicator comm, const ParamLayout& layout, std::vector<View> parameters,
@@ -201,6 +178,9 @@ OuterStep LocalSteps::outer_step(const Stream& compute) {
 }
 std::int64_t LocalSteps::inner_steps() const {
   return state_->inner_steps();
+}
+int LocalSteps::fragment_of(ParamId id) const {
+  return state_->fragment_of(id);
 }
 const ParamLayout& LocalSteps::layout() const {
   return state_->layout();

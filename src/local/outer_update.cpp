@@ -15,11 +15,12 @@ void difference(View to, ConstView outer, ConstView now, const Stream& stream) {
 }
 
 void update(const OuterOptimizer& rule, const OuterValues& values, const Stream& stream) {
+  const bool mixes = values.mixing != 0;
   View step = values.mean;
   if (const auto* const nesterov = std::get_if<OuterNesterov>(&rule)) {
     scale(values.momentum, nesterov->momentum, stream);
     add(values.momentum, values.mean, stream);
-    step = values.now;
+    step = mixes ? values.scratch : values.now;
     copy(step, values.momentum, stream);
     scale(step, nesterov->momentum, stream);
     add(step, values.mean, stream);
@@ -28,7 +29,14 @@ void update(const OuterOptimizer& rule, const OuterValues& values, const Stream&
     scale(step, -1, stream);
   }
   add(values.outer, step, stream);
-  copy(values.now, values.outer, stream);
+  if (!mixes) {
+    copy(values.now, values.outer, stream);
+    return;
+  }
+  copy(values.mean, values.outer, stream);
+  scale(values.mean, 1 - values.mixing, stream);
+  scale(values.now, values.mixing, stream);
+  add(values.now, values.mean, stream);
 }
 
 std::string kind_of(const OuterOptimizer& rule) {

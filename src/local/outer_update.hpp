@@ -18,7 +18,9 @@ struct OuterValues {
   View outer;     ///< parameters of the last outer step; afterwards of this one
   View momentum;  ///< empty for OuterAverage
   View mean;      ///< of the differences; afterwards anything
-  View now;       ///< the trainer's; afterwards as `outer`
+  View now;       ///< the trainer's; afterwards mixing * now + (1 - mixing) * outer
+  double mixing = 0;
+  View scratch{};  ///< as many values, where mixing is not 0
 };
 void update(const OuterOptimizer& rule, const OuterValues& values, const Stream& stream);
 

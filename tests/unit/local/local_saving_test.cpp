@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -185,6 +186,118 @@ TEST(LocalSaving, OneCheckpointHasSeveral) {
   train(0, 5, nullptr, &kept);
   kept.expect_whole();
   EXPECT_EQ(train(5, 9, &kept, nullptr), train(0, 9, nullptr, nullptr));
+}
+
+/// 6 inner steps, 2 fragments, taken in after 2: after 6 and 7 steps one is under way.
+LocalTraining streaming(int ranks) {
+  return {.ranks = ranks, .every = 6, .fragments = 2, .delay = 2, .mixing = 0.5, .last_step = 16};
+}
+
+// What is under way is saved with the rest, and taken in when it would have been.
+TEST(LocalSaving, FragmentsUnderWayGoOnBitwise) {
+  for (const std::string& hook :
+       test::few_under_tsan(std::vector<std::string>{"int8", "", "powersgd:2", "fp16"}, 1)) {
+    for (const int ranks : test::few_under_tsan(std::vector{2, 4, 1}, 1)) {
+      LocalTraining whole = streaming(ranks);
+      whole.hook = hook;
+      whole.queued = ranks == 2;
+      if (ranks == 4) whole.outer = OuterAverage{};
+      if (ranks == 4) whole.delay = 4;  // two are under way
+      const auto expected = whole.run();
+      for (const int steps : {2, 3, 4, 5, 6, 7, 8, 9}) {
+        const auto kept = saved(whole, steps);
+        EXPECT_EQ(resumed(whole, *kept, steps).run(), expected)
+            << hook << ", " << ranks << " ranks, after " << steps;
+      }
+    }
+  }
+}
+
+// A run that saves is the run that does not.
+TEST(LocalSaving, SavingChangesNoBitOfWhatIsUnderWay) {
+  LocalTraining one = streaming(2);
+  const auto expected = one.run();
+  one.after_step = [](const LocalTraining::Rank& rank, int, OuterStep) {
+    (void)rank.local.state(rank.compute);
+  };
+  EXPECT_EQ(one.run(), expected);
+}
+
+TEST(LocalSaving, OtherRanksTakeInWhatIsUnderWay) {
+  const auto kept = saved(streaming(4), 6);  // the second fragment has just been sent
+  const std::vector<float> weight = kept->tensor("weight/outer"), bias = kept->tensor("bias/outer"),
+                           mean = kept->tensor("bias/outer_mean");
+  for (const int ranks : {1, 2}) {
+    LocalTraining later = streaming(ranks);
+    later.last_step = 6;
+    later = resumed(later, *kept, 6);
+    later.at_end = [&](const LocalTraining::Rank& rank) {
+      EXPECT_TRUE(std::equal(weight.begin(), weight.end(), rank.values.begin()));
+      EXPECT_TRUE(std::equal(bias.begin(), bias.end(), rank.values.begin() + 4800));
+      EXPECT_EQ(rank.local.outer_step(rank.compute), OuterStep::taken);
+      for (std::size_t i = 0; i < bias.size(); ++i) {
+        ASSERT_EQ(rank.values[4800 + i] == bias[i], mean[i] == 0) << i;
+      }
+    };
+    const auto values = later.run();
+    for (const auto& one : values) EXPECT_EQ(one, values[0]);
+  }
+}
+
+TEST(LocalSaving, ABadFragmentUnderWayIsStillBad) {
+  LocalTraining one = streaming(2);
+  one.after_inner = [](const LocalTraining::Rank& rank, int step) {
+    if (rank.comm.rank() == 1 && step == 5) rank.values[4810] = std::numeric_limits<float>::quiet_NaN();
+  };
+  const auto kept = saved(one, 7);
+  LocalTraining later = resumed(streaming(2), *kept, 7);
+  later.last_step = 7;
+  later.at_end = [](const LocalTraining::Rank& rank) {
+    expect_error(ErrorKind::usage, {"fragment 1: rank 1 has 1 NaN", "first in bias"},
+                 [&] { rank.local.step(rank.compute); });
+  };
+  later.run();
+}
+
+// What was under way here is dropped, and what the checkpoint has under way takes its place.
+TEST(LocalSaving, LoadsWithAFragmentUnderWay) {
+  const LocalTraining whole = streaming(2);
+  const auto expected = whole.run();
+  const auto kept = saved(whole, 7);
+  LocalTraining later = whole;
+  later.first_step = 4;
+  later.after_step = [&](const LocalTraining::Rank& rank, int step, OuterStep) {
+    if (step == 6) rank.local.load_state(*kept, rank.compute);  // sent with step 6, of another training
+  };
+  EXPECT_EQ(later.run(), expected);
+}
+
+TEST(LocalSaving, OtherFragmentsAreRefused) {
+  const auto kept = saved(streaming(2), 7);
+  LocalTraining other = streaming(2);
+  other.fragments = 3;
+  other.last_step = 0;
+  other.at_start = [&](const LocalTraining::Rank& rank) {
+    expect_error(ErrorKind::usage, {"in the fragments 0 1 1, and here they are in 0 1 2"},
+                 [&] { rank.local.load_state(*kept, rank.compute); });
+  };
+  other.run();
+}
+
+// With another H the order begins anew: fragments are sent after 2 and 4 steps.
+TEST(LocalSaving, EveryMayChangeWithFragments) {
+  const auto kept = saved(streaming(2), 5);  // nothing is under way
+  LocalTraining after = streaming(2);
+  after.every = 4;
+  after.delay = 1;
+  after.last_step = 12;
+  after = resumed(after, *kept, 5);
+  std::vector<int> taken;
+  after.after_step = [&](const LocalTraining::Rank& rank, int step, OuterStep one) {
+    if (rank.comm.rank() == 0 && one == OuterStep::taken) taken.push_back(step - 4);
+  };
+  after.run();
+  EXPECT_EQ(taken, (std::vector{3, 5, 7}));
 }
 
 // A trainer that changes H goes on: an outer step is due after the new number of inner ones.

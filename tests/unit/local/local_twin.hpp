@@ -3,6 +3,7 @@
 // The inner step is the same function in both.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ std::vector<float> initial_local_values();
 /// SGD towards what this rank sees in this step.
 void inner_step(std::vector<float>& values, int rank, int step);
 
+/// PowerSGD refuses a fragment without a matrix, which is then sent as it is.
+std::shared_ptr<CommHook> hook_of_fragment(const std::string& hook, bool has_matrix);
+
 struct LocalTraining {
   int ranks = 2;
   int every = 3;
@@ -32,6 +36,10 @@ struct LocalTraining {
   std::string hook{};  ///< a name for hook_named()
   BadDifference bad = BadDifference::refuse;
   bool queued = false;  ///< compute and wire are threads
+  int fragments = 1;
+  int delay = 0;
+  double mixing = 0;
+  std::vector<int> fragment_of{};
   int first_step = 0;
   int last_step = 11;
 
@@ -49,6 +57,10 @@ struct LocalTraining {
   std::vector<std::vector<float>> run() const;
   /// The same without compression, by one loop. @param step after so many outer ones this one is left out, as if it were skipped
   std::vector<std::vector<float>> twin(int skipped = -1) const;
+  /// The same with fragments, a delay and mixing. @param fragment_of_parameter by parameter
+  /// @param skipped after so many outer steps of fragments this one is left out
+  std::vector<std::vector<float>> streaming_twin(const std::vector<int>& fragment_of_parameter,
+                                                 int skipped = -1) const;
 };
 
 }  // namespace weft::test

@@ -48,9 +48,9 @@ struct Described {
 };
 
 template <class Real>
-void expect_the_twins_values(const OuterOptimizer& rule) {
+void expect_the_twins_values(const OuterOptimizer& rule, double mixing = 0) {
   constexpr std::size_t count = 1000;
-  std::vector<Real> outer(count), momentum(count), mean(count), now(count);
+  std::vector<Real> outer(count), momentum(count), mean(count), now(count), scratch(count), own(count);
   std::vector<Twin<Real>> twins;
   std::vector<Described> described;
   for (std::size_t i = 0; i < count; ++i) {
@@ -70,15 +70,19 @@ void expect_the_twins_values(const OuterOptimizer& rule) {
         twins[i].average(mean[i]);
         described[i].step(static_cast<double>(mean[i]), 1, 0);
       }
-      now[i] = std::numeric_limits<Real>::quiet_NaN();  // must not matter
+      own[i] = static_cast<Real>(test::normal(100 + step, i));
+      now[i] = mixing == 0 ? std::numeric_limits<Real>::quiet_NaN() : own[i];  // NaN must not matter
     }
     detail::update(rule,
                    {View(std::span(outer)), nesterov != nullptr ? View(std::span(momentum)) : View(),
-                    View(std::span(mean)), View(std::span(now))},
+                    View(std::span(mean)), View(std::span(now)), mixing,
+                    mixing == 0 ? View() : View(std::span(scratch))},
                    Stream());
     for (std::size_t i = 0; i < count; ++i) {
       ASSERT_EQ(outer[i], twins[i].outer) << "element " << i << ", step " << step;
-      ASSERT_EQ(now[i], outer[i]);
+      const Real mixed = rounded(rounded(static_cast<Real>(mixing) * own[i]) +
+                                 rounded(static_cast<Real>(1 - mixing) * outer[i]));
+      ASSERT_EQ(now[i], mixing == 0 ? outer[i] : mixed);
       ASSERT_NEAR(static_cast<double>(outer[i]), described[i].parameter,
                   1000 * std::numeric_limits<Real>::epsilon());
     }
@@ -95,6 +99,14 @@ TEST(OuterUpdate, NesterovIsThatOfTorch) {
 TEST(OuterUpdate, AverageIsNesterovOfRateOneWithoutMomentum) {
   expect_the_twins_values<float>(OuterAverage{});
   expect_the_twins_values<double>(OuterAverage{});
+}
+
+TEST(OuterUpdate, MixesARanksOwnParametersWithTheOuterOnes) {
+  for (const double mixing : {0.5, 0.1, 0.9}) {
+    expect_the_twins_values<float>(OuterNesterov{}, mixing);
+    expect_the_twins_values<double>(OuterNesterov{}, mixing);
+    expect_the_twins_values<float>(OuterAverage{}, mixing);
+  }
 }
 
 TEST(OuterUpdate, ADifferenceIsOuterMinusNow) {
