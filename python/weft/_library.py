@@ -7,6 +7,7 @@ loaded is an error: no other is taken in its place.
 import ctypes
 import os
 import pathlib
+import re
 import sys
 import threading
 
@@ -176,6 +177,21 @@ FUNCTIONS = {
 }
 
 
+_CLASSES = {"zero": "Zero", "reducer": "Reducer", "checkpointer": "Checkpointer"}
+_METHODS = {"begin_step": "begin", "finish_step": "finish", "ready_from": "ready", "resume_zero": "resume", "after_step_zero": "after_step"}
+_FUNCTION = re.compile(r"\bweft_(zero|reducer|checkpointer)_([a-z_0-9]+)")
+_OPTION = re.compile(r"\b[A-Z]\w*Options::(\w+)")
+
+
+def in_python(words: str) -> str:
+    """A message with the names that Python has: of weft_zero_gather and ReducerOptions::unused it makes Zero.gather and `unused`."""
+    def method(found):
+        name = _METHODS.get(found[2], found[2])
+        return _CLASSES[found[1]] + ("" if name in ("create", "load") else f".{name}")
+
+    return _OPTION.sub(r"`\1`", _FUNCTION.sub(method, words).replace("weft: weft_layout_add: ", "weft: "))
+
+
 class Library:
     """libweft.so, whose functions are attributes without `weft_`."""
 
@@ -189,7 +205,7 @@ class Library:
 
     def message(self) -> str:
         """That of this thread's last call that failed."""
-        return self.error().decode(errors="replace")
+        return in_python(self.error().decode(errors="replace"))
 
     def must(self, status: int) -> None:
         """Raises what a status says that is not WEFT_OK."""
