@@ -78,7 +78,7 @@ grep -q '"name":"backward: ' "$work/trace.json" || fail "no backward pass in the
 loss_of() { grep -oE '"loss":\{[^}]*\}' "$work/run.json"; }
 ddp=("$scaling" "${small[@]}" --strategies ddp --json "$work/run.json")
 # An outer step every third sends a third of what ddp sends, and 24 bytes of each rank that tell of NaN; losses are others.
-check "local steps" 0 "^local:3:average +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies ddp,local:3,local:3:average,local:2+int8,local:100 --json "$work/local.json"
+check "local steps" 0 "^local:3:average +2 " "$launch" -n 2 "$scaling" "${small[@]}" --strategies ddp,local:3,local:3:average,local:2+int8,local:100,local:2/2,local:4/2:delay=1:mixing=0.5:average+int8 --json "$work/local.json"
 python3 - "$work/local.json" <<'END' || fail "local steps: bytes or losses are not as they should be"
 import json, sys
 runs = {run["strategy"]: run for run in json.load(open(sys.argv[1]))["runs"]}
@@ -87,10 +87,19 @@ all_of_it = sent["ddp"]
 for name, steps in (("local:3", 3), ("local:3:average", 3), ("local:100", 6)):
     assert 0.99 * all_of_it / steps < sent[name] < 1.01 * all_of_it / steps, (name, sent)
 assert sent["local:2+int8"] < 0.3 * all_of_it / 2, sent
+# At the end the first fragment, which moved in the last step, is sent once more.
+assert 0.99 * all_of_it / 2 < sent["local:2/2"] < 0.75 * all_of_it, sent
+assert sent["local:4/2:delay=1:mixing=0.5:average+int8"] < 0.3 * all_of_it / 2, sent
 assert len({run["loss"]["last"] for run in runs.values()}) == len(runs), runs
 END
 refused "local steps of none" "'local:0'.*local:H.*from 1 on" "$scaling" --strategies local:0
 refused "local steps without a number" "'local:average'.*local:10" "$scaling" --strategies local:average
+refused "fragments that do not fit" "'local:10/4'.*10 steps are no multiple of 4 fragments" "$scaling" --strategies local:10/4
+refused "no fragments" "'local:8/0'.*local:H/P.*from 1 on" "$scaling" --strategies local:8/0
+refused "a delay of all steps" "'local:8/2:delay=8'.*a delay of 8 is not below 8 steps" "$scaling" --strategies local:8/2:delay=8
+refused "a mixing of all" "'mixing=1' after local:H is none of average, delay=STEPS" "$scaling" --strategies local:8:mixing=1
+refused "a word of local steps that is none" "'fast' after local:H is none of average" "$scaling" --strategies local:8/2:fast+int8
+refused "a colon too many" "'' after local:H is none of average" "$scaling" --strategies local:8:average:
 refused "a checkpoint of local steps" "--checkpoint with local:4, whose ranks have optimizers of their own" "$scaling" --strategies local:4 --checkpoint "$work/none"
 check "a reference run" 0 "^ddp +2 " "$launch" -n 2 "${ddp[@]}"
 reference=$(loss_of)

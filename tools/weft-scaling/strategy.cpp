@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "codecs.hpp"
 #include "pipelines.hpp"
@@ -28,25 +29,60 @@ std::int64_t start_step(const Options& options) {
   return options.start_step.value_or(std::min<std::int64_t>(5, options.steps / 4));
 }
 
-/// Of "local:H" or "local:H:average".
+/// All of the word is a number.
+template <class Number>
+bool reads(std::string_view word, Number& number) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() && !word.empty();
+}
+
+/// Of "local:H", "local:H/P", and what follows after colons, in any order: delay=D, mixing=A, average.
 LocalChoice local_choice(const std::string& first, const std::string& strategy) {
-  constexpr std::string_view average = ":average";
+  constexpr std::string_view delay = "delay=", mixing = "mixing=";
+  const auto refused = [&](const std::string& advice) {
+    return Error(ErrorKind::usage, text("--strategies names '", strategy, "'"), advice);
+  };
   LocalChoice result;
-  std::string_view number = std::string_view(first).substr(local.size());
-  if (number.ends_with(average)) {
-    number.remove_suffix(average.size());
-    result.outer = OuterAverage{};
+  std::string_view rest = std::string_view(first).substr(local.size());
+  bool more = true;
+  const auto next_word = [&rest, &more] {
+    const std::size_t colon = rest.find(':');
+    more = colon != std::string_view::npos;
+    return std::exchange(rest, more ? rest.substr(colon + 1) : std::string_view()).substr(0, colon);
+  };
+  const std::string_view steps = next_word();
+  const std::size_t slash = steps.find('/');
+  const bool has_fragments = slash != std::string_view::npos;
+  if (!reads(steps.substr(0, slash), result.every) || result.every < 1 ||
+      (has_fragments && (!reads(steps.substr(slash + 1), result.fragments) || result.fragments < 1)))
+    throw refused(
+        "give local:H or local:H/P with whole numbers of steps and of fragments from 1 on, such as local:10 "
+        "or "
+        "local:32/4");
+  while (more) {
+    const std::string_view word = next_word();
+    const bool is_known =
+        word == "average" ||
+        (word.starts_with(delay) && reads(word.substr(delay.size()), result.delay) && result.delay >= 0) ||
+        (word.starts_with(mixing) && reads(word.substr(mixing.size()), result.mixing) && result.mixing >= 0 &&
+         result.mixing < 1);
+    if (!is_known)
+      throw refused(
+          text("'", word,
+               "' after local:H is none of average, delay=STEPS and mixing=SHARE, with a share from 0 "
+               "to below 1"));
+    if (word == "average") result.outer = OuterAverage{};
   }
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result.every);
-  if (error != std::errc() || end != number.data() + number.size() || result.every < 1)
-    throw Error(ErrorKind::usage, text("--strategies names '", strategy, "'"),
-                "give local:H or local:H:average with a whole number of steps from 1 on, such as local:10");
+  if (result.every % result.fragments != 0)
+    throw refused(text(result.every, " steps are no multiple of ", result.fragments, " fragments"));
+  if (result.delay >= result.every)
+    throw refused(text("a delay of ", result.delay, " is not below ", result.every, " steps"));
   return result;
 }
 
 }  // namespace
 
-// local:H, perhaps with :average, and then perhaps + and a codec; pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a codec, and
+// local:H, perhaps with fragments and words after colons, and then perhaps + and a codec; pipeline:SCHEDULE, and then perhaps + and what follows; ddp, or zeroN, and then perhaps + and a codec, and
 // after zeroN +offload or +offload:DIR.
 Strategy parsed(const std::string& strategy) {
   if (strategy == chosen) return {.codec = chosen};
@@ -107,7 +143,9 @@ std::string allowed_strategies() {
          "files there), each but nocomm with +fp16, +bf16, +powersgd:RANK (and "
          "powersgd:RANK:alternating) or +CODEC (fp8-e4m3, fp8-e5m2, int8, int4, fp4, top-k:F, random-k:F), "
          "and auto; "
-         "local:H (DiLoCo: an outer step every H steps) and local:H:average, each with +CODEC; "
+         "local:H (DiLoCo: an outer step every H steps), local:H/P (in P fragments), each with :average, "
+         ":delay=STEPS "
+         "and :mixing=SHARE, and with +CODEC; "
          "pipeline:NAME (1f1b, zb-h1, zb-v, ...) and pipeline:auto, each with +zero1, +zero2 or +zero3";
 }
 
@@ -139,9 +177,16 @@ zero::ShardedOptions sharding_of(const Strategy& strategy, const Options& option
 // Its hooks count outer steps: without --start-step they begin with the first.
 LocalStepsOptions local_options_of(const Strategy& strategy, const Options& options) {
   const LocalChoice& local = strategy.local.value();
-  return {.every = local.every,
-          .outer = local.outer,
-          .hook = strategy.codec ? hook_of(*strategy.codec, options.start_step.value_or(0)) : nullptr};
+  LocalStepsOptions result{.every = local.every,
+                           .fragments = local.fragments,
+                           .delay = local.delay,
+                           .mixing = local.mixing,
+                           .outer = local.outer};
+  if (strategy.codec)
+    result.make_hook = [codec = *strategy.codec, start = options.start_step.value_or(0)](int) {
+      return hook_of(codec, start);
+    };
+  return result;
 }
 
 zero::Offload offload_of(const Strategy& strategy, const Options& options) {

@@ -10,9 +10,12 @@
 
 namespace weft::scaling {
 
-/// Every rank trains alone, and takes an outer step every so many steps.
+/// Every rank trains alone, and takes an outer step every so many steps: as LocalStepsOptions.
 struct LocalChoice {
   std::int64_t every = 1;
+  int fragments = 1;
+  std::int64_t delay = 0;
+  double mixing = 0;
   OuterOptimizer outer{};
 };
 
@@ -22,7 +25,8 @@ struct Strategy {
   std::optional<std::string> schedule{};
   int stage = 0;                       ///< of ZeRO
   std::optional<std::string> codec{};  ///< a name for hook_named(); none if gradients are sent as they are
-  std::optional<LocalChoice> local{};  ///< of local:H; the codec is then that of its differences
+  std::optional<LocalChoice>
+      local{};  ///< of local:H and local:H/P; the codec is then that of its differences
   zero::Offload offload{};
   bool deepspeed = false;  ///< all is said by Options::deepspeed_options
 };
