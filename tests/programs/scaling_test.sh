@@ -87,8 +87,8 @@ all_of_it = sent["ddp"]
 for name, steps in (("local:3", 3), ("local:3:average", 3), ("local:100", 6)):
     assert 0.99 * all_of_it / steps < sent[name] < 1.01 * all_of_it / steps, (name, sent)
 assert sent["local:2+int8"] < 0.3 * all_of_it / 2, sent
-# At the end the first fragment, which moved in the last step, is sent once more.
-assert 0.99 * all_of_it / 2 < sent["local:2/2"] < 0.75 * all_of_it, sent
+# What is sent once more at the end, to make ranks alike, does not count.
+assert 0.99 * all_of_it / 2 < sent["local:2/2"] < 1.01 * all_of_it / 2, sent
 assert sent["local:4/2:delay=1:mixing=0.5:average+int8"] < 0.3 * all_of_it / 2, sent
 assert len({run["loss"]["last"] for run in runs.values()}) == len(runs), runs
 END

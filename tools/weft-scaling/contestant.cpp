@@ -120,7 +120,10 @@ Run Contestant::result(double last_loss) {
   run.p99_seconds = std::ranges::max(gather(comm_, quantile(timed, 0.99)));
   for (const double median : medians) run.tokens_per_second += predictions_ / median;
   run.exposed_seconds = mean(gather(comm_, quantile(waited, 0.5)));
-  run.wire_bytes_per_step = mean(gather(comm_, means_of_turns(wire_bytes_, 0, period).back()));
+  // The last step of local:H/P exchanges all fragments, whether they are due or not.
+  std::vector<double> sent = wire_bytes_;
+  if (period > 1 && std::ssize(sent) > period) sent.pop_back();
+  run.wire_bytes_per_step = mean(gather(comm_, means_of_turns(sent, 0, period).back()));
   run.peak_bytes_per_rank = static_cast<std::int64_t>(
       std::ranges::max(gather(comm_, static_cast<double>(training_->held_bytes()))));
   run.first_loss = first_loss;
