@@ -18,7 +18,8 @@ for ranks in 1 2 4; do
 done
 [ "$(sort -u "$work/parameters" | wc -l)" = 1 ] || fail "parameters of 1, 2 and 4 ranks differ: $(sort -u "$work/parameters" | paste -sd' ')"
 [ "$(sort -u "$work/losses" | wc -l)" = 7 ] || fail "losses of 1, 2 and 4 ranks differ: $(sort -u "$work/losses" | paste -sd' ')"
-awk '{if (!n++) first = $NF; last = $NF} END {exit !(first > 0.69 && first < 0.76 && last < 0.67)}' "$work/losses" || fail "it does not learn"
+# Who guesses has ln 2 = 0.693. The pages that it reads change, and its last loss with them: from 0.662 to 0.671 so far.
+awk '{if (!n++) first = $NF; last = $NF} END {exit !(first > 0.69 && first < 0.76 && last < 0.68)}' "$work/losses" || fail "it does not learn"
 
 echo few >"$work/few"
 status=0

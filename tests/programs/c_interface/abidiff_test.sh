@@ -29,5 +29,8 @@ breaks another-argument 's/int weft_comm_node_of\(weft_comm_t comm, int rank/int
 breaks another-result 's/int weft_comm_size\(/int64_t weft_comm_size(/' "weft_comm_size"
 breaks a-field-in-between 's/  int private_memory;/  int other; int private_memory;/' "weft_threads_options"
 breaks another-version '' "weft_comm_size@@WEFT_C_0.1" WEFT_C_0.2
-check "no library" 42 "has no include/weft/weft.h, or no libweft.so" bash "$top/tests/abi.sh" "$top" "$work"
+mkdir -p "$work/header-alone/include"
+cp -r "$work/built/include/weft" "$work/header-alone/include"
+check "no library" 42 "header-alone has no include/weft/weft.h, or no libweft.so" bash "$top/tests/abi.sh" "$work/header-alone" "$work/built"
+check "no header" 42 "launchers has no include/weft/weft.h, or no libweft.so" bash "$top/tests/abi.sh" "$work/built" "$top/launchers"
 finish

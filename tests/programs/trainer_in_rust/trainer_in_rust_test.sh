@@ -5,7 +5,7 @@
 set -u
 top=$1 libraries=$2 launch=$3
 . "$(dirname "$0")/../../support/checks.sh"
-for program in rustc gcc; do command -v $program >/dev/null || { echo "skipped: there is no $program; launchers/setup.sh rust installs it"; exit 77; }; done
+command -v rustc >/dev/null && command -v gcc >/dev/null || { echo "skipped: there is no rustc, or no gcc; launchers/setup.sh rust installs them"; exit 77; }
 rust=$top/examples/rust
 : >"$work/out"
 : >"$work/err"
