@@ -18,6 +18,11 @@ for again in 1 2 3; do
   everywhere "a mark is forgotten ($again)" 42 "never marked ready: slope; mark every parameter" forget
   everywhere "and its rank ends last ($again)" 42 "never marked ready: slope" forget_slow 3
 done
+# The order in which ranks end is given here, and by chance above.
+ends() { check "$1" "$2" "ended with status $2" "$launch" -n 3 sh -c "[ \$WEFT_RANK != 2 ] || exec sleep 20; [ \$WEFT_RANK = 0 ] && exit $3; sleep 0.4; exit $4"; }
+ends "a rank that lost another ends before the cause" 42 75 42
+ends "the cause ends before a rank that lost it" 42 42 75
+ends "the first of two causes counts" 3 3 42
 check "such a job does not start again" 42 "never marked ready" "$launch" --max-restarts 3 -n 2 "$probe" forget_slow
 lines "such a job does not start again" 1 "rank 1: finish_step #6: 1 of 2 parameters were never marked ready"
 check "an exception of the program's own is no misuse of weft" 1 "no file" "$launch" -n 3 "$probe" throws_its_own
