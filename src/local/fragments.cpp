@@ -1,7 +1,6 @@
 #include "local/fragments.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "weft/core/error.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 // Which parameters are exchanged together. Pure: no communicator.
 
-#include <string>
 #include <vector>
 
 #include "weft/local/local_steps.hpp"

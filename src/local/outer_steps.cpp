@@ -119,17 +119,18 @@ OuterStep LocalSteps::State::take_in(Fragment& fragment, double mixing, const St
   const std::int64_t age = *std::exchange(fragment.age, std::nullopt);
   const std::string bad = std::exchange(fragment.bad, {});
   const auto number = static_cast<std::uint64_t>(outer_steps_ + 1);
-  const std::string where =
-      text("outer step ", number, options_.fragments > 1 ? text(", fragment ", fragment.number) : "");
+  const auto where = [&] {
+    return text("outer step ", number, options_.fragments > 1 ? text(", fragment ", fragment.number) : "");
+  };
   if (!bad.empty() && options_.bad == BadDifference::refuse) {
     if (age > 0) fragment.behind = options_.every;  // the next step sends again
-    throw Error(ErrorKind::usage, text(where, ": ", bad),
+    throw Error(ErrorKind::usage, text(where(), ": ", bad),
                 "nothing was changed: lower the inner rate, look at this rank's batches, or set "
                 "BadDifference::skip_step",
                 {comm_.rank(), "LocalSteps::step", number});
   }
   if (!bad.empty()) {
-    if (comm_.rank() == 0) log::warn(text(where, " is skipped: ", bad));
+    if (comm_.rank() == 0) log::warn(text(where(), " is skipped: ", bad));
     counters_->skipped_steps.add();
   }
   // After a load by other ranks there may be nothing of a rank's own to mix in.

@@ -16,6 +16,7 @@ import time
 import unittest
 import weakref
 
+import refusals
 import weft
 from weft import _memory
 
@@ -254,14 +255,7 @@ class Mistakes(unittest.TestCase):
         self.addCleanup(self.comm.close)
 
     def refused(self, pattern, call):
-        with self.assertRaisesRegex(weft.UsageError, pattern) as caught:
-            call()
-        words = str(caught.exception)
-        self.assertTrue(words.startswith("weft: "), words)
-        self.assertNotIn("\n", words)
-        self.assertIn("; ", words, "a sentence says what to do")
-        self.assertEqual((caught.exception.kind, caught.exception.exit_code), ("usage", 42))
-        self.assertIsInstance(caught.exception, ValueError)
+        self.assertIn("; ", str(refusals.refused(self, pattern, call)), "a sentence says what to do")
 
     def test_memory(self):
         comm, good = self.comm, zeros("f", 4)

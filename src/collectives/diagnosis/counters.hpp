@@ -24,7 +24,7 @@ class Communicator;
 
 namespace weft::detail {
 
-/// A sum that any thread adds to. Who reads it sees all that its adders had added anywhere before.
+/// A sum that any thread adds to. A reader also sees what a thread added to other sums before it added to this one.
 class Count {
  public:
   void add(std::uint64_t more = 1) { value_.fetch_add(more, std::memory_order_release); }

@@ -156,8 +156,9 @@ TEST(Meter, ShowsNoPartThatIsMoreThanItsWholeWhileBothAreAddedTo) {
     for (std::uint64_t number = 1; !enough; ++number) {
       log->done_at_once(log->issued(detail::OperationLog::Sequence::host, {.number = number}, 1000));
       counters.gradient_wire_bytes.add(1000);
-      for (detail::Seconds* seconds : {&counters.link_busy, &counters.overlap, &counters.skew, &counters.late,
-                                       &counters.pipeline, &counters.pipeline_waits})
+      for (detail::Seconds* seconds :
+           {&counters.accounted, &counters.link_busy, &counters.overlap, &counters.late_wait, &counters.skew,
+            &counters.late, &counters.pipeline, &counters.pipeline_waits})
         seconds->add(std::chrono::nanoseconds(1000));
     }
   });
@@ -167,6 +168,7 @@ TEST(Meter, ShowsNoPartThatIsMoreThanItsWholeWhileBothAreAddedTo) {
   };
   constexpr std::array pairs{Pair{"weft_gradient_wire_bytes_total", "weft_wire_bytes_total"},
                              Pair{"weft_overlap_seconds_total", "weft_link_busy_seconds_total"},
+                             Pair{"weft_late_wait_seconds_total", "weft_accounted_seconds_total"},
                              Pair{"weft_late_seconds_total", "weft_arrival_skew_seconds_total"},
                              Pair{"weft_pipeline_wait_seconds_total", "weft_pipeline_seconds_total"}};
   for (int i = 0; i < 2000; ++i) {
